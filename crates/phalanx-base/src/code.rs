@@ -1,0 +1,172 @@
+//! Stable numbers for everything that can go wrong. A code, once published, keeps its meaning.
+
+/// Who has to act when something fails; decides the exit code and whether a retry makes sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The configuration or the command line is wrong: exit code 2.
+    Usage,
+    /// The user's model, data or step is wrong: exit code 1.
+    User,
+    /// A machine, a network or another task is gone: exit code 138, a retry makes sense.
+    Infrastructure,
+    /// Somebody pressed Ctrl-C: exit code 130.
+    Interrupted,
+    /// A bug of ours: exit code 1.
+    Internal,
+}
+
+impl Fault {
+    /// The exit code of a process that ends because of this fault.
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Usage => 2,
+            Self::User | Self::Internal => 1,
+            Self::Infrastructure => 138,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $number:literal, $fault:ident;)*) => {
+        /// A stable error code, written `PX0101`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        pub enum Code { $($(#[$doc])* $name = $number,)* }
+
+        impl Code {
+            /// Every code there is, in the order of their numbers.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// Who has to act.
+            #[must_use]
+            pub fn fault(self) -> Fault {
+                match self { $(Self::$name => Fault::$fault,)* }
+            }
+
+            /// The code with this number; `None` for a number this build does not know.
+            #[must_use]
+            pub fn from_number(number: u32) -> Option<Self> {
+                match number { $($number => Some(Self::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+codes! {
+    /// TF_CONFIG is not JSON.
+    ConfigSyntax = 101, Usage;
+    /// A value of TF_CONFIG has the wrong type.
+    ConfigType = 102, Usage;
+    /// The cluster has no chief, or more than one, or both kinds.
+    ConfigChief = 103, Usage;
+    /// The task's type is missing, empty, or not a job of the cluster.
+    ConfigTaskType = 104, Usage;
+    /// The task's index is missing, negative, not a number, or beyond the job's tasks.
+    ConfigTaskIndex = 105, Usage;
+    /// An evaluator where none may be, or nobody who evaluates.
+    ConfigEvaluator = 106, Usage;
+    /// `model_dir` is empty, or given twice with two values.
+    ConfigModelDir = 107, Usage;
+    /// A job name that the rules do not know.
+    ConfigJobName = 108, Usage;
+    /// An address is malformed or used twice.
+    ConfigAddress = 109, Usage;
+    /// Command-line flags contradict each other or are missing.
+    Flags = 110, Usage;
+    /// A job or task was asked for that the cluster does not have.
+    NoSuchTask = 111, Usage;
+    /// Something in TF_CONFIG that nothing reads or that has no effect.
+    ConfigIgnored = 112, Usage;
+
+    /// Nothing answers at a task's address.
+    PeerUnreachable = 201, Infrastructure;
+    /// The task at an address belongs to another job.
+    WrongJob = 202, Usage;
+    /// The task at an address runs another build of the program.
+    WrongBuild = 203, Usage;
+    /// The task at an address speaks another version of the protocol.
+    WrongProtocol = 204, Usage;
+    /// The job token is missing or wrong.
+    WrongToken = 205, Usage;
+    /// Two live processes claim the same task.
+    DuplicateTask = 206, Usage;
+    /// The task's own port is taken.
+    PortInUse = 207, Usage;
+    /// The job did not form before the deadline.
+    FormationDeadline = 208, Infrastructure;
+    /// The chief has been silent for longer than the grace period.
+    ChiefLost = 209, Infrastructure;
+    /// This task was declared lost and may no longer change anything.
+    Fenced = 210, Infrastructure;
+    /// A parameter server is gone in the middle of the job.
+    ServerLost = 211, Infrastructure;
+    /// The job ended with an error elsewhere.
+    JobFailed = 212, Infrastructure;
+
+    /// A variable or table of that name exists with another shape, type or rule.
+    VariableConflict = 301, User;
+    /// No variable or table of that name or handle.
+    NoSuchVariable = 302, User;
+    /// Shapes or lengths disagree.
+    ShapeMismatch = 303, User;
+    /// The chief has not initialised the model before the deadline.
+    NotInitialized = 304, Infrastructure;
+    /// An update arrived out of order.
+    UpdateGap = 305, Internal;
+    /// A message is malformed, truncated or over a limit.
+    BadMessage = 306, Infrastructure;
+    /// The deadline passed; whether the request took effect is unknown.
+    OutcomeUnknown = 307, Infrastructure;
+    /// A gradient or the loss is not a finite number.
+    NotFinite = 308, User;
+    /// A setting of an optimizer, partitioner or strategy is out of range.
+    BadSetting = 309, Usage;
+
+    /// A data file is missing or cannot be read.
+    DataMissing = 401, User;
+    /// A data file does not have the format it should have.
+    DataFormat = 402, User;
+
+    /// Ctrl-C.
+    Interrupted = 801, Interrupted;
+    /// A bug of ours.
+    Internal = 901, Internal;
+}
+
+impl Code {
+    /// The number that stands behind `PX`.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self as u32
+    }
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PX{:04}", self.number())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_unique_and_come_back() {
+        let mut last = 0;
+        for &code in Code::ALL {
+            assert!(code.number() > last, "{code} is out of order");
+            last = code.number();
+            assert_eq!(Code::from_number(code.number()), Some(code));
+        }
+        assert_eq!(Code::from_number(0), None);
+    }
+
+    #[test]
+    fn faults_have_the_exit_codes_of_the_design() {
+        let exits = [Fault::Usage, Fault::User, Fault::Infrastructure, Fault::Interrupted].map(Fault::exit_code);
+        assert_eq!(exits, [2, 1, 138, 130]);
+    }
+}

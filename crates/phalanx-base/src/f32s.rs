@@ -1,0 +1,67 @@
+//! Numbers in little-endian bytes, wherever those bytes happen to lie.
+//!
+//! Bytes that come off a socket are not aligned for `f32`. Copying a short block into an aligned one stays inside
+//! the first-level cache, which measured cheaper than either unaligned arithmetic or aligning whole messages.
+
+/// How many numbers are handled at a time: 4 KiB, a small part of the first-level cache.
+const BLOCK: usize = 1024;
+
+/// An aligned scratch block for reading numbers out of bytes of any alignment.
+pub struct F32Block(Box<[f32; BLOCK]>);
+
+impl Default for F32Block {
+    fn default() -> Self {
+        Self(Box::new([0.0; BLOCK]))
+    }
+}
+
+impl F32Block {
+    /// Calls `each` with successive runs of the numbers in `bytes` and the position of each run.
+    ///
+    /// ```
+    /// let bytes: Vec<u8> = [1.0_f32, 2.0, 3.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+    /// let mut sum = 0.0;
+    /// phalanx_base::F32Block::default().each(&bytes, |_, run| sum += run.iter().sum::<f32>());
+    /// assert_eq!(sum, 6.0);
+    /// ```
+    pub fn each(&mut self, bytes: &[u8], mut each: impl FnMut(usize, &[f32])) {
+        for (i, chunk) in bytes.chunks(4 * BLOCK).enumerate() {
+            let run = &mut self.0[..chunk.len() / 4];
+            read_f32s(chunk, run);
+            each(i * BLOCK, run);
+        }
+    }
+}
+
+/// Fills `numbers` from little-endian `bytes`; stops at the shorter of the two.
+pub fn read_f32s(bytes: &[u8], numbers: &mut [f32]) {
+    for (number, four) in numbers.iter_mut().zip(bytes.as_chunks::<4>().0) {
+        *number = f32::from_le_bytes(*four);
+    }
+}
+
+/// Appends `numbers` to `bytes`, little-endian.
+pub fn write_f32s(numbers: &[f32], bytes: &mut Vec<u8>) {
+    let start = bytes.len();
+    bytes.resize(start + 4 * numbers.len(), 0);
+    for (four, number) in bytes[start..].as_chunks_mut::<4>().0.iter_mut().zip(numbers) {
+        *four = number.to_le_bytes();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_cover_every_number_once_at_any_alignment() {
+        let numbers: Vec<f32> = (0..5000_u16).map(f32::from).collect();
+        for offset in 0..4 {
+            let mut bytes = vec![0; offset];
+            write_f32s(&numbers, &mut bytes);
+            let mut seen = vec![0.0; numbers.len()];
+            F32Block::default().each(&bytes[offset..], |at, run| seen[at..at + run.len()].copy_from_slice(run));
+            assert_eq!(seen, numbers);
+        }
+    }
+}

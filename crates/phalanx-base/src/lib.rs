@@ -1,0 +1,22 @@
+//! The words every other room uses: tasks, shapes, buffers, and the error vocabulary.
+//!
+//! Nothing here does IO, spawns a thread or reads a clock. Read [`Error`] first: every failure a user can see is
+//! one of its [`Code`]s, and says what happened, where, why, and what to do next.
+
+mod code;
+mod error;
+mod f32s;
+mod names;
+mod shape;
+mod snippet;
+mod suggest;
+mod task;
+
+pub use code::{Code, Fault};
+pub use error::{Context, Error, Result};
+pub use f32s::{F32Block, read_f32s, write_f32s};
+pub use names::UpdateName;
+pub use shape::Shape;
+pub use snippet::Snippet;
+pub use suggest::nearest;
+pub use task::{Incarnation, Role, TaskId};

@@ -1,0 +1,85 @@
+//! The extents of a tensor, with sizes that cannot overflow.
+
+use crate::{Code, Error, Result};
+
+/// No tensor has more dimensions than this.
+const MAX_RANK: usize = 8;
+/// No tensor has more elements than this; larger things are tables.
+const MAX_ELEMENTS: u64 = 1 << 40;
+
+/// The extents of a dense tensor, outermost first.
+///
+/// ```
+/// use phalanx_base::Shape;
+/// let shape = Shape::new([9, 20]).unwrap();
+/// assert_eq!((shape.elements(), shape.rows(), shape.row_elements()), (180, 9, 20));
+/// assert_eq!(shape.to_string(), "[9, 20]");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shape(Vec<usize>);
+
+impl Shape {
+    /// A shape; scalars have no extents.
+    ///
+    /// # Errors
+    /// When there are too many dimensions or elements to be meant.
+    pub fn new(dims: impl Into<Vec<usize>>) -> Result<Self> {
+        let dims = dims.into();
+        let fits = dims.len() <= MAX_RANK
+            && dims.iter().try_fold(1_u64, |n, &d| n.checked_mul(d as u64)).is_some_and(|n| n <= MAX_ELEMENTS);
+        if fits {
+            Ok(Self(dims))
+        } else {
+            Err(Error::new(Code::ShapeMismatch, format!("shape {dims:?} is too large"))
+                .because(format!("at most {MAX_RANK} dimensions and {MAX_ELEMENTS} elements")))
+        }
+    }
+
+    /// The extents.
+    #[must_use]
+    pub fn dims(&self) -> &[usize] {
+        &self.0
+    }
+
+    /// How many numbers the tensor has; 1 for a scalar.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        self.0.iter().product()
+    }
+
+    /// The extent of axis 0, along which variables are split; 1 for a scalar.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.0.first().copied().unwrap_or(1)
+    }
+
+    /// How many numbers one row along axis 0 has.
+    #[must_use]
+    pub fn row_elements(&self) -> usize {
+        self.0.iter().skip(1).product()
+    }
+}
+
+impl std::fmt::Display for Shape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absurd_shapes_are_refused() {
+        assert!(Shape::new([usize::MAX, usize::MAX]).is_err());
+        assert!(Shape::new([1; 9]).is_err());
+        assert!(Shape::new([1 << 21, 1 << 20]).is_err());
+    }
+
+    #[test]
+    fn scalars_and_empty_shapes_have_sizes() {
+        assert_eq!(Shape::new([]).unwrap().elements(), 1);
+        assert_eq!(Shape::new([0, 5]).unwrap().elements(), 0);
+    }
+}

@@ -1,0 +1,304 @@
+//! A JSON reader that accepts what Python's `json.loads` accepts and knows where everything stands.
+//!
+//! Beyond JSON that is `NaN`, `Infinity`, `-Infinity`, repeated keys (the last counts) and halves of surrogate pairs.
+//! Narrower than Python are only the two limits below.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Slot;
+
+use crate::node::{Entry, Node, Span, Text, Value};
+
+/// Nothing that a scheduler writes nests deeper; Python's own limit is its stack.
+const MAX_DEPTH: usize = 64;
+/// An environment variable cannot be longer than 128 KiB on Linux.
+const MAX_BYTES: usize = 1 << 20;
+/// Python refuses to convert longer integers.
+const MAX_DIGITS: usize = 4300;
+
+/// What is wrong with a text that is not JSON.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) span: Span,
+    pub(crate) label: String,
+    pub(crate) help: Option<&'static str>,
+}
+
+/// A text that is JSON.
+#[derive(Debug)]
+pub(crate) struct Parsed {
+    pub(crate) root: Node,
+    /// Keys that were written again: where the first of them stands, and the key.
+    pub(crate) repeated: Vec<(Span, String)>,
+}
+
+pub(crate) fn parse(text: &str) -> Result<Parsed, Fault> {
+    let mut reader = Reader { text, at: 0, depth: 0, repeated: Vec::new() };
+    if text.len() > MAX_BYTES {
+        return Err(reader.fault(0..1, format!("more than {MAX_BYTES} bytes")));
+    }
+    if text.starts_with('\u{feff}') {
+        return Err(reader.fault(0..3, "a byte order mark").with("save the text without a byte order mark"));
+    }
+    reader.space();
+    let root = reader.value()?;
+    reader.space();
+    if reader.at < text.len() {
+        return Err(reader.unexpected("the end"));
+    }
+    Ok(Parsed { root, repeated: reader.repeated })
+}
+
+impl Fault {
+    fn with(mut self, help: &'static str) -> Self {
+        self.help = Some(help);
+        self
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+    repeated: Vec<(Span, String)>,
+}
+
+impl Reader<'_> {
+    fn rest(&self) -> &str {
+        &self.text[self.at..]
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    /// Steps over `token` if it comes next.
+    fn take(&mut self, token: &str) -> bool {
+        let found = self.rest().starts_with(token);
+        self.at += if found { token.len() } else { 0 };
+        found
+    }
+
+    fn fault(&self, span: Span, label: impl Into<String>) -> Fault {
+        Fault { span, label: label.into(), help: None }
+    }
+
+    /// Something else stands where `wanted` should.
+    fn unexpected(&self, wanted: &str) -> Fault {
+        let width = self.rest().chars().next().map_or(0, char::len_utf8);
+        let fault = self.fault(self.at..self.at + width, format!("expected {wanted}"));
+        let help = match self.rest() {
+            "" => return self.fault(self.at..self.at, format!("the text ends here, expected {wanted}")),
+            rest if rest.starts_with('\'') => "JSON strings stand in double quotes",
+            rest if rest.starts_with("//") || rest.starts_with('#') => "JSON has no comments",
+            rest if rest.starts_with("True") || rest.starts_with("False") => "JSON writes true and false in lower case",
+            rest if rest.starts_with("None") => "JSON writes null",
+            rest if rest.starts_with(['}', ']']) && self.text[..self.at].trim_end().ends_with(',') => {
+                "JSON allows no comma after the last item"
+            }
+            rest if rest.starts_with(|c: char| c.is_alphabetic() || c == '_') && wanted.contains("key") => {
+                "JSON keys stand in double quotes"
+            }
+            _ => return fault,
+        };
+        fault.with(help)
+    }
+
+    fn value(&mut self) -> Result<Node, Fault> {
+        let start = self.at;
+        let value = match self.peek() {
+            Some(b'"') => Value::Text(self.string()?),
+            Some(b'{') => self.nested(Self::object)?,
+            Some(b'[') => self.nested(Self::list)?,
+            Some(b'-' | b'0'..=b'9') if !self.rest().starts_with("-Infinity") => self.number()?,
+            _ if self.take("null") => Value::Null,
+            _ if self.take("true") => Value::Bool(true),
+            _ if self.take("false") => Value::Bool(false),
+            _ if self.take("NaN") || self.take("Infinity") || self.take("-Infinity") => Value::NotFinite,
+            _ => return Err(self.unexpected("a value")),
+        };
+        Ok(Node { span: start..self.at, value })
+    }
+
+    fn nested(&mut self, read: fn(&mut Self) -> Result<Value, Fault>) -> Result<Value, Fault> {
+        if self.depth == MAX_DEPTH {
+            return Err(self.fault(self.at..self.at + 1, format!("nested more than {MAX_DEPTH} deep")));
+        }
+        self.depth += 1;
+        self.at += 1;
+        let value = read(self)?;
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    fn list(&mut self) -> Result<Value, Fault> {
+        let mut items = Vec::new();
+        self.space();
+        if self.take("]") {
+            return Ok(Value::List(items));
+        }
+        loop {
+            items.push(self.value()?);
+            self.space();
+            if self.take("]") {
+                return Ok(Value::List(items));
+            }
+            if !self.take(",") {
+                return Err(self.unexpected("`,` or `]`"));
+            }
+            self.space();
+        }
+    }
+
+    fn object(&mut self) -> Result<Value, Fault> {
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut places = HashMap::new();
+        self.space();
+        if self.take("}") {
+            return Ok(Value::Object(entries));
+        }
+        loop {
+            let start = self.at;
+            if self.peek() != Some(b'"') {
+                return Err(self.unexpected("a key in double quotes"));
+            }
+            let key = self.string()?;
+            let key_span = start..self.at;
+            self.space();
+            if !self.take(":") {
+                return Err(self.unexpected("`:`"));
+            }
+            self.space();
+            let value = self.value()?;
+            match places.entry(key.text.clone()) {
+                Slot::Vacant(slot) => {
+                    slot.insert(entries.len());
+                    entries.push(Entry { key, key_span, value });
+                }
+                Slot::Occupied(slot) => {
+                    let entry = &mut entries[*slot.get()];
+                    self.repeated.push((entry.key_span.clone(), key.text));
+                    (entry.key_span, entry.value) = (key_span, value);
+                }
+            }
+            self.space();
+            if self.take("}") {
+                return Ok(Value::Object(entries));
+            }
+            if !self.take(",") {
+                return Err(self.unexpected("`,` or `}`"));
+            }
+            self.space();
+        }
+    }
+
+    fn digits(&mut self) -> usize {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        self.at - start
+    }
+
+    fn number(&mut self) -> Result<Value, Fault> {
+        let start = self.at;
+        self.take("-");
+        if !self.take("0") && self.digits() == 0 {
+            return Err(self.unexpected("a digit"));
+        }
+        let whole = self.at;
+        // A fraction or an exponent without digits is not part of the number: what follows is then the mistake.
+        if !(self.take(".") && self.digits() > 0) {
+            self.at = whole;
+        }
+        let mantissa = self.at;
+        if !((self.take("e") || self.take("E")) && {
+            let _sign = self.take("-") || self.take("+");
+            self.digits() > 0
+        }) {
+            self.at = mantissa;
+        }
+        let raw = self.text[start..self.at].to_owned();
+        if self.at > whole {
+            return Ok(Value::Float(raw));
+        }
+        if raw.trim_start_matches('-').len() > MAX_DIGITS {
+            return Err(self.fault(start..self.at, format!("an integer of more than {MAX_DIGITS} digits")));
+        }
+        Ok(Value::Int(raw))
+    }
+
+    fn string(&mut self) -> Result<Text, Fault> {
+        let start = self.at;
+        let mut out = Text { text: String::new(), broken: false };
+        self.at += 1;
+        loop {
+            let plain = self.rest().find(|c: char| c == '"' || c == '\\' || c < ' ').unwrap_or(self.rest().len());
+            out.text.push_str(&self.text[self.at..self.at + plain]);
+            self.at += plain;
+            match self.peek() {
+                None => return Err(self.fault(start..start + 1, "this string has no end")),
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(out);
+                }
+                Some(b'\\') => self.escape(start, &mut out)?,
+                Some(_) => {
+                    let fault = self.fault(self.at..self.at + 1, "a control character inside of a string");
+                    return Err(fault.with("write line breaks in a string as \\n, tabs as \\t; or a `\"` is missing"));
+                }
+            }
+        }
+    }
+
+    fn escape(&mut self, start: usize, out: &mut Text) -> Result<(), Fault> {
+        let plain = match self.text.as_bytes().get(self.at + 1) {
+            None => return Err(self.fault(start..start + 1, "this string has no end")),
+            Some(b'u') => return self.unicode(out),
+            Some(b'b') => '\u{8}',
+            Some(b'f') => '\u{c}',
+            Some(b'n') => '\n',
+            Some(b'r') => '\r',
+            Some(b't') => '\t',
+            Some(&c @ (b'"' | b'\\' | b'/')) => char::from(c),
+            Some(_) => {
+                let fault = self.fault(self.at..self.at + 1, "no such escape");
+                return Err(fault.with("write a backslash as \\\\"));
+            }
+        };
+        self.at += 2;
+        out.text.push(plain);
+        Ok(())
+    }
+
+    fn unicode(&mut self, out: &mut Text) -> Result<(), Fault> {
+        let first = self.unit()?;
+        let mut c = char::from_u32(first);
+        if (0xd800..0xdc00).contains(&first) && self.rest().starts_with("\\u") {
+            let back = self.at;
+            let second = self.unit()?;
+            if (0xdc00..0xe000).contains(&second) {
+                c = char::from_u32(0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00));
+            } else {
+                self.at = back;
+            }
+        }
+        out.broken |= c.is_none();
+        out.text.push(c.unwrap_or(char::REPLACEMENT_CHARACTER));
+        Ok(())
+    }
+
+    /// Reads `\uXXXX`.
+    fn unit(&mut self) -> Result<u32, Fault> {
+        let hex = self.rest().get(2..6).filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
+        let unit = hex.and_then(|hex| u32::from_str_radix(hex, 16).ok());
+        let unit = unit.ok_or_else(|| self.fault(self.at..self.at + 2, "expected four hexadecimal digits"))?;
+        self.at += 6;
+        Ok(unit)
+    }
+}

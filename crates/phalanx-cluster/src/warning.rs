@@ -1,0 +1,46 @@
+//! What TensorFlow accepts in silence and a user would rather be told.
+
+use phalanx_base::{Code, Error};
+
+/// Something that is allowed, and probably not meant.
+///
+/// ```
+/// let text = r#"{"clusster": {"chief": ["a:1"]}}"#;
+/// let config = phalanx_cluster::EstimatorConfig::read(Some(text), None).unwrap();
+/// let warning = &config.warnings[0];
+/// assert_eq!(warning.code().to_string(), "PX0112");
+/// assert!(warning.report().contains("did you mean \"cluster\"?"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Warning(Error);
+
+impl Warning {
+    /// A warning that says what an error would say.
+    pub(crate) fn new(error: Error) -> Self {
+        Self(error)
+    }
+
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        self.0.code()
+    }
+
+    /// What to do about it, if known.
+    #[must_use]
+    pub fn help(&self) -> Option<&str> {
+        self.0.next()
+    }
+
+    /// The whole over several lines, as a terminal shows it.
+    #[must_use]
+    pub fn report(&self) -> String {
+        self.0.report().replacen("error[", "warning[", 1)
+    }
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}

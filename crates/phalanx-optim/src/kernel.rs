@@ -1,0 +1,55 @@
+//! What one element's update looks like, and the loop that runs it over slices.
+//!
+//! Hot: no allocation, no branch per element that depends on settings, no `mul_add` (fused results would differ from
+//! TensorFlow's in the last digits, and between machines).
+
+use std::sync::atomic::{Ordering, compiler_fence};
+
+/// One rule's arithmetic for one element with `N` slots. Scalars that depend on the step are inside already.
+pub(crate) trait Kernel<const N: usize>: Copy {
+    /// The new value; `slots` are updated in place.
+    fn element(self, value: f32, slots: &mut [f32; N], grad: f32) -> f32;
+}
+
+/// Runs `kernel` over elements `at..at + grad.len()` of each of the `N + 1` parts of `buffer`.
+///
+/// The caller has checked that these ranges lie inside the parts. `LANES` elements are loaded, computed and stored
+/// together: by value, so the compiler needs no proof that the parts do not overlap, and short rows (an embedding of
+/// 8 or 16) take the vector path too, which a loop unrolled by the compiler would leave to its scalar tail.
+#[inline(always)]
+pub(crate) fn run<const LANES: usize, const N: usize, K: Kernel<N>>(
+    kernel: K,
+    buffer: &mut [f32],
+    at: usize,
+    grad: &[f32],
+) {
+    let part = buffer.len() / (N + 1);
+    let end = at + grad.len();
+    debug_assert!(buffer.len() == part * (N + 1) && end <= part, "lengths were checked by Rule");
+    let mut rest = buffer;
+    let mut next_part = || &mut rest.split_off_mut(..part).unwrap_or_default()[at..end];
+    let (values, value_tail) = next_part().as_chunks_mut::<LANES>();
+    let mut slots: [_; N] = std::array::from_fn(|_| next_part().as_chunks_mut::<LANES>());
+    let (grads, grad_tail) = grad.as_chunks::<LANES>();
+
+    for (at, (value, grad)) in values.iter_mut().zip(grads).enumerate() {
+        let mut new = *value;
+        let mut held: [[f32; LANES]; N] = std::array::from_fn(|slot| slots[slot].0[at]);
+        for lane in 0..LANES {
+            let mut element = std::array::from_fn(|slot| held[slot][lane]);
+            new[lane] = kernel.element(new[lane], &mut element, grad[lane]);
+            held.iter_mut().zip(element).for_each(|(held, new)| held[lane] = new);
+        }
+        *value = new;
+        slots.iter_mut().zip(held).for_each(|(slot, held)| slot.0[at] = held);
+        // No instruction, but a wall for the optimizer: without it LLVM vectorizes this outer loop as well, and for
+        // some rules that is ten times the code, all shuffles, and slower (momentum in runs of 4 KiB: 4.2 instead of
+        // 6.1 G elements/s; plain SGD on the baseline: 3.1 instead of 11.8).
+        compiler_fence(Ordering::SeqCst);
+    }
+    for (at, (value, &grad)) in value_tail.iter_mut().zip(grad_tail).enumerate() {
+        let mut element = std::array::from_fn(|slot| slots[slot].1[at]);
+        *value = kernel.element(*value, &mut element, grad);
+        slots.iter_mut().zip(element).for_each(|(slot, new)| slot.1[at] = new);
+    }
+}

@@ -1,0 +1,234 @@
+//! What a user chooses, and what the rest of the system asks it.
+
+use phalanx_base::{Code, Error, Result, nearest};
+
+use crate::setting::Settings;
+use crate::{Adagrad, Adam, AdamW, Ftrl, Momentum, RmsProp, Rule, Sgd};
+
+/// One array of optimizer state beside a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// The name TensorFlow's checkpoints use for it.
+    pub name: &'static str,
+}
+
+impl Slot {
+    pub(crate) const fn new(name: &'static str) -> Self {
+        Self { name }
+    }
+}
+
+/// The optimizer of a variable or table: plain numbers, cheap to copy, the same on every task.
+///
+/// ```
+/// use phalanx_optim::{Adam, Optimizer};
+/// let optimizer: Optimizer = Adam::new(0.001).beta_1(0.8).into();
+/// assert_eq!(optimizer.name(), "adam");
+/// assert_eq!(optimizer.slots().iter().map(|slot| slot.name).collect::<Vec<_>>(), ["m", "v"]);
+/// assert_eq!(Optimizer::from_words(&optimizer.to_words())?, optimizer);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Optimizer {
+    /// Gradient descent, with momentum if asked for, as Keras does it.
+    Sgd(Sgd),
+    /// Momentum as TensorFlow 1's `MomentumOptimizer` does it.
+    Momentum(Momentum),
+    /// Adagrad.
+    Adagrad(Adagrad),
+    /// RMSprop.
+    RmsProp(RmsProp),
+    /// Adam.
+    Adam(Adam),
+    /// Adam with decoupled weight decay.
+    AdamW(AdamW),
+    /// Follow the regularized leader.
+    Ftrl(Ftrl),
+}
+
+/// Runs `$body` with `$inner` bound to the chosen optimizer, whichever it is.
+macro_rules! each {
+    ($optimizer:expr, $inner:ident => $body:expr) => {
+        match $optimizer {
+            Optimizer::Sgd($inner) => $body,
+            Optimizer::Momentum($inner) => $body,
+            Optimizer::Adagrad($inner) => $body,
+            Optimizer::RmsProp($inner) => $body,
+            Optimizer::Adam($inner) => $body,
+            Optimizer::AdamW($inner) => $body,
+            Optimizer::Ftrl($inner) => $body,
+        }
+    };
+}
+
+macro_rules! from_each {
+    ($($name:ident),*) => {
+        $(impl From<$name> for Optimizer {
+            fn from(inner: $name) -> Self {
+                Self::$name(inner)
+            }
+        })*
+    };
+}
+from_each!(Sgd, Momentum, Adagrad, RmsProp, Adam, AdamW, Ftrl);
+
+/// The name of an optimizer, from its type.
+fn name_of<S: Settings>(_: &S) -> &'static str {
+    S::NAME
+}
+
+impl Optimizer {
+    /// Every name that [`parse`](Self::parse) knows.
+    pub const NAMES: &'static [&'static str] =
+        &[Sgd::NAME, Momentum::NAME, Adagrad::NAME, RmsProp::NAME, Adam::NAME, AdamW::NAME, Ftrl::NAME];
+
+    /// The optimizer of that name with TensorFlow's defaults for everything but the learning rate. Upper and lower
+    /// case are the same: Estimator's `"SGD"` and `"RMSProp"` are understood.
+    ///
+    /// ```
+    /// use phalanx_optim::{Adagrad, Optimizer};
+    /// assert_eq!(Optimizer::parse("Adagrad", 0.05)?, Adagrad::new(0.05).into());
+    /// let error = Optimizer::parse("adagard", 0.05).unwrap_err();
+    /// assert_eq!(error.next(), Some("did you mean adagrad?"));
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such optimizer, or the learning rate is out of range.
+    pub fn parse(name: &str, learning_rate: f32) -> Result<Self> {
+        let optimizer: Self = match name.to_ascii_lowercase().as_str() {
+            Sgd::NAME => Sgd::new(learning_rate).into(),
+            Momentum::NAME => Momentum::new(learning_rate, 0.9).into(),
+            Adagrad::NAME => Adagrad::new(learning_rate).into(),
+            RmsProp::NAME => RmsProp::new(learning_rate).into(),
+            Adam::NAME => Adam::new(learning_rate).into(),
+            AdamW::NAME => AdamW::new(learning_rate).into(),
+            Ftrl::NAME => Ftrl::new(learning_rate).into(),
+            _ => {
+                let help = match nearest(name, Self::NAMES.iter().copied()) {
+                    Some(near) => format!("did you mean {near}?"),
+                    None => format!("choose one of {}", Self::NAMES.join(", ")),
+                };
+                return Err(Error::new(Code::BadSetting, format!("there is no optimizer \"{name}\"")).help(help));
+            }
+        };
+        optimizer.validate()?;
+        Ok(optimizer)
+    }
+
+    /// The optimizer's name in lower case.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        each!(self, inner => name_of(inner))
+    }
+
+    /// Checks every setting.
+    ///
+    /// # Errors
+    /// [`Code::BadSetting`] for the first setting that is out of range; the help says what the range is.
+    pub fn validate(&self) -> Result<()> {
+        each!(self, inner => inner.check())
+    }
+
+    /// The learning rate.
+    #[must_use]
+    pub fn learning_rate(&self) -> f32 {
+        each!(self, inner => inner.learning_rate)
+    }
+
+    /// The same optimizer with another learning rate: what a schedule does between steps.
+    #[must_use]
+    pub fn with_learning_rate(mut self, learning_rate: f32) -> Self {
+        each!(&mut self, inner => inner.learning_rate = learning_rate);
+        self
+    }
+
+    /// The slots this optimizer keeps beside each value, in the order of their layout.
+    #[must_use]
+    pub fn slots(&self) -> &'static [Slot] {
+        each!(self, inner => inner.slots())
+    }
+
+    /// How many slots there are.
+    #[must_use]
+    pub fn slot_count(&self) -> usize {
+        self.slots().len()
+    }
+
+    /// What every element of that slot is before the first update.
+    #[must_use]
+    pub fn slot_init(&self, slot: usize) -> f32 {
+        match (self, slot) {
+            (Self::Adagrad(inner), 0) => inner.initial_accumulator_value,
+            (Self::Ftrl(inner), 0) => inner.initial_accumulator_value,
+            _ => 0.0,
+        }
+    }
+
+    /// Fills the slots of a buffer laid out as `[value][slot 0][slot 1]…`, as [`Rule::apply`] takes it; the value
+    /// stays as it is.
+    pub fn init_slots(&self, values_and_slots: &mut [f32]) {
+        let part = values_and_slots.len() / (1 + self.slot_count());
+        for slot in 0..self.slot_count() {
+            values_and_slots[(slot + 1) * part..][..part].fill(self.slot_init(slot));
+        }
+    }
+
+    /// The optimizer as numbers for the wire: which one it is, then its settings. An encoding, once published, stays.
+    #[must_use]
+    pub fn to_words(&self) -> Vec<f64> {
+        let settings = each!(self, inner => inner.settings());
+        std::iter::once(self.kind()).chain(settings.iter().map(|setting| f64::from(setting.value))).collect()
+    }
+
+    /// The optimizer that [`to_words`](Self::to_words) wrote.
+    ///
+    /// # Errors
+    /// When the words name no optimizer this build knows, are too few or too many, or a setting is out of range.
+    pub fn from_words(words: &[f64]) -> Result<Self> {
+        let Some((&kind, settings)) = words.split_first() else {
+            return Err(Error::new(Code::BadMessage, "an optimizer is missing: no words"));
+        };
+        // Compared as it came: a kind that is not a whole number is none of these.
+        Ok(match kind {
+            1.0 => Sgd::decode(settings)?.into(),
+            2.0 => Momentum::decode(settings)?.into(),
+            3.0 => Adagrad::decode(settings)?.into(),
+            4.0 => RmsProp::decode(settings)?.into(),
+            5.0 => Adam::decode(settings)?.into(),
+            6.0 => AdamW::decode(settings)?.into(),
+            7.0 => Ftrl::decode(settings)?.into(),
+            _ => return Err(Error::new(Code::BadMessage, format!("there is no optimizer of kind {kind}"))),
+        })
+    }
+
+    fn kind(&self) -> f64 {
+        match self {
+            Self::Sgd(_) => 1.0,
+            Self::Momentum(_) => 2.0,
+            Self::Adagrad(_) => 3.0,
+            Self::RmsProp(_) => 4.0,
+            Self::Adam(_) => 5.0,
+            Self::AdamW(_) => 6.0,
+            Self::Ftrl(_) => 7.0,
+        }
+    }
+
+    /// The arithmetic of the variable's `step`-th update, counted from 1. Only Adam and AdamW look at the number: it
+    /// corrects their averages for having started at zero. A step of 0 counts as 1.
+    #[must_use]
+    pub fn at_step(&self, step: u64) -> Rule {
+        Rule::new(each!(self, inner => inner.at_step(step)))
+    }
+}
+
+/// The name and every setting, for messages and logs.
+impl std::fmt::Display for Optimizer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}(", self.name())?;
+        for (i, setting) in each!(self, inner => inner.settings()).iter().enumerate() {
+            write!(f, "{}{} {}", if i == 0 { "" } else { ", " }, setting.name, setting.value)?;
+        }
+        f.write_str(")")
+    }
+}

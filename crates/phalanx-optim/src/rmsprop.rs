@@ -1,0 +1,220 @@
+//! RMSprop: plain, centered, with momentum, and both.
+
+use crate::Slot;
+use crate::kernel::Kernel;
+use crate::rule::Kernels;
+use crate::setting::{Range, Setting, Settings};
+
+/// RMSprop as Keras' legacy optimizer computes it: `rms` is a running average of `g²`, centered it is less the square
+/// of `mg`, the running average of `g`.
+///
+/// Keras has two forms, and so has this: without momentum `value -= rate · g / (√rms + epsilon)`; with momentum the
+/// kernels `ResourceApplyRMSProp` and `ResourceApplyCenteredRMSProp`, whose epsilon is inside the root:
+/// `momentum = m · momentum + rate · g / √(rms + epsilon); value -= momentum`.
+///
+/// Where rounding makes `rms − mg²` negative, it counts as zero here; TensorFlow takes the root and the variable is NaN.
+///
+/// ```
+/// use phalanx_optim::{Optimizer, RmsProp};
+/// let optimizer: Optimizer = RmsProp::new(0.001).rho(0.95).momentum(0.9).centered(true).into();
+/// assert_eq!(optimizer.slots().iter().map(|slot| slot.name).collect::<Vec<_>>(), ["rms", "momentum", "mg"]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RmsProp {
+    pub(crate) learning_rate: f32,
+    rho: f32,
+    momentum: f32,
+    epsilon: f32,
+    centered: bool,
+}
+
+impl RmsProp {
+    /// RMSprop with this rate, a rho of 0.9, an epsilon of 1e-7, and neither momentum nor centering.
+    #[must_use]
+    pub fn new(learning_rate: f32) -> Self {
+        Self { learning_rate, rho: 0.9, momentum: 0.0, epsilon: 1e-7, centered: false }
+    }
+
+    /// How much of the averages is kept per step: from 0 to below 1.
+    #[must_use]
+    pub fn rho(self, rho: f32) -> Self {
+        Self { rho, ..self }
+    }
+
+    /// Keeps this share of the last step, from 0 to 1. With 0 (the default) there is no momentum and no slot for it.
+    #[must_use]
+    pub fn momentum(self, momentum: f32) -> Self {
+        Self { momentum, ..self }
+    }
+
+    /// Keeps the division away from zero.
+    #[must_use]
+    pub fn epsilon(self, epsilon: f32) -> Self {
+        Self { epsilon, ..self }
+    }
+
+    /// Divides by the estimated variance of the gradient instead of its mean square.
+    #[must_use]
+    pub fn centered(self, centered: bool) -> Self {
+        Self { centered, ..self }
+    }
+
+    pub(crate) fn slots(&self) -> &'static [Slot] {
+        match (self.momentum == 0.0, self.centered) {
+            (true, false) => const { &[Slot::new("rms")] },
+            (true, true) => const { &[Slot::new("rms"), Slot::new("mg")] },
+            (false, false) => const { &[Slot::new("rms"), Slot::new("momentum")] },
+            (false, true) => const { &[Slot::new("rms"), Slot::new("momentum"), Slot::new("mg")] },
+        }
+    }
+
+    pub(crate) fn at_step(&self, _step: u64) -> Kernels {
+        let Self { learning_rate, rho, momentum, epsilon, centered } = *self;
+        let common = Common { learning_rate, take: 1.0 - rho, epsilon };
+        match (momentum == 0.0, centered) {
+            (true, false) => Kernels::RmsProp(Plain { common }),
+            (true, true) => Kernels::RmsPropCentered(Centered { common }),
+            (false, false) => Kernels::RmsPropMomentum(WithMomentum { common, momentum }),
+            (false, true) => Kernels::RmsPropCenteredMomentum(CenteredWithMomentum { common, momentum }),
+        }
+    }
+}
+
+/// Keras' defaults.
+impl Default for RmsProp {
+    fn default() -> Self {
+        Self::new(0.001)
+    }
+}
+
+impl Settings for RmsProp {
+    const NAME: &'static str = "rmsprop";
+    const COUNT: usize = 5;
+
+    fn settings(&self) -> Vec<Setting> {
+        vec![
+            Setting::new("learning_rate", self.learning_rate, Range::NotNegative),
+            Setting::new("rho", self.rho, Range::Decay),
+            Setting::new("momentum", self.momentum, Range::Fraction),
+            Setting::new("epsilon", self.epsilon, Range::NotNegative),
+            Setting::flag("centered", self.centered),
+        ]
+    }
+
+    fn from_values(values: &[f32]) -> Self {
+        Self {
+            learning_rate: values[0],
+            rho: values[1],
+            momentum: values[2],
+            epsilon: values[3],
+            centered: values[4] != 0.0,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Common {
+    learning_rate: f32,
+    take: f32,
+    epsilon: f32,
+}
+
+impl Common {
+    #[inline(always)]
+    fn take_in(self, average: &mut f32, new: f32) {
+        *average += (new - *average) * self.take;
+    }
+
+    /// The change without momentum: epsilon outside the root.
+    #[inline(always)]
+    fn change(self, spread: f32, grad: f32) -> f32 {
+        self.learning_rate * grad / (spread.sqrt() + self.epsilon)
+    }
+
+    /// The change that goes into the momentum: epsilon inside the root.
+    #[inline(always)]
+    fn push(self, spread: f32, grad: f32) -> f32 {
+        (grad * self.learning_rate) / (spread + self.epsilon).sqrt()
+    }
+}
+
+#[inline(always)]
+fn variance(rms: f32, mg: f32) -> f32 {
+    (rms - mg * mg).max(0.0)
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain {
+    common: Common,
+}
+
+impl Kernel<1> for Plain {
+    #[inline(always)]
+    fn element(self, value: f32, [rms]: &mut [f32; 1], grad: f32) -> f32 {
+        self.common.take_in(rms, grad * grad);
+        value - self.common.change(*rms, grad)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Centered {
+    common: Common,
+}
+
+impl Kernel<2> for Centered {
+    #[inline(always)]
+    fn element(self, value: f32, [rms, mg]: &mut [f32; 2], grad: f32) -> f32 {
+        self.common.take_in(rms, grad * grad);
+        self.common.take_in(mg, grad);
+        value - self.common.change(variance(*rms, *mg), grad)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WithMomentum {
+    common: Common,
+    momentum: f32,
+}
+
+impl Kernel<2> for WithMomentum {
+    #[inline(always)]
+    fn element(self, value: f32, [rms, kept]: &mut [f32; 2], grad: f32) -> f32 {
+        self.common.take_in(rms, grad * grad);
+        *kept = *kept * self.momentum + self.common.push(*rms, grad);
+        value - *kept
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CenteredWithMomentum {
+    common: Common,
+    momentum: f32,
+}
+
+impl Kernel<3> for CenteredWithMomentum {
+    #[inline(always)]
+    fn element(self, value: f32, [rms, kept, mg]: &mut [f32; 3], grad: f32) -> f32 {
+        self.common.take_in(rms, grad * grad);
+        self.common.take_in(mg, grad);
+        *kept = *kept * self.momentum + self.common.push(variance(*rms, *mg), grad);
+        value - *kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Optimizer, RmsProp};
+
+    #[test]
+    fn a_constant_gradient_never_makes_a_centered_value_nan() {
+        for momentum in [0.0, 0.9] {
+            let optimizer: Optimizer = RmsProp::new(0.001).centered(true).momentum(momentum).into();
+            let mut row = vec![1.0; 1 + optimizer.slot_count()];
+            optimizer.init_slots(&mut row);
+            for step in 1..=2000 {
+                optimizer.at_step(step).apply(&mut row, &[333.3]).unwrap();
+                assert!(row.iter().all(|x| x.is_finite()), "step {step}: {row:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! One step's arithmetic with its scalars prepared.
+
+use phalanx_base::{Code, Error, Result};
+
+use crate::simd::Level;
+use crate::{adagrad, adam, adamw, ftrl, momentum, rmsprop, sgd};
+
+/// An [`Optimizer`](crate::Optimizer) at one step: made once per update, applied to any number of chunks and rows.
+///
+/// ```
+/// use phalanx_optim::{Optimizer, Sgd};
+/// let rule = Optimizer::from(Sgd::new(0.5)).at_step(1);
+/// let mut value = [1.0, 1.0, 1.0];
+/// rule.apply(&mut value, &[1.0, 2.0, 3.0])?;
+/// assert_eq!(value, [0.5, 0.0, -0.5]);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    kernel: Kernels,
+    level: Level,
+}
+
+/// Every kernel there is. Settings that change the arithmetic's shape (momentum or not) choose the variant, so that
+/// no element asks about them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kernels {
+    Sgd(sgd::Plain),
+    SgdMomentum(sgd::WithMomentum<false>),
+    SgdNesterov(sgd::WithMomentum<true>),
+    Momentum(momentum::Step<false>),
+    Nesterov(momentum::Step<true>),
+    Adagrad(adagrad::Step),
+    RmsProp(rmsprop::Plain),
+    RmsPropCentered(rmsprop::Centered),
+    RmsPropMomentum(rmsprop::WithMomentum),
+    RmsPropCenteredMomentum(rmsprop::CenteredWithMomentum),
+    Adam(adam::Step),
+    Amsgrad(adam::AmsgradStep),
+    AdamW(adamw::Step),
+    Ftrl(ftrl::Step<true>),
+    FtrlPower(ftrl::Step<false>),
+}
+
+/// Runs `$body` with `$kernel` bound to the kernel of a rule, whichever it is.
+macro_rules! each_kernel {
+    ($rule:expr, $kernel:ident => $body:expr) => {
+        match $rule {
+            Kernels::Sgd($kernel) => $body,
+            Kernels::SgdMomentum($kernel) => $body,
+            Kernels::SgdNesterov($kernel) => $body,
+            Kernels::Momentum($kernel) => $body,
+            Kernels::Nesterov($kernel) => $body,
+            Kernels::Adagrad($kernel) => $body,
+            Kernels::RmsProp($kernel) => $body,
+            Kernels::RmsPropCentered($kernel) => $body,
+            Kernels::RmsPropMomentum($kernel) => $body,
+            Kernels::RmsPropCenteredMomentum($kernel) => $body,
+            Kernels::Adam($kernel) => $body,
+            Kernels::Amsgrad($kernel) => $body,
+            Kernels::AdamW($kernel) => $body,
+            Kernels::Ftrl($kernel) => $body,
+            Kernels::FtrlPower($kernel) => $body,
+        }
+    };
+}
+
+/// How many slots a kernel has, from its type.
+fn slots_of<const N: usize, K: crate::kernel::Kernel<N>>(_: K) -> usize {
+    N
+}
+
+impl Rule {
+    pub(crate) fn new(kernel: Kernels) -> Self {
+        Self { kernel, level: Level::detect() }
+    }
+
+    /// How many slots stand beside each value.
+    #[must_use]
+    pub fn slot_count(&self) -> usize {
+        each_kernel!(self.kernel, kernel => slots_of(kernel))
+    }
+
+    /// Updates a whole buffer laid out as `[value][slot 0][slot 1]…`: a chunk of a variable, or a row of a table.
+    ///
+    /// # Errors
+    /// When the buffer does not hold `grad.len()` elements in each part; nothing is changed then.
+    #[inline]
+    pub fn apply(&self, values_and_slots: &mut [f32], grad: &[f32]) -> Result<()> {
+        if values_and_slots.len() != grad.len() * (1 + self.slot_count()) {
+            return Err(self.mismatch(values_and_slots.len(), 0, grad.len()));
+        }
+        self.run(values_and_slots, 0, grad);
+        Ok(())
+    }
+
+    /// Updates elements `at..at + grad.len()` of every part of the buffer: gradients that arrive in runs.
+    ///
+    /// ```
+    /// use phalanx_optim::{Optimizer, Sgd};
+    /// let rule = Optimizer::from(Sgd::new(1.0)).at_step(1);
+    /// let mut value = [0.0; 4];
+    /// rule.apply_range(&mut value, 1, &[1.0, 2.0])?;
+    /// assert_eq!(value, [0.0, -1.0, -2.0, 0.0]);
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the buffer does not divide into equal parts or the run does not lie inside them; nothing is changed then.
+    #[inline]
+    pub fn apply_range(&self, values_and_slots: &mut [f32], at: usize, grad: &[f32]) -> Result<()> {
+        let parts = 1 + self.slot_count();
+        let part = values_and_slots.len() / parts;
+        let fits = at.checked_add(grad.len()).is_some_and(|end| end <= part);
+        if part * parts != values_and_slots.len() || !fits {
+            return Err(self.mismatch(values_and_slots.len(), at, grad.len()));
+        }
+        self.run(values_and_slots, at, grad);
+        Ok(())
+    }
+
+    fn run(&self, buffer: &mut [f32], at: usize, grad: &[f32]) {
+        each_kernel!(self.kernel, kernel => self.level.run(kernel, buffer, at, grad));
+    }
+
+    #[cold]
+    fn mismatch(&self, buffer: usize, at: usize, grad: usize) -> Error {
+        let parts = 1 + self.slot_count();
+        let what = format!("a gradient of {grad} elements at {at} does not fit {buffer} elements in {parts} parts");
+        Error::new(Code::ShapeMismatch, what)
+    }
+}

@@ -1,0 +1,251 @@
+//! Calls to servers: in parallel, with deadlines and bounded retries.
+
+use crate::plan::Layout;
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use phalanx_base::{Code, Context, Error, Incarnation, Result, Role, TaskId};
+use phalanx_wire::bulk::{self, Transport};
+use phalanx_wire::proto::params::{self, Reply, reply, request};
+use phalanx_wire::{Address, Backoff, InFrame, OutFrame, Outcome, Token};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Who calls, and how patiently.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The job's digest; servers of another job refuse.
+    pub job: u64,
+    /// The calling task.
+    pub task: TaskId,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// What every call carries.
+    pub token: Option<Token>,
+    /// How long one call may take.
+    pub deadline: Duration,
+    /// How long a call is tried again after failures of the connection.
+    pub patience: Duration,
+    /// Set when the job is over: retries stop.
+    pub over: Arc<AtomicBool>,
+}
+
+impl Options {
+    /// Patient defaults: 30 s for a call, 30 s of retries.
+    #[must_use]
+    pub fn new(job: u64, task: TaskId, incarnation: Incarnation) -> Self {
+        let (deadline, patience) = (Duration::from_secs(30), Duration::from_secs(30));
+        Self { job, task, incarnation, token: None, deadline, patience, over: Arc::default() }
+    }
+}
+
+/// A worker's connections to all parameter servers. Every call blocks, and ends by a deadline.
+pub struct Client {
+    runtime: tokio::runtime::Runtime,
+    servers: Vec<Box<dyn Transport>>,
+    options: Options,
+}
+
+impl Client {
+    /// Connections to these servers, made when first used.
+    ///
+    /// # Errors
+    /// When the operating system gives us no event loop.
+    pub fn connect(servers: &[(TaskId, Address)], options: Options) -> Result<Self> {
+        let runtime = runtime()?;
+        let _inside = runtime.enter();
+        let lane = |(task, address): &(TaskId, Address)| -> Box<dyn Transport> {
+            Box::new(bulk::Client::new(address, format!("{task} at {address}"), options.token.clone()))
+        };
+        let servers = servers.iter().map(lane).collect();
+        drop(_inside);
+        Ok(Self { runtime, servers, options })
+    }
+
+    /// The same over any transports; `make` is called where connections can be made.
+    ///
+    /// # Errors
+    /// When the operating system gives us no event loop.
+    pub fn over(make: impl FnOnce() -> Vec<Box<dyn Transport>>, options: Options) -> Result<Self> {
+        let runtime = runtime()?;
+        let servers = {
+            let _inside = runtime.enter();
+            make()
+        };
+        Ok(Self { runtime, servers, options })
+    }
+
+    /// Who calls.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// How many servers there are.
+    #[must_use]
+    pub fn servers(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// Asks a server how it is.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn describe(&self, server: usize) -> Result<params::Description> {
+        let frame = self.frame(request::Op::Describe(params::Describe {}));
+        match self.block(self.call(server, frame))?.0.result {
+            Some(reply::Result::Description(description)) => Ok(description),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The committed steps.
+    ///
+    /// # Errors
+    /// When the server that counts them does not answer.
+    pub fn global_step(&self) -> Result<u64> {
+        let frame = self.frame(request::Op::Describe(params::Describe {}));
+        Ok(self.block(self.call(0, frame))?.0.global_step)
+    }
+
+    /// Tells every server that the model is initialised; the one that counts steps last, because others ask that one.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub fn set_ready(&self) -> Result<()> {
+        for server in (0..self.servers.len()).rev() {
+            let frame = self.frame(request::Op::SetReady(params::SetReady {}));
+            self.block(self.call(server, frame))?;
+        }
+        Ok(())
+    }
+
+    /// Shuts a lost task's life out everywhere and answers how far it came on each server, as (step, parts applied).
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub fn fence(&self, task: TaskId, incarnation: Incarnation) -> Result<Vec<(u64, u32)>> {
+        let lost = Some(to_wire(task, incarnation));
+        let answers = self.call_all(|_| self.frame(request::Op::Fence(params::Fence { lost: lost.clone() })))?;
+        let fenced = |(answer, _): (Reply, Bytes)| match answer.result {
+            Some(reply::Result::Fenced(fenced)) => Ok((fenced.step, fenced.parts_applied)),
+            other => Err(unexpected(&other)),
+        };
+        answers.into_iter().map(fenced).collect()
+    }
+
+    /// Synchronous mode: enters the barrier; answers the round to compute for.
+    ///
+    /// # Errors
+    /// When the server that keeps the barrier does not answer.
+    pub fn join_rounds(&self, replicas_to_aggregate: u32) -> Result<u64> {
+        let op = request::Op::Join(params::Join { replicas_to_aggregate });
+        let answer = self.block(self.call(0, self.frame(op)))?.0;
+        round(&answer)?.ok_or_else(|| unexpected(&answer.result))
+    }
+
+    /// Synchronous mode: leaves the barrier.
+    ///
+    /// # Errors
+    /// When the server that keeps the barrier does not answer.
+    pub fn leave_rounds(&self) -> Result<()> {
+        self.block(self.call(0, self.frame(request::Op::Leave(params::Leave {})))).map(drop)
+    }
+
+    /// Synchronous mode: says that the gradient of `step` is on every server, and waits up to `wait` for the round to
+    /// close. `None`: not yet, ask again.
+    ///
+    /// # Errors
+    /// When the server that keeps the barrier does not answer.
+    pub fn arrive(&self, step: u64, round_of: u64, wait: Duration) -> Result<Option<u64>> {
+        let wait_ms = wait.as_millis().try_into().unwrap_or(u32::MAX);
+        let op = request::Op::Arrive(params::Arrive { step, round: round_of, replicas_to_aggregate: 0, wait_ms });
+        round(&self.block(self.call(0, self.frame(op)))?.0)
+    }
+
+    /// Makes the layout's shards and tables, or finds them made; answers the handles on each server.
+    pub(super) fn make(&self, layout: &Layout, values: Option<&[Bytes]>) -> Result<Vec<Vec<u32>>> {
+        let answers = self.call_all(|server| {
+            let specs = layout.specs_for(server);
+            let Some(values) = values else { return self.frame(request::Op::Find(params::Find { specs })) };
+            let mut frame = self.frame(request::Op::Create(params::Create { specs }));
+            for shard in layout.shards_on(server).map(|i| &layout.shards()[i]) {
+                frame.push(values[shard.variable].slice(4 * shard.elements.start..4 * shard.elements.end));
+            }
+            frame
+        })?;
+        let handles = |(answer, _): (Reply, Bytes)| match answer.result {
+            Some(reply::Result::Handles(handles)) => Ok(handles.handles),
+            other => Err(unexpected(&other)),
+        };
+        answers.into_iter().map(handles).collect()
+    }
+
+    pub(super) fn frame(&self, op: request::Op) -> OutFrame {
+        let client = Some(to_wire(self.options.task, self.options.incarnation));
+        OutFrame::new(&params::Request { job: self.options.job, client, op: Some(op) })
+    }
+
+    pub(super) fn block<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        self.runtime.block_on(future)
+    }
+
+    fn call_all(&self, frame: impl Fn(usize) -> OutFrame) -> Result<Vec<(Reply, Bytes)>> {
+        let calls = (0..self.servers.len()).map(|server| self.call(server, frame(server)));
+        self.block(try_join_all(calls))
+    }
+
+    /// One call, tried again while the connection fails. Every request has a name or changes nothing when repeated,
+    /// so trying again is always safe; only when patience ends is the outcome unknown.
+    pub(super) async fn call(&self, server: usize, frame: OutFrame) -> Result<(Reply, Bytes)> {
+        let transport = &self.servers[server];
+        let mut backoff = Backoff::new(self.options.patience, self.options.incarnation.0);
+        let mut unknown = false;
+        loop {
+            let error = match transport.call(frame.clone(), self.options.deadline).await {
+                Outcome::Done(answer) => return read(&answer),
+                Outcome::Failed(error) if error.code() != Code::PeerUnreachable => return Err(error),
+                Outcome::Failed(error) => error,
+                Outcome::Unknown(error) => {
+                    unknown = true;
+                    error
+                }
+            };
+            let wait = if self.options.over.load(Ordering::Acquire) { None } else { backoff.next_wait() };
+            match wait {
+                Some(wait) => tokio::time::sleep(wait).await,
+                None if unknown => {
+                    return Err(Error::new(Code::OutcomeUnknown, format!("{} does not answer", transport.peer()))
+                        .because(error)
+                        .help("whether the last request took effect is not known; start the task again"));
+                }
+                None => return Err(error),
+            }
+        }
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context(Code::Internal, "the client's event loop cannot be started")
+}
+
+fn read(answer: &InFrame) -> Result<(Reply, Bytes)> {
+    Ok((answer.header()?, answer.body().clone()))
+}
+
+fn round(answer: &Reply) -> Result<Option<u64>> {
+    match &answer.result {
+        Some(reply::Result::Arrived(arrived)) => Ok(arrived.round),
+        other => Err(unexpected(other)),
+    }
+}
+
+pub(super) fn unexpected(result: &Option<reply::Result>) -> Error {
+    Error::new(Code::BadMessage, "a server's answer is not one to the question").because(format!("{result:?}"))
+}
+
+pub(super) fn to_wire(task: TaskId, incarnation: Incarnation) -> params::Client {
+    let role = Role::ALL.iter().position(|&role| role == task.role).unwrap_or(0) as u32;
+    params::Client { role, index: task.index, incarnation: incarnation.0 }
+}

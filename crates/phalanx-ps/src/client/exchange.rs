@@ -1,0 +1,278 @@
+//! Push and pull in one round trip.
+
+use super::calls::{Client, to_wire, unexpected};
+use super::packing::{Part, Piece, RowRun, pack};
+use super::remote::Remote;
+use super::rows::{RowGradients, RowSet};
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use phalanx_base::{Code, Error, Result, UpdateName};
+use phalanx_wire::proto::params::{Exchange, Range, Rows, reply, request};
+
+/// Whether updates are applied at once, or collected into rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// At once.
+    Asynchronous,
+    /// For a round; rounds below `closed` are closed.
+    Synchronous {
+        /// The round that pushed gradients were computed for.
+        round: u64,
+        /// The round that pulled values must include everything before of.
+        closed: u64,
+    },
+}
+
+/// One step's gradients.
+#[derive(Clone, Debug)]
+pub struct Push {
+    /// The name that makes the effect single.
+    pub name: UpdateName,
+    /// One for each variable of the layout; `None` where the step did not touch it.
+    pub dense: Vec<Option<Bytes>>,
+    /// Gradients of table rows.
+    pub rows: Vec<RowGradients>,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Pulled {
+    /// The committed steps.
+    pub global_step: u64,
+    /// One for each variable; `None` where the values held are the newest.
+    pub dense: Vec<Option<Vec<f32>>>,
+    /// One for each row set: its unique rows one after the other.
+    pub rows: Vec<Vec<f32>>,
+    /// At least one server had applied the push before.
+    pub repeated: bool,
+    /// At least one server dropped the push because its round was closed.
+    pub stale: bool,
+}
+
+/// One server's answers: for each piece its bytes, and for each row run its bytes.
+struct Answer {
+    global_step: u64,
+    repeated: bool,
+    stale: bool,
+    pieces: Vec<Option<Bytes>>,
+    versions: Vec<u64>,
+    rows: Vec<(RowRun, Bytes)>,
+}
+
+impl Client {
+    /// Pushes a step's gradients, then pulls what is newer than what is held, and rows; one round trip to all servers
+    /// at once.
+    ///
+    /// # Errors
+    /// When a server refuses or does not answer. The push may then have reached some servers; sending it again under
+    /// the same name completes it.
+    pub fn exchange(&self, remote: &mut Remote, push: Option<&Push>, pull: &[RowSet], mode: Mode) -> Result<Pulled> {
+        let answers = {
+            let remote = &*remote;
+            let calls = (0..self.servers()).map(|server| self.exchange_with(server, remote, push, Some(pull), mode));
+            self.block(try_join_all(calls))?
+        };
+        let mut pulled = Pulled { global_step: 0, dense: Vec::new(), rows: Vec::new(), repeated: false, stale: false };
+        pulled.rows = pull.iter().map(|set| vec![0.0; set.unique().len() * self.dim(remote, set)]).collect();
+        for (server, answer) in answers.iter().enumerate() {
+            pulled.global_step = pulled.global_step.max(answer.global_step);
+            pulled.repeated |= answer.repeated;
+            pulled.stale |= answer.stale;
+            for (run, bytes) in &answer.rows {
+                let set = &pull[run.set];
+                let dim = self.dim(remote, set);
+                let rows = bytes.chunks_exact(4 * dim);
+                for (&at, row) in set.on(server)[run.range.clone()].iter().zip(rows) {
+                    phalanx_base::read_f32s(row, &mut pulled.rows[run.set][at as usize * dim..][..dim]);
+                }
+            }
+        }
+        pulled.dense = assemble(remote, answers)?;
+        Ok(pulled)
+    }
+
+    /// Sends gradients under their name and pulls nothing.
+    ///
+    /// # Errors
+    /// As [`Self::exchange`].
+    pub fn push(&self, remote: &Remote, push: &Push, mode: Mode) -> Result<(u64, bool)> {
+        let calls = (0..self.servers()).map(|server| self.exchange_with(server, remote, Some(push), None, mode));
+        let answers = self.block(try_join_all(calls))?;
+        let step = answers.iter().map(|answer| answer.global_step).max().unwrap_or(0);
+        Ok((step, answers.iter().any(|answer| answer.stale)))
+    }
+
+    fn dim(&self, remote: &Remote, set: &RowSet) -> usize {
+        remote.layout.tables()[set.table()].dim
+    }
+
+    async fn exchange_with(
+        &self,
+        server: usize,
+        remote: &Remote,
+        push: Option<&Push>,
+        pull: Option<&[RowSet]>,
+        mode: Mode,
+    ) -> Result<Answer> {
+        let row_bytes = |set: &RowSet| (set.on(server).len(), 8 + 4 * self.dim(remote, set));
+        let pushed: Vec<_> = push.iter().flat_map(|push| &push.rows).map(|rows| row_bytes(&rows.set)).collect();
+        let pulled: Vec<_> = pull.iter().flat_map(|sets| sets.iter()).map(row_bytes).collect();
+        let pieces = &remote.pieces[server];
+        let parts = pack(pieces, &pushed, &pulled);
+        let mut answer = Answer {
+            global_step: 0,
+            repeated: false,
+            stale: false,
+            pieces: vec![None; pieces.len()],
+            versions: vec![0; pieces.len()],
+            rows: Vec::new(),
+        };
+        let last = parts.len() - 1;
+        for (number, part) in parts.into_iter().enumerate() {
+            let frame = self.part_frame(server, remote, push, pull, mode, &part, (number, last));
+            let (reply, body) = self.call(server, frame).await?;
+            let Some(reply::Result::Exchanged(exchanged)) = reply.result else { return Err(unexpected(&reply.result)) };
+            answer.global_step = reply.global_step;
+            answer.repeated |= exchanged.repeated;
+            answer.stale |= exchanged.stale;
+            if pull.is_some() {
+                answer.take(pieces, part, &exchanged.versions, body, |set| {
+                    self.dim(remote, &pull.unwrap_or_default()[set])
+                })?;
+            }
+        }
+        Ok(answer)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn part_frame(
+        &self,
+        server: usize,
+        remote: &Remote,
+        push: Option<&Push>,
+        pull: Option<&[RowSet]>,
+        mode: Mode,
+        part: &Part,
+        (number, last): (usize, usize),
+    ) -> phalanx_wire::OutFrame {
+        let mut ask = Exchange { counts: server == 0, ..Exchange::default() };
+        let mut body: Vec<Bytes> = Vec::new();
+        if let Mode::Synchronous { round, closed } = mode {
+            (ask.round, ask.closed) = (round + 1, closed);
+        }
+        if let Some(push) = push {
+            (ask.step, ask.part, ask.parts) = (push.name.sequence, number as u32, last as u32 + 1);
+            let own = (push.name.task, push.name.incarnation) == (self.options().task, self.options().incarnation);
+            ask.on_behalf_of = (!own).then(|| to_wire(push.name.task, push.name.incarnation));
+            for piece in &remote.pieces[server][part.pieces.clone()] {
+                let shard = &remote.layout.shards()[piece.shard];
+                let Some(gradient) = &push.dense[shard.variable] else { continue };
+                ask.dense_push.push(range(remote, piece, 0));
+                let at = shard.elements.start + piece.elements.start;
+                body.push(gradient.slice(4 * at..4 * (at + piece.elements.len())));
+            }
+            for run in &part.row_push {
+                let rows = &push.rows[run.set];
+                let positions = &rows.set.on(server)[run.range.clone()];
+                let handle = remote.tables[server][rows.set.table()];
+                ask.row_push.push(Rows { handle, count: positions.len() as u64 });
+                body.push(rows.set.ids_at(positions));
+                body.push(rows.gather(positions, self.dim(remote, &rows.set)));
+            }
+        }
+        if let Some(pull) = pull {
+            let held = &remote.held[server];
+            for i in part.pieces.clone() {
+                ask.dense_pull.push(range(remote, &remote.pieces[server][i], held[i]));
+            }
+            for run in &part.row_pull {
+                let set = &pull[run.set];
+                let positions = &set.on(server)[run.range.clone()];
+                let handle = remote.tables[server][set.table()];
+                ask.row_pull.push(Rows { handle, count: positions.len() as u64 });
+                body.push(set.ids_at(positions));
+            }
+        }
+        let mut frame = self.frame(request::Op::Exchange(ask));
+        body.into_iter().for_each(|bytes| frame.push(bytes));
+        frame
+    }
+}
+
+fn range(remote: &Remote, piece: &Piece, held: u64) -> Range {
+    let (start, count) = (piece.elements.start as u64, piece.elements.len() as u64);
+    Range { handle: remote.handles[piece.shard], start, count, held }
+}
+
+impl Answer {
+    /// Cuts a part's body into its pieces and rows.
+    fn take(
+        &mut self,
+        pieces: &[Piece],
+        part: Part,
+        versions: &[u64],
+        mut body: Bytes,
+        dim: impl Fn(usize) -> usize,
+    ) -> Result<()> {
+        let short = || Error::new(Code::BadMessage, "a server's answer is shorter than what was asked for");
+        if versions.len() != part.pieces.len() {
+            return Err(short());
+        }
+        let mut cut = |bytes: usize| if bytes <= body.len() { Ok(body.split_to(bytes)) } else { Err(short()) };
+        for (i, &version) in part.pieces.zip(versions) {
+            if version != 0 {
+                self.versions[i] = version;
+                self.pieces[i] = Some(cut(4 * pieces[i].elements.len())?);
+            }
+        }
+        for run in part.row_pull {
+            let bytes = cut(4 * run.range.len() * dim(run.set))?;
+            self.rows.push((run, bytes));
+        }
+        Ok(())
+    }
+}
+
+/// Puts the pieces of each variable together. A variable of which only some pieces changed counts as unchanged here
+/// and is pulled whole next time: half of it would be of no use.
+fn assemble(remote: &mut Remote, answers: Vec<Answer>) -> Result<Vec<Option<Vec<f32>>>> {
+    let Remote { layout, pieces, held, .. } = remote;
+    let mut whole: Vec<Vec<(usize, Bytes)>> = vec![Vec::new(); layout.variables().len()];
+    let mut missing = vec![false; layout.variables().len()];
+    for (server, answer) in answers.into_iter().enumerate() {
+        for (i, bytes) in answer.pieces.into_iter().enumerate() {
+            let piece = &pieces[server][i];
+            let shard = &layout.shards()[piece.shard];
+            match bytes {
+                Some(bytes) => {
+                    held[server][i] = answer.versions[i];
+                    whole[shard.variable].push((shard.elements.start + piece.elements.start, bytes));
+                }
+                None => missing[shard.variable] = true,
+            }
+        }
+    }
+    let mut values = Vec::with_capacity(whole.len());
+    for (variable, mut found) in whole.into_iter().enumerate() {
+        if missing[variable] || found.is_empty() {
+            if !found.is_empty() {
+                for (server, pieces) in pieces.iter().enumerate() {
+                    for (i, _) in
+                        pieces.iter().enumerate().filter(|(_, p)| layout.shards()[p.shard].variable == variable)
+                    {
+                        held[server][i] = 0;
+                    }
+                }
+            }
+            values.push(None);
+            continue;
+        }
+        found.sort_unstable_by_key(|&(at, _)| at);
+        let mut numbers = Vec::with_capacity(layout.variables()[variable].shape.elements());
+        for (_, bytes) in &found {
+            numbers.extend(bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)));
+        }
+        values.push(Some(numbers));
+    }
+    Ok(values)
+}

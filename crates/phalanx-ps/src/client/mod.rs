@@ -1,0 +1,16 @@
+//! What a worker calls: create, find, push and pull.
+//!
+//! One round trip a step: the gradients of the step before go out in the same message that asks for what this step
+//! needs, to all servers at once. The connections are driven by the calling thread itself, because handing every
+//! exchange to another thread and back cost more than the exchange (two context switches against one send).
+
+mod calls;
+mod exchange;
+mod packing;
+mod remote;
+mod rows;
+
+pub use calls::{Client, Options};
+pub use exchange::{Mode, Pulled, Push};
+pub use remote::Remote;
+pub use rows::{RowGradients, RowSet};

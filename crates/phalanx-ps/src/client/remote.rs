@@ -1,0 +1,79 @@
+//! A model as it lies on the servers.
+
+use super::Client;
+use super::packing::{Piece, pieces};
+use crate::plan::Layout;
+use bytes::Bytes;
+use phalanx_base::{Code, Error, Result};
+
+/// A layout with the handles under which each server knows its part.
+#[derive(Debug)]
+pub struct Remote {
+    pub(super) layout: Layout,
+    /// One for each shard of the layout.
+    pub(super) handles: Vec<u32>,
+    /// Per server, one for each table.
+    pub(super) tables: Vec<Vec<u32>>,
+    /// Per server, its dense numbers in pieces that fit into a message.
+    pub(super) pieces: Vec<Vec<Piece>>,
+    /// Per server, the version held of each piece.
+    pub(super) held: Vec<Vec<u64>>,
+}
+
+impl Remote {
+    /// Makes the model on the servers, starting at `values` (one for each variable); what is there already stays as
+    /// it is.
+    ///
+    /// # Errors
+    /// When something of the same name but another kind is there, or a server does not answer.
+    pub fn create(client: &Client, layout: Layout, values: &[Bytes]) -> Result<Self> {
+        for (spec, value) in layout.variables().iter().zip(values) {
+            if value.len() != 4 * spec.shape.elements() {
+                return Err(Error::new(
+                    Code::ShapeMismatch,
+                    format!("the initial value of {:?} does not fit", spec.name),
+                )
+                .because(format!("{} bytes for shape {}", value.len(), spec.shape)));
+            }
+        }
+        let handles = client.make(&layout, Some(values))?;
+        Self::new(layout, handles)
+    }
+
+    /// Finds the model that the chief has made.
+    ///
+    /// # Errors
+    /// When it is not there or is another one, or a server does not answer.
+    pub fn find(client: &Client, layout: Layout) -> Result<Self> {
+        let handles = client.make(&layout, None)?;
+        Self::new(layout, handles)
+    }
+
+    fn new(layout: Layout, per_server: Vec<Vec<u32>>) -> Result<Self> {
+        let mut handles = vec![0; layout.shards().len()];
+        let mut tables = Vec::with_capacity(per_server.len());
+        for (server, given) in per_server.iter().enumerate() {
+            let shards: Vec<usize> = layout.shards_on(server).collect();
+            if given.len() != shards.len() + layout.tables().len() {
+                return Err(Error::new(Code::BadMessage, "a server gave another number of handles than was asked for"));
+            }
+            let (dense, rows) = given.split_at(shards.len());
+            shards.iter().zip(dense).for_each(|(&shard, &handle)| handles[shard] = handle);
+            tables.push(rows.to_vec());
+        }
+        let pieces: Vec<Vec<Piece>> = (0..layout.servers()).map(|server| pieces(&layout, server)).collect();
+        let held = pieces.iter().map(|pieces| vec![0; pieces.len()]).collect();
+        Ok(Self { layout, handles, tables, pieces, held })
+    }
+
+    /// The layout.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Forgets which versions are held, so that the next pull brings everything.
+    pub fn forget(&mut self) {
+        self.held.iter_mut().for_each(|held| held.fill(0));
+    }
+}

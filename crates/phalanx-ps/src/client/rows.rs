@@ -1,0 +1,101 @@
+//! Ids of a batch: each once, and each on its way to the server that holds it.
+
+use crate::plan::server_of_row;
+use bytes::Bytes;
+use hashbrown::HashTable;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+
+/// The unique ids that a batch has for one table.
+///
+/// ```
+/// use phalanx_ps::client::RowSet;
+/// let set = RowSet::new(0, &[5, 9, 5, 5], 2);
+/// assert_eq!(set.unique(), [5, 9]);
+/// assert_eq!(set.positions(), [0, 1, 0, 0]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct RowSet {
+    table: usize,
+    unique: Vec<i64>,
+    positions: Vec<u32>,
+    /// Per server: positions in `unique` of the rows it holds.
+    by_server: Vec<Vec<u32>>,
+}
+
+impl RowSet {
+    /// Deduplicates `ids` of the layout's table number `table`.
+    #[must_use]
+    pub fn new(table: usize, ids: &[i64], servers: usize) -> Self {
+        // A random state: ids come from users' data, and a fixed one could be made to collide.
+        let state = RandomState::new();
+        let seed = state.hash_one(0_u64);
+        let hash = |id: i64| crate::plan::mix_with(id, seed);
+        let mut seen: HashTable<u32> = HashTable::with_capacity(ids.len());
+        let mut unique: Vec<i64> = Vec::with_capacity(ids.len());
+        let mut positions = Vec::with_capacity(ids.len());
+        let mut by_server = vec![Vec::with_capacity(ids.len() / servers + 16); servers];
+        for &id in ids {
+            let entry = seen.entry(hash(id), |&at| unique[at as usize] == id, |&at| hash(unique[at as usize]));
+            let at = match entry {
+                hashbrown::hash_table::Entry::Occupied(known) => *known.get(),
+                hashbrown::hash_table::Entry::Vacant(vacant) => {
+                    let at = unique.len() as u32;
+                    vacant.insert(at);
+                    unique.push(id);
+                    by_server[server_of_row(id, servers)].push(at);
+                    at
+                }
+            };
+            positions.push(at);
+        }
+        Self { table, unique, positions, by_server }
+    }
+
+    /// Which of the layout's tables.
+    #[must_use]
+    pub fn table(&self) -> usize {
+        self.table
+    }
+
+    /// Each id once, in the order of first appearance.
+    #[must_use]
+    pub fn unique(&self) -> &[i64] {
+        &self.unique
+    }
+
+    /// For each id of the batch, its place in [`Self::unique`].
+    #[must_use]
+    pub fn positions(&self) -> &[u32] {
+        &self.positions
+    }
+
+    pub(super) fn on(&self, server: usize) -> &[u32] {
+        &self.by_server[server]
+    }
+
+    pub(super) fn ids_at(&self, positions: &[u32]) -> Bytes {
+        let ids: Vec<i64> = positions.iter().map(|&at| self.unique[at as usize]).collect();
+        Bytes::from(bytemuck::cast_slice(&ids).to_vec())
+    }
+}
+
+/// Summed gradients of a set's unique rows, in their order.
+#[derive(Clone, Debug)]
+pub struct RowGradients {
+    /// The rows.
+    pub set: RowSet,
+    /// Their gradients, one row after the other.
+    pub gradients: Bytes,
+}
+
+impl RowGradients {
+    pub(super) fn gather(&self, positions: &[u32], dim: usize) -> Bytes {
+        let bytes = 4 * dim;
+        let mut out = Vec::with_capacity(bytes * positions.len());
+        for &at in positions {
+            out.extend_from_slice(&self.gradients[at as usize * bytes..][..bytes]);
+        }
+        Bytes::from(out)
+    }
+}

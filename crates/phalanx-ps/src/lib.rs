@@ -1,0 +1,18 @@
+//! Parameter servers and their client.
+//!
+//! | where | what |
+//! | --- | --- |
+//! | [`plan`] | who holds what: partitioners, placement, the layout of a model over servers. Pure. |
+//! | [`server`] | the shards, the names already applied, the synchronous barrier, and the service around them. |
+//! | [`client`] | what a worker calls: create, find, push and pull in one round trip. |
+//!
+//! Invariants: an update's name is applied once per server, whatever is retried or repeated; a chunk of a variable is
+//! never seen half updated; a server links no tensor library.
+
+pub mod client;
+pub mod plan;
+pub mod server;
+
+pub use client::Client;
+pub use plan::{Layout, Partitioner, Placement, TableSpec, VariableSpec};
+pub use server::Store;

@@ -1,0 +1,118 @@
+//! Where a table's row starts: a function of the seed, the id and the column, so that any server, in any order and at
+//! any time, makes the same row.
+
+use phalanx_base::{Code, Error, Result};
+use phalanx_wire::proto::params::{Initializer as Wire, initializer::Kind};
+
+/// The first value of a row that has never been touched.
+///
+/// ```
+/// use phalanx_ps::plan::Initializer;
+/// let mut row = [0.0; 4];
+/// Initializer::uniform(-0.1, 0.1, 7).fill(42, &mut row);
+/// assert!(row.iter().all(|x| x.abs() <= 0.1) && row[0] != row[1]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Initializer {
+    kind: Kind,
+    a: f32,
+    b: f32,
+    seed: u64,
+}
+
+impl Initializer {
+    /// Every number is `value`.
+    #[must_use]
+    pub fn constant(value: f32) -> Self {
+        Self { kind: Kind::Constant, a: value, b: 0.0, seed: 0 }
+    }
+
+    /// Numbers from `low` to `high`.
+    #[must_use]
+    pub fn uniform(low: f32, high: f32, seed: u64) -> Self {
+        Self { kind: Kind::Uniform, a: low, b: high, seed }
+    }
+
+    /// Normally distributed numbers.
+    #[must_use]
+    pub fn normal(mean: f32, stddev: f32, seed: u64) -> Self {
+        Self { kind: Kind::Normal, a: mean, b: stddev, seed }
+    }
+
+    /// Fills the row of `id`.
+    pub fn fill(&self, id: i64, row: &mut [f32]) {
+        let start = mix(self.seed ^ mix(id as u64));
+        for (column, value) in (1..).zip(row) {
+            let random = mix(start.wrapping_add(u64::wrapping_mul(column, 0x9e37_79b9_7f4a_7c15)));
+            *value = match self.kind {
+                Kind::Constant => self.a,
+                Kind::Uniform => self.a + (self.b - self.a) * unit(random >> 40),
+                Kind::Normal => {
+                    let radius = (-2.0 * (1.0 - unit(random >> 40)).ln()).sqrt();
+                    let angle = std::f32::consts::TAU * unit((random >> 8) & 0x00ff_ffff);
+                    self.a + self.b * radius * angle.cos()
+                }
+            };
+        }
+    }
+
+    pub(crate) fn to_wire(self) -> Wire {
+        Wire { kind: self.kind.into(), a: self.a, b: self.b, seed: self.seed }
+    }
+
+    pub(crate) fn from_wire(wire: &Wire) -> Result<Self> {
+        let kind = Kind::try_from(wire.kind).ok().filter(|_| wire.a.is_finite() && wire.b.is_finite());
+        let kind = kind.ok_or_else(|| Error::new(Code::BadMessage, "an initializer is not one this build knows"))?;
+        Ok(Self { kind, a: wire.a, b: wire.b, seed: wire.seed })
+    }
+}
+
+/// 24 random bits as a number from 0 to 1, without 1.
+fn unit(bits: u64) -> f32 {
+    bits as f32 / 16_777_216.0
+}
+
+/// Mixes an id with a seed.
+pub(crate) fn mix_with(id: i64, seed: u64) -> u64 {
+    mix(id as u64 ^ seed)
+}
+
+/// SplitMix64's finalizer: every input bit reaches every output bit.
+pub(crate) fn mix(mut x: u64) -> u64 {
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_the_moments_they_should_have() {
+        let mut row = vec![0.0; 20_000];
+        for (initializer, mean, deviation) in [
+            (Initializer::constant(0.5), 0.5, 0.0),
+            (Initializer::uniform(-1.0, 3.0, 1), 1.0, 4.0 / 12.0_f64.sqrt()),
+            (Initializer::normal(2.0, 0.5, 1), 2.0, 0.5),
+        ] {
+            initializer.fill(9, &mut row);
+            let n = row.len() as f64;
+            let seen_mean = row.iter().map(|&x| f64::from(x)).sum::<f64>() / n;
+            let seen = (row.iter().map(|&x| (f64::from(x) - seen_mean).powi(2)).sum::<f64>() / n).sqrt();
+            assert!((seen_mean - mean).abs() < 0.03 && (seen - deviation).abs() < 0.03, "{initializer:?}");
+        }
+    }
+
+    #[test]
+    fn rows_depend_on_id_and_seed_and_on_nothing_else() {
+        let row = |id, seed| {
+            let mut row = [0.0; 8];
+            Initializer::uniform(0.0, 1.0, seed).fill(id, &mut row);
+            row
+        };
+        assert_eq!(row(5, 1), row(5, 1));
+        assert_ne!(row(5, 1), row(6, 1));
+        assert_ne!(row(5, 1), row(5, 2));
+    }
+}

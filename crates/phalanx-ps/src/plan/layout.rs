@@ -1,0 +1,173 @@
+//! The layout of a model over servers.
+
+use super::initializer::mix;
+use super::{Placement, TableSpec, VariableSpec, split};
+use phalanx_base::{Code, Error, Result};
+use phalanx_wire::proto::params;
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// One server's part of a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Which of the layout's variables.
+    pub variable: usize,
+    /// Which rows of it.
+    pub rows: Range<usize>,
+    /// Which numbers of it, counted through the whole variable.
+    pub elements: Range<usize>,
+    /// Which server holds it.
+    pub server: usize,
+}
+
+/// Where every variable and table lives. Tables are spread over all servers by id.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    servers: usize,
+    variables: Vec<VariableSpec>,
+    tables: Vec<TableSpec>,
+    shards: Vec<Shard>,
+}
+
+impl Layout {
+    /// Lays `variables` and `tables` out over `servers`.
+    ///
+    /// # Errors
+    /// When there is no server, two things have one name, or a setting is out of range.
+    pub fn new(
+        variables: Vec<VariableSpec>,
+        tables: Vec<TableSpec>,
+        servers: usize,
+        placement: Placement,
+    ) -> Result<Self> {
+        if servers == 0 {
+            return Err(Error::new(Code::BadSetting, "the cluster has no parameter server")
+                .help("add a ps job to the cluster, or train in one process"));
+        }
+        let mut names = HashSet::new();
+        for name in variables.iter().map(|spec| &spec.name).chain(tables.iter().map(|spec| &spec.name)) {
+            if !names.insert(name.as_str()) {
+                return Err(Error::new(Code::VariableConflict, format!("two variables are called {name:?}"))
+                    .help("give each a name of its own"));
+            }
+        }
+        for optimizer in variables.iter().map(|spec| &spec.optimizer).chain(tables.iter().map(|spec| &spec.optimizer)) {
+            optimizer.validate()?;
+        }
+        let mut shards = Vec::new();
+        for (variable, spec) in variables.iter().enumerate() {
+            let width = spec.shape.row_elements();
+            for rows in split(spec.shape.rows(), spec.partitioner.shards(&spec.shape)?) {
+                let elements = rows.start * width..rows.end * width;
+                shards.push(Shard { variable, rows, elements, server: 0 });
+            }
+        }
+        let bytes: Vec<usize> = shards.iter().map(|shard| 4 * shard.elements.len()).collect();
+        for (shard, server) in shards.iter_mut().zip(placement.place(&bytes, servers)) {
+            shard.server = server;
+        }
+        Ok(Self { servers, variables, tables, shards })
+    }
+
+    /// How many servers there are.
+    #[must_use]
+    pub fn servers(&self) -> usize {
+        self.servers
+    }
+
+    /// The variables, in the order in which they were given.
+    #[must_use]
+    pub fn variables(&self) -> &[VariableSpec] {
+        &self.variables
+    }
+
+    /// The tables, in the order in which they were given.
+    #[must_use]
+    pub fn tables(&self) -> &[TableSpec] {
+        &self.tables
+    }
+
+    /// The shards of all variables, in the order of the variables and of their rows.
+    #[must_use]
+    pub fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    /// The positions in [`Self::shards`] that live on `server`.
+    pub fn shards_on(&self, server: usize) -> impl Iterator<Item = usize> {
+        self.shards.iter().enumerate().filter(move |(_, shard)| shard.server == server).map(|(i, _)| i)
+    }
+
+    /// What `server` is asked to make: its shards in order, then every table.
+    #[must_use]
+    pub fn specs_for(&self, server: usize) -> Vec<params::Spec> {
+        let shards = self.shards_on(server).map(|i| {
+            let shard = &self.shards[i];
+            let spec = &self.variables[shard.variable];
+            params::Spec {
+                name: spec.name.clone(),
+                shape: spec.shape.dims().iter().map(|&d| d as u64).collect(),
+                first_row: shard.rows.start as u64,
+                rows: shard.rows.len() as u64,
+                initializer: None,
+                optimizer: spec.optimizer.to_words(),
+            }
+        });
+        let tables = self.tables.iter().map(|spec| params::Spec {
+            name: spec.name.clone(),
+            shape: vec![spec.dim as u64],
+            first_row: 0,
+            rows: 0,
+            initializer: Some(spec.initializer.to_wire()),
+            optimizer: spec.optimizer.to_words(),
+        });
+        shards.chain(tables).collect()
+    }
+}
+
+/// The server that holds a table's row. Mixed first: ids often have a pattern, such as all being even.
+#[must_use]
+pub fn server_of_row(id: i64, servers: usize) -> usize {
+    (mix(id as u64) % servers as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Partitioner;
+    use phalanx_base::Shape;
+    use phalanx_optim::Sgd;
+
+    fn variable(name: &str, dims: &[usize], partitioner: Partitioner) -> VariableSpec {
+        let shape = Shape::new(dims).unwrap();
+        VariableSpec { name: name.into(), shape, optimizer: Sgd::new(0.1).into(), partitioner }
+    }
+
+    #[test]
+    fn nine_rows_in_two_shards_are_five_and_four_on_two_servers() {
+        let variables = vec![
+            variable("bias", &[20], Partitioner::Whole),
+            variable("kernel", &[9, 20], Partitioner::FixedShards(2)),
+        ];
+        let layout = Layout::new(variables, vec![], 2, Placement::RoundRobin).unwrap();
+        let seen: Vec<_> = layout.shards().iter().map(|s| (s.variable, s.rows.clone(), s.server)).collect();
+        assert_eq!(seen, [(0, 0..20, 0), (1, 0..5, 1), (1, 5..9, 0)]);
+        assert_eq!(layout.shards()[2].elements, 100..180);
+    }
+
+    #[test]
+    fn two_things_cannot_have_one_name() {
+        let variables = vec![variable("w", &[1], Partitioner::Whole), variable("w", &[2], Partitioner::Whole)];
+        let error = Layout::new(variables, vec![], 1, Placement::RoundRobin).unwrap_err();
+        assert_eq!(error.code(), Code::VariableConflict);
+    }
+
+    #[test]
+    fn rows_spread_over_servers_even_when_ids_have_a_pattern() {
+        let mut counts = [0; 4];
+        for id in 0..4000 {
+            counts[server_of_row(4 * id, 4)] += 1;
+        }
+        assert!(counts.iter().all(|&n| n > 850), "{counts:?}");
+    }
+}

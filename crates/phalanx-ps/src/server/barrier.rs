@@ -1,0 +1,192 @@
+//! Synchronous mode: when a round of gradients is complete. Pure; the service around it waits.
+//!
+//! `SyncReplicasOptimizer`'s meaning without its dead ends. A round closes when `replicas_to_aggregate` gradients have
+//! reached every server. A worker whose gradient is in waits for that. It is let go early, to contribute once more to
+//! the same round, whenever those still computing could not complete the round without it: so nobody waits for a
+//! worker that died, that has no input left, or that has not come yet, and fewer workers than
+//! `replicas_to_aggregate` each do several batches for a round.
+
+use phalanx_base::{Incarnation, TaskId};
+use std::collections::BTreeMap;
+
+type Who = (TaskId, Incarnation);
+
+/// Where a worker stands after arriving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Compute for this round.
+    Go(u64),
+    /// The round is not complete yet.
+    Wait,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Member {
+    waiting: bool,
+    /// The newest step that arrived: a repeat counts once.
+    step: u64,
+}
+
+/// The rounds of one job.
+#[derive(Debug, Default)]
+pub struct Barrier {
+    to_aggregate: u32,
+    round: u64,
+    arrived: u32,
+    members: BTreeMap<Who, Member>,
+    stale: u64,
+}
+
+impl Barrier {
+    /// Lets a worker in and says which round to compute for.
+    pub fn join(&mut self, who: Who, to_aggregate: u32, global_step: u64) -> u64 {
+        self.to_aggregate = to_aggregate.max(1);
+        self.round = self.round.max(global_step);
+        self.members.entry(who).or_default();
+        self.round
+    }
+
+    /// Lets a worker go, for whatever reason.
+    pub fn leave(&mut self, who: Who) {
+        self.members.remove(&who);
+        self.release_if_needed();
+    }
+
+    /// Takes note that the gradient of the worker's `step`, computed for `round`, is on every server.
+    pub fn arrive(&mut self, who: Who, step: u64, round: u64) -> Arrival {
+        let member = self.members.entry(who).or_default();
+        if step <= member.step {
+            return self.poll(who);
+        }
+        member.step = step;
+        if round < self.round {
+            // Too late: the servers dropped it.
+            member.waiting = false;
+            self.stale += 1;
+            return Arrival::Go(self.round);
+        }
+        member.waiting = true;
+        self.arrived += 1;
+        if self.arrived >= self.to_aggregate {
+            self.round += 1;
+            self.arrived = 0;
+            self.members.values_mut().for_each(|member| member.waiting = false);
+        } else {
+            self.release_if_needed();
+        }
+        self.poll(who)
+    }
+
+    /// Whether the worker may go on.
+    #[must_use]
+    pub fn poll(&self, who: Who) -> Arrival {
+        match self.members.get(&who) {
+            Some(member) if member.waiting => Arrival::Wait,
+            _ => Arrival::Go(self.round),
+        }
+    }
+
+    /// The round that is open; as many rounds are closed.
+    #[must_use]
+    pub fn round(&self) -> u64 {
+        self.round
+    }
+
+    /// How many gradients came too late.
+    #[must_use]
+    pub fn stale(&self) -> u64 {
+        self.stale
+    }
+
+    fn release_if_needed(&mut self) {
+        let computing = self.members.values().filter(|member| !member.waiting).count() as u32;
+        let missing = self.to_aggregate.saturating_sub(self.arrived + computing);
+        for member in self.members.values_mut().filter(|member| member.waiting).take(missing as usize) {
+            member.waiting = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_base::Role;
+    use proptest::prelude::*;
+
+    fn worker(index: u32) -> Who {
+        (TaskId::new(Role::Worker, index), Incarnation(1))
+    }
+
+    fn joined(workers: u32, to_aggregate: u32) -> Barrier {
+        let mut barrier = Barrier::default();
+        (0..workers).for_each(|i| assert_eq!(barrier.join(worker(i), to_aggregate, 0), 0));
+        barrier
+    }
+
+    #[test]
+    fn a_round_closes_when_all_have_arrived_and_lets_everybody_go() {
+        let mut barrier = joined(2, 2);
+        assert_eq!(barrier.arrive(worker(0), 1, 0), Arrival::Wait);
+        assert_eq!(barrier.arrive(worker(0), 1, 0), Arrival::Wait, "a repeat counts once");
+        assert_eq!(barrier.arrive(worker(1), 1, 0), Arrival::Go(1));
+        assert_eq!(barrier.poll(worker(0)), Arrival::Go(1));
+    }
+
+    #[test]
+    fn a_backup_workers_late_gradient_is_stale_and_counted() {
+        let mut barrier = joined(3, 2);
+        barrier.arrive(worker(0), 1, 0);
+        assert_eq!(barrier.arrive(worker(1), 1, 0), Arrival::Go(1));
+        assert_eq!(barrier.arrive(worker(2), 1, 0), Arrival::Go(1));
+        assert_eq!((barrier.stale(), barrier.round()), (1, 1));
+    }
+
+    #[test]
+    fn fewer_workers_than_gradients_do_several_batches_a_round() {
+        let mut barrier = joined(1, 3);
+        assert_eq!(barrier.arrive(worker(0), 1, 0), Arrival::Go(0));
+        assert_eq!(barrier.arrive(worker(0), 2, 0), Arrival::Go(0));
+        assert_eq!(barrier.arrive(worker(0), 3, 0), Arrival::Go(1));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_worker_that_left() {
+        let mut barrier = joined(2, 2);
+        assert_eq!(barrier.arrive(worker(0), 1, 0), Arrival::Wait);
+        barrier.leave(worker(1));
+        assert_eq!(barrier.poll(worker(0)), Arrival::Go(0), "it contributes once more");
+        assert_eq!(barrier.arrive(worker(0), 2, 0), Arrival::Go(1));
+    }
+
+    proptest! {
+        /// Whatever workers do, as long as one is a member somebody can go on: no dead end.
+        #[test]
+        fn somebody_can_always_go_on(
+            to_aggregate in 1_u32..6,
+            acts in proptest::collection::vec((0_u32..5, 0_u8..8), 1..300),
+        ) {
+            let mut barrier = joined(5, to_aggregate);
+            let mut steps = [0_u64; 5];
+            let mut rounds = [0_u64; 5];
+            for (i, act) in acts {
+                let who = worker(i);
+                match act {
+                    0 => barrier.leave(who),
+                    1 => { rounds[i as usize] = barrier.join(who, to_aggregate, 0); }
+                    _ if barrier.members.contains_key(&who) => if let Arrival::Go(round) = barrier.poll(who) {
+                        // A slow worker may still be computing for an older round.
+                        let round = if act == 2 { rounds[i as usize] } else { round };
+                        steps[i as usize] += 1;
+                        if let Arrival::Go(next) = barrier.arrive(who, steps[i as usize], round) {
+                            rounds[i as usize] = next;
+                        }
+                    },
+                    _ => {}
+                }
+                let free = barrier.members.values().any(|member| !member.waiting);
+                prop_assert!(free || barrier.members.is_empty());
+                prop_assert!(barrier.arrived < to_aggregate);
+            }
+        }
+    }
+}

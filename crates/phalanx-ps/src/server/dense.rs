@@ -1,0 +1,257 @@
+//! A dense shard: values with their slots, in chunks that are locked one at a time.
+//!
+//! Hot path: no allocation per chunk, and never two locks at once.
+
+use super::lock;
+use phalanx_base::{Code, Error, F32Block, Result, Shape, read_f32s};
+use phalanx_optim::Optimizer;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Numbers in one chunk: 64 KiB of values. Small enough that two workers seldom meet in one, large enough that a
+/// lock costs nothing beside the arithmetic.
+pub const CHUNK: usize = 16 * 1024;
+
+struct Chunk {
+    /// Values, then each slot, all of the same length.
+    numbers: Box<[f32]>,
+    pending: Option<Pending>,
+}
+
+/// Gradients of a round that is not closed yet (synchronous mode).
+struct Pending {
+    round: u64,
+    count: u32,
+    sum: Box<[f32]>,
+}
+
+pub(crate) struct Dense {
+    pub(crate) name: String,
+    pub(crate) shape: Shape,
+    pub(crate) rows: Range<usize>,
+    pub(crate) optimizer: Optimizer,
+    len: usize,
+    chunks: Vec<Mutex<Chunk>>,
+    /// Asynchronous updates, counted by their first part: the step number of rules that have one.
+    updates: AtomicU64,
+    /// Asynchronous changes, counted when they are in.
+    changes: AtomicU64,
+    /// Rounds below this are closed.
+    closed: AtomicU64,
+}
+
+impl Dense {
+    /// A shard of `rows` of a variable, starting at `values`.
+    pub(crate) fn new(name: String, shape: Shape, rows: Range<usize>, optimizer: Optimizer, values: &[u8]) -> Self {
+        let len = rows.len() * shape.row_elements();
+        let parts = 1 + optimizer.slot_count();
+        let chunk = |start: usize| {
+            let n = CHUNK.min(len - start);
+            let mut numbers = vec![0.0; n * parts].into_boxed_slice();
+            read_f32s(&values[4 * start..4 * (start + n)], &mut numbers[..n]);
+            optimizer.init_slots(&mut numbers);
+            Mutex::new(Chunk { numbers, pending: None })
+        };
+        let chunks = (0..len).step_by(CHUNK).map(chunk).collect();
+        Self {
+            name,
+            shape,
+            rows,
+            optimizer,
+            len,
+            chunks,
+            updates: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
+            closed: AtomicU64::new(0),
+        }
+    }
+
+    /// Grows with every change; never 0.
+    pub(crate) fn version(&self) -> u64 {
+        1 + self.changes.load(Ordering::Acquire) + self.closed.load(Ordering::Acquire)
+    }
+
+    /// Checks a range that came from outside.
+    pub(crate) fn check(&self, start: u64, count: u64) -> Result<Range<usize>> {
+        match start.checked_add(count) {
+            Some(end) if end <= self.len as u64 => Ok(start as usize..end as usize),
+            _ => Err(Error::new(
+                Code::ShapeMismatch,
+                format!("{:?} has {} numbers here, not {start}+{count}", self.name, self.len),
+            )),
+        }
+    }
+
+    /// Applies a gradient at once.
+    pub(crate) fn push(&self, range: Range<usize>, gradient: &[u8], block: &mut F32Block) -> Result<()> {
+        let step = if range.start == 0 {
+            self.updates.fetch_add(1, Ordering::AcqRel) + 1
+        } else {
+            self.updates.load(Ordering::Acquire)
+        };
+        let rule = self.optimizer.at_step(step);
+        self.each_chunk(&range, |chunk, inside, at| {
+            let mut outcome = Ok(());
+            block.each(&gradient[4 * at..4 * (at + inside.len())], |offset, run| {
+                outcome = std::mem::replace(&mut outcome, Ok(()))
+                    .and_then(|()| rule.apply_range(&mut chunk.numbers, inside.start + offset, run));
+            });
+            outcome
+        })?;
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Adds a gradient to its round; `false` if the round is closed already.
+    pub(crate) fn contribute(
+        &self,
+        round: u64,
+        range: Range<usize>,
+        gradient: &[u8],
+        block: &mut F32Block,
+    ) -> Result<bool> {
+        if range.start % CHUNK != 0 || (range.end % CHUNK != 0 && range.end != self.len) {
+            // Counted per chunk, so that a worker that dies between two parts leaves no chunk half counted.
+            return Err(Error::new(Code::BadMessage, "a gradient for a round must consist of whole chunks")
+                .at(self.name.clone()));
+        }
+        // A gradient for a later round proves that the earlier ones are closed.
+        if round < self.close(round) {
+            return Ok(false);
+        }
+        self.each_chunk(&range, |chunk, inside, at| {
+            self.settle(chunk, round)?;
+            let n = inside.len();
+            let pending =
+                chunk.pending.get_or_insert_with(|| Pending { round, count: 0, sum: vec![0.0; n].into_boxed_slice() });
+            pending.round = round;
+            pending.count += 1;
+            block.each(&gradient[4 * at..4 * (at + n)], |offset, run| {
+                pending.sum[offset..].iter_mut().zip(run).for_each(|(sum, x)| *sum += x);
+            });
+            Ok(())
+        })?;
+        Ok(true)
+    }
+
+    /// Takes note that rounds below `closed` are closed; their gradients are applied when a chunk is next touched.
+    /// Answers the newest such bound.
+    pub(crate) fn close(&self, closed: u64) -> u64 {
+        self.closed.fetch_max(closed, Ordering::AcqRel).max(closed)
+    }
+
+    /// Appends the values of `range` to `out`.
+    pub(crate) fn pull(&self, range: Range<usize>, out: &mut Vec<u8>) -> Result<()> {
+        let closed = self.closed.load(Ordering::Acquire);
+        self.each_chunk(&range, |chunk, inside, _| {
+            self.settle(chunk, closed)?;
+            out.extend_from_slice(bytemuck::cast_slice(&chunk.numbers[inside]));
+            Ok(())
+        })
+    }
+
+    /// Replaces the values of `range`; slots stay.
+    pub(crate) fn assign(&self, range: Range<usize>, values: &[u8]) -> Result<()> {
+        self.each_chunk(&range, |chunk, inside, at| {
+            read_f32s(&values[4 * at..], &mut chunk.numbers[inside]);
+            Ok(())
+        })?;
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Applies the mean of a closed round.
+    fn settle(&self, chunk: &mut Chunk, closed: u64) -> Result<()> {
+        match &mut chunk.pending {
+            Some(pending) if pending.round < closed && pending.count > 0 => {
+                let scale = 1.0 / pending.count as f32;
+                pending.sum.iter_mut().for_each(|sum| *sum *= scale);
+                self.optimizer.at_step(pending.round + 1).apply(&mut chunk.numbers, &pending.sum)?;
+                pending.count = 0;
+                pending.sum.fill(0.0);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Calls `each` for every chunk that `range` touches: with the chunk, the part inside of it, and that part's
+    /// position in `range`.
+    fn each_chunk(
+        &self,
+        range: &Range<usize>,
+        mut each: impl FnMut(&mut Chunk, Range<usize>, usize) -> Result<()>,
+    ) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            let (index, first) = (at / CHUNK, at % CHUNK);
+            let n = (CHUNK - first).min(range.end - at);
+            each(&mut lock(&self.chunks[index]), first..first + n, at - range.start)?;
+            at += n;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_base::write_f32s;
+    use phalanx_optim::{Adagrad, Sgd};
+
+    fn bytes(numbers: &[f32]) -> Vec<u8> {
+        let mut out = Vec::new();
+        write_f32s(numbers, &mut out);
+        out
+    }
+
+    fn values(shard: &Dense) -> Vec<f32> {
+        let mut out = Vec::new();
+        shard.pull(0..shard.len, &mut out).unwrap();
+        let mut numbers = vec![0.0; shard.len];
+        read_f32s(&out, &mut numbers);
+        numbers
+    }
+
+    fn shard(len: usize, optimizer: impl Into<Optimizer>) -> Dense {
+        Dense::new("w".into(), Shape::new([len]).unwrap(), 0..len, optimizer.into(), &vec![0; 4 * len])
+    }
+
+    #[test]
+    fn a_push_in_two_parts_equals_a_push_in_one() {
+        let len = 2 * CHUNK + 100;
+        let gradient: Vec<f32> = (0..len).map(|i| i as f32 / 1000.0).collect();
+        let (whole, parts) = (shard(len, Adagrad::new(0.1)), shard(len, Adagrad::new(0.1)));
+        let mut block = F32Block::default();
+        for _ in 0..3 {
+            whole.push(0..len, &bytes(&gradient), &mut block).unwrap();
+            parts.push(0..CHUNK + 7, &bytes(&gradient[..CHUNK + 7]), &mut block).unwrap();
+            parts.push(CHUNK + 7..len, &bytes(&gradient[CHUNK + 7..]), &mut block).unwrap();
+        }
+        assert_eq!(values(&whole), values(&parts));
+        assert!(whole.version() > 1 && parts.version() > 1);
+    }
+
+    #[test]
+    fn a_round_applies_the_mean_once_it_is_closed() {
+        let shard = shard(2, Sgd::new(1.0));
+        let mut block = F32Block::default();
+        assert!(shard.contribute(0, 0..2, &bytes(&[1.0, 2.0]), &mut block).unwrap());
+        assert!(shard.contribute(0, 0..2, &bytes(&[3.0, 2.0]), &mut block).unwrap());
+        assert_eq!(values(&shard), [0.0, 0.0], "not before it is closed");
+        shard.close(1);
+        assert_eq!(values(&shard), [-2.0, -2.0]);
+        assert!(!shard.contribute(0, 0..2, &bytes(&[9.0, 9.0]), &mut block).unwrap(), "late");
+        assert_eq!(values(&shard), [-2.0, -2.0]);
+    }
+
+    #[test]
+    fn ranges_from_outside_are_checked() {
+        let shard = shard(10, Sgd::new(1.0));
+        assert!(shard.check(3, 7).is_ok());
+        for (start, count) in [(4, 7), (u64::MAX, 2), (0, u64::MAX)] {
+            assert_eq!(shard.check(start, count).unwrap_err().code(), Code::ShapeMismatch);
+        }
+    }
+}

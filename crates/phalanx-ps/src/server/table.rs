@@ -1,0 +1,247 @@
+//! A table's part on this server: rows by id, each laid out as value then slots.
+//!
+//! Hot path: ids of a request are grouped by stripe, so each lock is taken once a request; no allocation per row.
+
+use super::lock;
+use crate::plan::Initializer;
+use hashbrown::HashTable;
+use phalanx_base::{Result, read_f32s};
+use phalanx_optim::{Optimizer, Rule};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const STRIPES: usize = 16;
+
+/// Rows whose ids share a few hash bits.
+#[derive(Default)]
+struct Stripe {
+    index: HashTable<(i64, usize)>,
+    /// Rows one after the other.
+    rows: Vec<f32>,
+    pending: Pending,
+}
+
+/// Row gradients of a round that is not closed yet (synchronous mode). Each row is averaged over the gradients that
+/// had it, as TensorFlow's sparse accumulator does.
+#[derive(Default)]
+struct Pending {
+    round: u64,
+    index: HashTable<(i64, usize)>,
+    ids: Vec<i64>,
+    counts: Vec<u32>,
+    sums: Vec<f32>,
+}
+
+pub(crate) struct Table {
+    pub(crate) name: String,
+    pub(crate) dim: usize,
+    pub(crate) initializer: Initializer,
+    pub(crate) optimizer: Optimizer,
+    stripes: Vec<Mutex<Stripe>>,
+    updates: AtomicU64,
+    closed: AtomicU64,
+}
+
+impl Table {
+    pub(crate) fn new(name: String, dim: usize, initializer: Initializer, optimizer: Optimizer) -> Self {
+        let stripes = (0..STRIPES).map(|_| Mutex::default()).collect();
+        let (updates, closed) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { name, dim, initializer, optimizer, stripes, updates, closed }
+    }
+
+    fn width(&self) -> usize {
+        self.dim * (1 + self.optimizer.slot_count())
+    }
+
+    /// Writes the rows of `ids` into `out`, one after the other; rows that are not there come into being.
+    pub(crate) fn pull(&self, ids: &[i64], out: &mut [u8]) -> Result<()> {
+        let closed = self.closed.load(Ordering::Acquire);
+        let bytes = 4 * self.dim;
+        self.each_stripe(ids, |stripe, group| {
+            self.settle(stripe, closed)?;
+            for &at in group {
+                let row = self.row(stripe, ids[at as usize]);
+                let at = at as usize * bytes;
+                out[at..at + bytes].copy_from_slice(bytemuck::cast_slice(&row[..self.dim]));
+            }
+            Ok(())
+        })
+    }
+
+    /// Applies row gradients at once. Ids are unique.
+    pub(crate) fn push(&self, ids: &[i64], gradients: &[u8]) -> Result<()> {
+        let rule = self.optimizer.at_step(self.updates.fetch_add(1, Ordering::AcqRel) + 1);
+        let mut gradient = vec![0.0; self.dim];
+        self.each_stripe(ids, |stripe, group| {
+            for &at in group {
+                read_f32s(self.slice(gradients, at), &mut gradient);
+                rule.apply(self.row(stripe, ids[at as usize]), &gradient)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Adds row gradients to their round; `false` if the round is closed already.
+    pub(crate) fn contribute(&self, round: u64, ids: &[i64], gradients: &[u8]) -> Result<bool> {
+        if round < self.close(round) {
+            return Ok(false);
+        }
+        let mut gradient = vec![0.0; self.dim];
+        self.each_stripe(ids, |stripe, group| {
+            self.settle(stripe, round)?;
+            stripe.pending.round = round;
+            for &at in group {
+                read_f32s(self.slice(gradients, at), &mut gradient);
+                stripe.pending.add(ids[at as usize], &gradient);
+            }
+            Ok(())
+        })?;
+        Ok(true)
+    }
+
+    /// See [`super::dense::Dense::close`].
+    pub(crate) fn close(&self, closed: u64) -> u64 {
+        self.closed.fetch_max(closed, Ordering::AcqRel).max(closed)
+    }
+
+    fn slice<'a>(&self, gradients: &'a [u8], at: u32) -> &'a [u8] {
+        let bytes = 4 * self.dim;
+        &gradients[at as usize * bytes..][..bytes]
+    }
+
+    fn settle(&self, stripe: &mut Stripe, closed: u64) -> Result<()> {
+        if stripe.pending.round >= closed || stripe.pending.ids.is_empty() {
+            return Ok(());
+        }
+        let mut pending = std::mem::take(&mut stripe.pending);
+        let rule: Rule = self.optimizer.at_step(pending.round + 1);
+        for (i, &id) in pending.ids.iter().enumerate() {
+            let sum = &mut pending.sums[i * self.dim..][..self.dim];
+            let scale = 1.0 / pending.counts[i] as f32;
+            sum.iter_mut().for_each(|x| *x *= scale);
+            rule.apply(self.row(stripe, id), sum)?;
+        }
+        Ok(())
+    }
+
+    fn row<'a>(&self, stripe: &'a mut Stripe, id: i64) -> &'a mut [f32] {
+        let width = self.width();
+        let Stripe { index, rows, .. } = stripe;
+        let entry = index.entry(hash(id), |&(known, _)| known == id, |&(known, _)| hash(known));
+        let &mut (_, at) = entry
+            .or_insert_with(|| {
+                let at = rows.len() / width;
+                rows.resize(rows.len() + width, 0.0);
+                let row = &mut rows[at * width..];
+                self.optimizer.init_slots(row);
+                self.initializer.fill(id, &mut row[..self.dim]);
+                (id, at)
+            })
+            .into_mut();
+        &mut rows[at * width..][..width]
+    }
+
+    /// Calls `each` for every stripe that has some of `ids`, with their positions.
+    fn each_stripe(&self, ids: &[i64], mut each: impl FnMut(&mut Stripe, &[u32]) -> Result<()>) -> Result<()> {
+        // A counting sort by stripe.
+        let mut starts = [0_u32; STRIPES + 1];
+        ids.iter().for_each(|&id| starts[stripe_of(id) + 1] += 1);
+        (0..STRIPES).for_each(|i| starts[i + 1] += starts[i]);
+        let mut next = starts;
+        let mut order = vec![0_u32; ids.len()];
+        for (at, &id) in (0..).zip(ids) {
+            let slot = &mut next[stripe_of(id)];
+            order[*slot as usize] = at;
+            *slot += 1;
+        }
+        for (i, stripe) in self.stripes.iter().enumerate() {
+            let group = &order[starts[i] as usize..starts[i + 1] as usize];
+            if !group.is_empty() {
+                each(&mut lock(stripe), group)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Pending {
+    fn add(&mut self, id: i64, gradient: &[f32]) {
+        let Self { index, ids, counts, sums, .. } = self;
+        let entry = index.entry(hash(id), |&(known, _)| known == id, |&(known, _)| hash(known));
+        let &mut (_, at) = entry
+            .or_insert_with(|| {
+                ids.push(id);
+                counts.push(0);
+                sums.resize(sums.len() + gradient.len(), 0.0);
+                (id, ids.len() - 1)
+            })
+            .into_mut();
+        counts[at] += 1;
+        sums[at * gradient.len()..].iter_mut().zip(gradient).for_each(|(sum, x)| *sum += x);
+    }
+}
+
+/// Another mixing than the one that chose the server, or all rows of a server would share bits.
+fn hash(id: i64) -> u64 {
+    (id as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
+fn stripe_of(id: i64) -> usize {
+    (hash(id) >> 40) as usize % STRIPES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_base::write_f32s;
+    use phalanx_optim::{Adagrad, Sgd};
+
+    fn table(optimizer: impl Into<Optimizer>) -> Table {
+        Table::new("t".into(), 2, Initializer::constant(1.0), optimizer.into())
+    }
+
+    fn rows(table: &Table, ids: &[i64]) -> Vec<f32> {
+        let mut out = vec![0; 8 * ids.len()];
+        table.pull(ids, &mut out).unwrap();
+        let mut numbers = vec![0.0; 2 * ids.len()];
+        read_f32s(&out, &mut numbers);
+        numbers
+    }
+
+    fn bytes(numbers: &[f32]) -> Vec<u8> {
+        let mut out = Vec::new();
+        write_f32s(numbers, &mut out);
+        out
+    }
+
+    #[test]
+    fn only_touched_rows_change() {
+        let table = table(Sgd::new(0.5));
+        table.push(&[7, -3], &bytes(&[1.0, 2.0, 4.0, 0.0])).unwrap();
+        assert_eq!(rows(&table, &[-3, 5, 7]), [-1.0, 1.0, 1.0, 1.0, 0.5, 0.0]);
+    }
+
+    #[test]
+    fn many_rows_keep_apart_and_come_back_in_the_order_asked_for() {
+        let table = Table::new("t".into(), 2, Initializer::uniform(-1.0, 1.0, 3), Adagrad::new(0.1).into());
+        let ids: Vec<i64> = (0..5000).map(|i| i * 7919 - 1_000_000).collect();
+        let first = rows(&table, &ids);
+        let backwards: Vec<i64> = ids.iter().rev().copied().collect();
+        let again = rows(&table, &backwards);
+        assert!(ids.iter().enumerate().all(|(i, _)| first[2 * i] == again[2 * (ids.len() - 1 - i)]));
+        let mut expected = [0.0; 2];
+        Initializer::uniform(-1.0, 1.0, 3).fill(ids[4321], &mut expected);
+        assert_eq!(first[2 * 4321..][..2], expected);
+    }
+
+    #[test]
+    fn a_round_averages_each_row_over_the_gradients_that_had_it() {
+        let table = table(Sgd::new(1.0));
+        assert!(table.contribute(0, &[1, 2], &bytes(&[1.0, 1.0, 1.0, 1.0])).unwrap());
+        assert!(table.contribute(0, &[2], &bytes(&[3.0, 3.0])).unwrap());
+        assert_eq!(rows(&table, &[1, 2]), [1.0; 4]);
+        table.close(1);
+        assert_eq!(rows(&table, &[1, 2]), [0.0, 0.0, -1.0, -1.0]);
+        assert!(!table.contribute(0, &[1], &bytes(&[9.0, 9.0])).unwrap());
+    }
+}

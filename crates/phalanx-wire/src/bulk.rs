@@ -1,0 +1,132 @@
+//! The bulk lane: frames there, frames back.
+
+use crate::frame::FrameCodec;
+use crate::{
+    Address, InFrame, Lane, OutFrame, Outcome, Token, connect, from_status, limits, may_have_happened, to_status,
+};
+use http::uri::PathAndQuery;
+use phalanx_base::Result;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tonic::body::Body;
+use tonic::server::{NamedService, UnaryService};
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status};
+
+/// A future without a name.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What a server does with a frame.
+pub trait Handler: Send + Sync + 'static {
+    /// Answers one frame.
+    fn call(self: Arc<Self>, frame: InFrame) -> Pending<'static, Result<OutFrame>>;
+}
+
+const PATH: &str = "/phalanx.Bulk/Call";
+
+/// The server's end of the lane.
+#[derive(Clone)]
+pub(crate) struct Server {
+    handler: Arc<dyn Handler>,
+    token: Option<Token>,
+}
+
+impl Server {
+    pub(crate) fn new(handler: Arc<dyn Handler>, token: Option<Token>) -> Self {
+        Self { handler, token }
+    }
+}
+
+impl NamedService for Server {
+    const NAME: &'static str = "phalanx.Bulk";
+}
+
+impl UnaryService<InFrame> for Server {
+    type Response = OutFrame;
+    type Future = Pending<'static, Result<Response<OutFrame>, Status>>;
+
+    fn call(&mut self, request: Request<InFrame>) -> Self::Future {
+        if let Err(error) = Token::check(self.token.as_ref(), request.metadata()) {
+            return Box::pin(async move { Err(to_status(&error)) });
+        }
+        let answer = Arc::clone(&self.handler).call(request.into_inner());
+        Box::pin(async move { answer.await.map(Response::new).map_err(|error| to_status(&error)) })
+    }
+}
+
+impl tower_service::Service<http::Request<Body>> for Server {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Pending<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let server = self.clone();
+        Box::pin(async move {
+            if request.uri().path() != PATH {
+                return Ok(Status::unimplemented("no such method").into_http());
+            }
+            let mut grpc = tonic::server::Grpc::new(FrameCodec).max_decoding_message_size(limits::FRAME_BYTES);
+            Ok(grpc.unary(server, request).await)
+        })
+    }
+}
+
+/// Where frames go: a network, or whatever a test puts in its place.
+pub trait Transport: Send + Sync {
+    /// Sends one frame and waits for the answer.
+    fn call(&self, frame: OutFrame, deadline: Duration) -> Pending<'_, Outcome<InFrame>>;
+
+    /// Who is at the other end, for messages.
+    fn peer(&self) -> &str;
+}
+
+/// The client's end of the lane.
+pub struct Client {
+    channel: Channel,
+    token: Option<Token>,
+    peer: String,
+}
+
+impl Client {
+    /// A lane to `address`. Call inside of a tokio runtime. `peer` names it in messages.
+    #[must_use]
+    pub fn new(address: &Address, peer: String, token: Option<Token>) -> Self {
+        Self { channel: connect(address, Lane::Bulk), token, peer }
+    }
+}
+
+impl Transport for Client {
+    fn call(&self, frame: OutFrame, deadline: Duration) -> Pending<'_, Outcome<InFrame>> {
+        let mut request = Request::new(frame);
+        request.set_timeout(deadline);
+        Token::put(self.token.as_ref(), request.metadata_mut());
+        let mut grpc = tonic::client::Grpc::new(self.channel.clone()).max_decoding_message_size(limits::FRAME_BYTES);
+        Box::pin(async move {
+            let call = async {
+                grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
+                grpc.unary(request, PathAndQuery::from_static(PATH), FrameCodec).await
+            };
+            // The request carries the deadline for the server's sake; the clock that counts is ours.
+            let answer = tokio::time::timeout(deadline, call)
+                .await
+                .unwrap_or_else(|_| Err(Status::deadline_exceeded(format!("{} s passed", deadline.as_secs_f32()))));
+            match answer {
+                Ok(response) => Outcome::Done(response.into_inner()),
+                Err(status) if may_have_happened(&status) => Outcome::Unknown(from_status(&status, &self.peer)),
+                Err(status) => Outcome::Failed(from_status(&status, &self.peer)),
+            }
+        })
+    }
+
+    fn peer(&self) -> &str {
+        &self.peer
+    }
+}

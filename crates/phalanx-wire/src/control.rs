@@ -1,0 +1,87 @@
+//! The control lane: hello, heartbeat, and who is there.
+
+use crate::proto::control::control_client::ControlClient;
+use crate::proto::control::control_server::{Control, ControlServer};
+use crate::proto::control::{BeatReply, BeatRequest, IdentifyRequest, Identity};
+use crate::{Address, Lane, Token, connect, from_status, limits, to_status};
+use phalanx_base::Result;
+use std::sync::Arc;
+use tonic::transport::Channel;
+use tonic::{Request, Response, Status};
+
+/// What a task answers on its control lane. Must not block.
+pub trait Handler: Send + Sync + 'static {
+    /// Who this task is.
+    fn identify(&self) -> Identity;
+
+    /// Takes a heartbeat; only the chief's answers matter.
+    ///
+    /// # Errors
+    /// When the sender does not belong to the job, or this task is not its chief.
+    fn beat(&self, beat: BeatRequest) -> Result<BeatReply>;
+}
+
+struct Service {
+    handler: Arc<dyn Handler>,
+    token: Option<Token>,
+}
+
+pub(crate) fn server(handler: Arc<dyn Handler>, token: Option<Token>) -> ControlServer<impl Control> {
+    ControlServer::new(Service { handler, token }).max_decoding_message_size(limits::CONTROL_BYTES)
+}
+
+#[tonic::async_trait]
+impl Control for Service {
+    async fn identify(&self, request: Request<IdentifyRequest>) -> Result<Response<Identity>, Status> {
+        Token::check(self.token.as_ref(), request.metadata()).map_err(|error| to_status(&error))?;
+        Ok(Response::new(self.handler.identify()))
+    }
+
+    async fn beat(&self, request: Request<BeatRequest>) -> Result<Response<BeatReply>, Status> {
+        Token::check(self.token.as_ref(), request.metadata()).map_err(|error| to_status(&error))?;
+        self.handler.beat(request.into_inner()).map(Response::new).map_err(|error| to_status(&error))
+    }
+}
+
+/// The control lane to one peer.
+#[derive(Clone, Debug)]
+pub struct Client {
+    inner: ControlClient<Channel>,
+    token: Option<Token>,
+    peer: String,
+}
+
+impl Client {
+    /// A lane to `address`. Call inside of a tokio runtime.
+    #[must_use]
+    pub fn new(address: &Address, token: Option<Token>) -> Self {
+        let inner =
+            ControlClient::new(connect(address, Lane::Control)).max_decoding_message_size(limits::CONTROL_BYTES);
+        Self { inner, token, peer: address.to_string() }
+    }
+
+    /// Asks who listens there.
+    ///
+    /// # Errors
+    /// When nobody answers in time, or refuses to.
+    pub async fn identify(&mut self) -> Result<Identity> {
+        let request = self.request(IdentifyRequest {});
+        self.inner.identify(request).await.map(Response::into_inner).map_err(|status| from_status(&status, &self.peer))
+    }
+
+    /// Sends a heartbeat.
+    ///
+    /// # Errors
+    /// When nobody answers in time, or refuses to.
+    pub async fn beat(&mut self, beat: BeatRequest) -> Result<BeatReply> {
+        let request = self.request(beat);
+        self.inner.beat(request).await.map(Response::into_inner).map_err(|status| from_status(&status, &self.peer))
+    }
+
+    fn request<M>(&self, message: M) -> Request<M> {
+        let mut request = Request::new(message);
+        request.set_timeout(limits::CONTROL_CALL);
+        Token::put(self.token.as_ref(), request.metadata_mut());
+        request
+    }
+}

@@ -1,0 +1,124 @@
+//! Our errors across the wire and back, typed.
+
+use crate::proto::params::Fault;
+use phalanx_base::{Code, Error};
+use prost::Message;
+use tonic::{Code as Grpc, Status};
+
+/// Packs an error into a gRPC status that keeps all of its parts.
+#[must_use]
+pub fn to_status(error: &Error) -> Status {
+    let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
+    let fault = Fault {
+        code: error.code().number(),
+        what: error.what().to_owned(),
+        place: text(error.place()),
+        why: text(error.why()),
+        help: text(error.next()),
+    };
+    Status::with_details(grpc_code(error.code()), error.to_string(), fault.encode_to_vec().into())
+}
+
+/// Unpacks a status: an error that a peer sent as it was, anything else as a failure of the connection to `peer`.
+#[must_use]
+pub fn from_status(status: &Status, peer: &str) -> Error {
+    if let Some(error) = sent_by_peer(status) {
+        return error;
+    }
+    let why = root_cause(status);
+    match status.code() {
+        Grpc::DeadlineExceeded | Grpc::Cancelled => {
+            Error::new(Code::OutcomeUnknown, "no answer before the deadline").at(peer).because(why)
+        }
+        Grpc::Unavailable | Grpc::Unknown => Error::new(Code::PeerUnreachable, "the connection failed")
+            .at(peer)
+            .because(why)
+            .help("see whether the task is running and its address is right"),
+        _ => Error::new(Code::BadMessage, "the peer and this task do not understand each other")
+            .at(peer)
+            .because(why)
+            .help("see whether something else listens at this address"),
+    }
+}
+
+fn sent_by_peer(status: &Status) -> Option<Error> {
+    let fault = Fault::decode(status.details()).ok()?;
+    let mut error = Error::new(Code::from_number(fault.code)?, fault.what);
+    if !fault.place.is_empty() {
+        error = error.at(fault.place);
+    }
+    if !fault.why.is_empty() {
+        error = error.because(fault.why);
+    }
+    if !fault.help.is_empty() {
+        error = error.help(fault.help);
+    }
+    Some(error)
+}
+
+/// Whether the request behind a failed call may have taken effect: not when the peer refused it, nor when no
+/// connection could be made.
+#[must_use]
+pub fn may_have_happened(status: &Status) -> bool {
+    sent_by_peer(status).is_none() && !is_connect_failure(status)
+}
+
+fn is_connect_failure(status: &Status) -> bool {
+    use std::io::ErrorKind as Kind;
+    let mut source = std::error::Error::source(status);
+    while let Some(error) = source {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            return matches!(
+                io.kind(),
+                Kind::ConnectionRefused | Kind::NotFound | Kind::HostUnreachable | Kind::NetworkUnreachable
+            );
+        }
+        source = error.source();
+    }
+    false
+}
+
+/// The innermost cause, in the operating system's words: "connection refused" rather than "transport error".
+fn root_cause(status: &Status) -> String {
+    let mut cause = status.message().to_owned();
+    let mut source = std::error::Error::source(status);
+    while let Some(error) = source {
+        cause = error.to_string();
+        source = error.source();
+    }
+    let cause = cause.split(" (os error").next().unwrap_or_default();
+    let mut letters = cause.chars();
+    letters.next().map_or_else(|| status.code().to_string(), |first| first.to_lowercase().chain(letters).collect())
+}
+
+fn grpc_code(code: Code) -> Grpc {
+    match code {
+        Code::WrongToken => Grpc::Unauthenticated,
+        Code::NoSuchVariable | Code::NoSuchTask => Grpc::NotFound,
+        Code::VariableConflict => Grpc::AlreadyExists,
+        Code::ShapeMismatch | Code::BadMessage | Code::BadSetting => Grpc::InvalidArgument,
+        Code::Internal => Grpc::Internal,
+        _ => Grpc::FailedPrecondition,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_cross_the_wire_with_all_their_parts() {
+        let error =
+            Error::new(Code::VariableConflict, "w exists").at("ps/0").because("[2] is not [3]").help("rename it");
+        let back = from_status(&to_status(&error), "elsewhere");
+        assert_eq!(back.report(), error.report());
+        assert!(!may_have_happened(&to_status(&error)));
+    }
+
+    #[test]
+    fn a_lost_answer_may_have_happened() {
+        let status = Status::deadline_exceeded("late");
+        assert_eq!(from_status(&status, "ps/0").code(), Code::OutcomeUnknown);
+        assert!(may_have_happened(&status));
+    }
+}

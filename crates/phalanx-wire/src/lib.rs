@@ -1,0 +1,43 @@
+//! Carries bytes between tasks: connections, frames, deadlines, retries, the token, and limits.
+//!
+//! Two lanes go to every peer, each on a connection of its own: [`control`] for small messages that must never wait,
+//! and [`bulk`] for frames of numbers. Nothing here knows what a variable is.
+//!
+//! Invariants: a frame's length is checked against [`limits`] before anything is allocated for it; every call has a
+//! deadline; a call that failed says whether it may have happened ([`Outcome`]).
+
+pub mod bulk;
+pub mod control;
+pub mod limits;
+
+mod address;
+mod connect;
+mod fault;
+mod frame;
+mod listen;
+mod retry;
+mod token;
+
+/// Messages as the .proto files define them.
+#[allow(missing_docs, unreachable_pub, clippy::all)]
+pub mod proto {
+    /// The control lane's messages.
+    pub mod control {
+        tonic::include_proto!("phalanx.control");
+    }
+    /// Headers of the bulk lane's frames.
+    pub mod params {
+        tonic::include_proto!("phalanx.params");
+    }
+}
+
+pub use address::Address;
+pub use connect::{Lane, connect};
+pub use fault::{from_status, may_have_happened, to_status};
+pub use frame::{InFrame, OutFrame};
+pub use listen::{Endpoint, Listening};
+pub use retry::{Backoff, Outcome};
+pub use token::Token;
+
+/// Both sides of a connection must speak the same version.
+pub const PROTOCOL: u32 = 1;
