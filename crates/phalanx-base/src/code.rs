@@ -11,6 +11,8 @@ pub enum Fault {
     Infrastructure,
     /// Somebody pressed Ctrl-C: exit code 130.
     Interrupted,
+    /// The machine wants its place back (SIGTERM): exit code 143.
+    Terminated,
     /// A bug of ours: exit code 1.
     Internal,
 }
@@ -24,6 +26,7 @@ impl Fault {
             Self::User | Self::Internal => 1,
             Self::Infrastructure => 138,
             Self::Interrupted => 130,
+            Self::Terminated => 143,
         }
     }
 }
@@ -131,6 +134,8 @@ codes! {
 
     /// Ctrl-C.
     Interrupted = 801, Interrupted;
+    /// SIGTERM.
+    Terminated = 802, Terminated;
     /// A bug of ours.
     Internal = 901, Internal;
 }
@@ -166,7 +171,7 @@ mod tests {
 
     #[test]
     fn faults_have_the_exit_codes_of_the_design() {
-        let exits = [Fault::Usage, Fault::User, Fault::Infrastructure, Fault::Interrupted].map(Fault::exit_code);
-        assert_eq!(exits, [2, 1, 138, 130]);
+        let faults = [Fault::Usage, Fault::User, Fault::Infrastructure, Fault::Interrupted, Fault::Terminated];
+        assert_eq!(faults.map(Fault::exit_code), [2, 1, 138, 130, 143]);
     }
 }

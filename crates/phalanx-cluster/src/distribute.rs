@@ -78,10 +78,10 @@ impl DistributeConfig {
             worker_count: task.worker_count(),
             ps_count: spec.count("ps"),
             id_in_cluster: task.id_in_cluster(),
-            collective_leader: task
-                .leader(&["chief", "worker"])
-                .filter(|_| task.job != Some("evaluator"))
-                .or_else(|| (task.job == Some("evaluator")).then(String::new)),
+            collective_leader: match task.job {
+                Some("evaluator") => Some(String::new()),
+                _ => task.leader(&["chief", "worker"]),
+            },
             coordination_leader: task.leader(&["ps", "chief", "worker"]),
             master,
             rpc_layer: rpc_layer.map(Node::to_json),
@@ -121,7 +121,7 @@ struct Task<'a> {
 
 impl Task<'_> {
     fn validate(&self, doc: &Document<'_>) -> Result<()> {
-        for job in self.spec.jobs().into_iter().filter(|job| !JOBS.contains(job)) {
+        if let Some(job) = self.spec.jobs().into_iter().find(|job| !JOBS.contains(job)) {
             let what = format!("tf.distribute knows no job {:?}", brief(job));
             let error = doc.error(Code::ConfigJobName, &doc.job_span(job), what, "not a job");
             return Err(match job {
@@ -130,8 +130,8 @@ impl Task<'_> {
             });
         }
         if let Some(job) = self.job.filter(|job| *job != "evaluator" && !self.spec.has_job(job)) {
-            let known = !JOBS.contains(&job);
-            let what = if known { "tf.distribute knows no task type" } else { "the cluster has no job" };
+            let unknown = !JOBS.contains(&job);
+            let what = if unknown { "tf.distribute knows no task type" } else { "the cluster has no job" };
             let what = format!("{what} {:?}", brief(job));
             let error =
                 doc.error(Code::ConfigTaskType, &doc.task_value_span("type"), what, "no such job").at("task.type");

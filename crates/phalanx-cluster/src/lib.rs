@@ -9,8 +9,10 @@
 //! bits; in a sparse job a negative index, or one beyond [`ClusterSpec::MAX_INDEX`].
 //!
 //! Inside: `parse` makes a tree of `node`s that know their place, `document` points errors into the text, `estimator`
-//! and `distribute` hold the rules, `derive` what follows, `traps` what deserves a warning, `python` how Python converts.
+//! (with its `checks` and what it can `derive`) and `distribute` hold the rules, `traps` what deserves a warning,
+//! `python` how Python converts.
 
+mod checks;
 mod derive;
 mod distribute;
 mod document;
@@ -20,6 +22,7 @@ mod json;
 mod node;
 mod parse;
 mod python;
+mod roster;
 mod spec;
 mod task_config;
 mod traps;
@@ -29,6 +32,7 @@ pub use distribute::DistributeConfig;
 pub use estimator::EstimatorConfig;
 pub use flags::Flags;
 pub use json::Json;
+pub use roster::{Mood, Phase, Roster};
 pub use spec::{ClusterSpec, JobTasks};
 pub use task_config::TaskConfig;
 pub use warning::Warning;

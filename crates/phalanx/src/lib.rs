@@ -1,1 +1,67 @@
-//! facade
+//! Phalanx trains one model with many processes: the crate that users name.
+//!
+//! A program built with it can be any task of a job. Which one it is stands in `TF_CONFIG`, in flags, or nowhere: then
+//! the process is the whole job.
+//!
+//! ```no_run
+//! use phalanx::prelude::*;
+//! # fn model() -> phalanx::burn::nn::Linear { unimplemented!() }
+//! # fn loss(_: &phalanx::burn::nn::Linear) -> phalanx::burn::tensor::Tensor<1> { unimplemented!() }
+//!
+//! fn main() -> std::process::ExitCode {
+//!     phalanx::exit(train())
+//! }
+//!
+//! fn train() -> phalanx::Result<()> {
+//!     let server = Server::start_with(task_from_env()?, ServerOptions::from_env()?)?;
+//!     if server.task().role == Role::Ps {
+//!         return server.join(); // returns when the job is over
+//!     }
+//!     let supervisor = Supervisor::new(&server, Sgd::new(0.5));
+//!     let mut session = supervisor.prepare_or_wait_for_session(model())?;
+//!     while let Some(step) = session.step(|model| loss(model))? {
+//!         if step.global_step >= 1000 {
+//!             break;
+//!         }
+//!     }
+//!     supervisor.stop(session)
+//! }
+//! ```
+
+mod exit;
+
+pub use exit::exit;
+pub use phalanx_base::{Code, Error, Fault, Incarnation, Result, Role, Shape, TaskId};
+pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
+pub use phalanx_nn::{all_finite, burn, default_device, losses, with_threads};
+pub use phalanx_train::{MiniCluster, Server, ServerOptions, Session, Supervisor};
+
+/// What most programs need.
+pub mod prelude {
+    pub use crate::{default_device, losses, task_from_env, with_threads};
+    pub use phalanx_base::{Code, Error, Role, TaskId};
+    pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
+    pub use phalanx_nn::Rows;
+    pub use phalanx_optim::{Adagrad, Adam, AdamW, Ftrl, Momentum, Optimizer, RmsProp, Sgd};
+    pub use phalanx_ps::plan::Initializer;
+    pub use phalanx_ps::{Partitioner, Placement, TableSpec};
+    pub use phalanx_train::{
+        Interrupt, MiniCluster, NonFinite, Server, ServerOptions, Session, Step, Supervisor, SyncReplicas,
+    };
+}
+
+/// The task that `TF_CONFIG` names; without it, this process is the whole job.
+///
+/// # Errors
+/// When the variable's text is not a valid `TF_CONFIG`.
+pub fn task_from_env() -> Result<TaskConfig> {
+    use phalanx_base::Context;
+    let text = match std::env::var("TF_CONFIG") {
+        Ok(text) => Some(text),
+        Err(std::env::VarError::NotPresent) => None,
+        Err(error) => return Err(error).context(Code::ConfigSyntax, "TF_CONFIG cannot be read"),
+    };
+    let config = TaskConfig::from_tf_config(text.as_deref())?;
+    config.warnings().iter().for_each(|warning| eprint!("{}", warning.report()));
+    Ok(config)
+}

@@ -108,6 +108,15 @@ impl Client {
         Ok(self.block(self.call(0, frame))?.0.global_step)
     }
 
+    /// Sets the count of committed steps, as a restore does.
+    ///
+    /// # Errors
+    /// When the server that counts them does not answer.
+    pub fn set_global_step(&self, step: u64) -> Result<()> {
+        let op = request::Op::Assign(params::Assign { ranges: Vec::new(), global_step: Some(step) });
+        self.block(self.call(0, self.frame(op))).map(drop)
+    }
+
     /// Tells every server that the model is initialised; the one that counts steps last, because others ask that one.
     ///
     /// # Errors
@@ -120,15 +129,16 @@ impl Client {
         Ok(())
     }
 
-    /// Shuts a lost task's life out everywhere and answers how far it came on each server, as (step, parts applied).
+    /// Shuts a lost task's life out everywhere and answers for each server the last step that reached it and
+    /// whether all of that step did.
     ///
     /// # Errors
     /// When a server does not answer.
-    pub fn fence(&self, task: TaskId, incarnation: Incarnation) -> Result<Vec<(u64, u32)>> {
+    pub fn fence(&self, task: TaskId, incarnation: Incarnation) -> Result<Vec<(u64, bool)>> {
         let lost = Some(to_wire(task, incarnation));
         let answers = self.call_all(|_| self.frame(request::Op::Fence(params::Fence { lost: lost.clone() })))?;
         let fenced = |(answer, _): (Reply, Bytes)| match answer.result {
-            Some(reply::Result::Fenced(fenced)) => Ok((fenced.step, fenced.parts_applied)),
+            Some(reply::Result::Fenced(fenced)) => Ok((fenced.step, fenced.complete)),
             other => Err(unexpected(&other)),
         };
         answers.into_iter().map(fenced).collect()

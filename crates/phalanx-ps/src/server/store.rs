@@ -226,7 +226,7 @@ impl Store {
         let progress = self.applied.of(task, incarnation);
         let mut progress = lock(&progress);
         progress.fenced = true;
-        Fenced { step: progress.step, parts_applied: progress.parts_applied }
+        Fenced { step: progress.step, complete: progress.parts_applied == progress.parts }
     }
 
     /// Says that the model is initialised.

@@ -1,0 +1,298 @@
+//! Who has come, who is missing, and where the job stands: the chief's view. Pure; time is passed in.
+
+use phalanx_base::{Code, Error, Fault, Incarnation, Result, Role, TaskId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Where a job stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Some tasks have never come.
+    Forming,
+    /// All have come.
+    Running,
+    /// Trainers should stop; servers still answer.
+    Ending,
+    /// Everybody should go.
+    Over,
+}
+
+/// How a task feels, as its heartbeat says.
+#[derive(Clone, Debug)]
+pub enum Mood {
+    /// At work.
+    Here,
+    /// Done; it will not come back.
+    Leaving,
+    /// It failed.
+    Failed(Error),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Here,
+    Gone,
+}
+
+#[derive(Clone, Debug)]
+struct Member {
+    incarnation: Incarnation,
+    last_beat: Duration,
+    state: State,
+    told_over: bool,
+}
+
+/// The chief's list of tasks.
+///
+/// ```
+/// use phalanx_base::{Incarnation, Role, TaskId};
+/// use phalanx_cluster::{Mood, Phase, Roster};
+/// use std::time::Duration;
+/// let worker = TaskId::new(Role::Worker, 0);
+/// let mut roster = Roster::new([worker], Duration::from_secs(5));
+/// assert_eq!(roster.missing(), [worker]);
+/// roster.beat(Duration::ZERO, worker, Incarnation(1), Mood::Here)?;
+/// assert_eq!(roster.phase(), Phase::Running);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Roster {
+    expected: Vec<TaskId>,
+    members: BTreeMap<TaskId, Member>,
+    lease: Duration,
+    phase: Phase,
+    ending_since: Duration,
+    failure: Option<Error>,
+    lost: Vec<(TaskId, Incarnation)>,
+}
+
+impl Roster {
+    /// How long trainers have to stop before servers are let go too.
+    const ENDING: Duration = Duration::from_millis(1500);
+
+    /// A job that needs `expected` beside the chief. A task that is silent for `lease` counts as lost.
+    #[must_use]
+    pub fn new(expected: impl IntoIterator<Item = TaskId>, lease: Duration) -> Self {
+        let expected: Vec<TaskId> = expected.into_iter().collect();
+        let phase = if expected.is_empty() { Phase::Running } else { Phase::Forming };
+        let ending_since = Duration::ZERO;
+        Self { expected, members: BTreeMap::new(), lease, phase, ending_since, failure: None, lost: Vec::new() }
+    }
+
+    /// Takes a heartbeat.
+    ///
+    /// # Errors
+    /// When the task is not one of the job, or another live process is that task.
+    pub fn beat(&mut self, now: Duration, task: TaskId, incarnation: Incarnation, mood: Mood) -> Result<Phase> {
+        if !self.expected.contains(&task) {
+            return Err(Error::new(Code::NoSuchTask, format!("{task} is not a task of this job"))
+                .because("the chief's cluster does not list it")
+                .help("give every task the same cluster"));
+        }
+        match self.members.get(&task) {
+            Some(known) if known.incarnation != incarnation => {
+                if known.state == State::Here && now.saturating_sub(known.last_beat) <= self.lease {
+                    return Err(Error::new(Code::DuplicateTask, format!("another live process is {task}"))
+                        .because(format!("it was heard {:.1} s ago", (now - known.last_beat).as_secs_f32()))
+                        .help("give each process a task index of its own, or stop the other one"));
+                }
+                if known.state == State::Here {
+                    self.lost.push((task, known.incarnation));
+                }
+            }
+            _ => {}
+        }
+        let told_over = self.phase == Phase::Over;
+        let state = if matches!(mood, Mood::Here) { State::Here } else { State::Gone };
+        self.members.insert(task, Member { incarnation, last_beat: now, state, told_over });
+        if self.phase == Phase::Forming && self.missing().is_empty() {
+            self.phase = Phase::Running;
+        }
+        if state == State::Gone && self.phase < Phase::Ending {
+            self.gone(now, task, incarnation, mood);
+        }
+        self.tick(now);
+        Ok(self.phase)
+    }
+
+    fn gone(&mut self, now: Duration, task: TaskId, incarnation: Incarnation, mood: Mood) {
+        let failure = if let Mood::Failed(error) = mood { Some(error) } else { None };
+        match failure {
+            _ if task.role == Role::Ps => {
+                let error = Error::new(Code::ServerLost, format!("{task} is gone, and the parameters it held with it"));
+                let why = failure.map_or_else(|| "it left".to_owned(), |failure| failure.to_string());
+                self.fail(now, error.because(why).help("start the job again"));
+            }
+            // The model or its data are wrong: another worker would fail the same way.
+            Some(error) if matches!(error.code().fault(), Fault::User | Fault::Internal) => {
+                self.fail(now, Error::new(error.code(), format!("{task} failed")).because(error));
+            }
+            // A trainer that failed may have left a step half pushed.
+            Some(_) => self.lost.push((task, incarnation)),
+            None => {}
+        }
+    }
+
+    /// Lets time pass: silent tasks become lost ones, an ending job becomes an ended one.
+    pub fn tick(&mut self, now: Duration) {
+        if self.phase == Phase::Ending && (now >= self.ending_since + Self::ENDING || !self.trainers_here()) {
+            self.phase = Phase::Over;
+        }
+        if self.phase != Phase::Running {
+            return;
+        }
+        let silent = |member: &Member| member.state == State::Here && now.saturating_sub(member.last_beat) > self.lease;
+        let silent: Vec<TaskId> = self.members.iter().filter(|(_, m)| silent(m)).map(|(&task, _)| task).collect();
+        for task in silent {
+            let Some(member) = self.members.get_mut(&task) else { continue };
+            member.state = State::Gone;
+            let incarnation = member.incarnation;
+            if task.role == Role::Ps {
+                let error = Error::new(Code::ServerLost, format!("{task} is gone, and the parameters it held with it"));
+                let why = format!("it has been silent for {:.1} s", self.lease.as_secs_f32());
+                self.fail(now, error.because(why).help("see its log, then start the job again"));
+            } else {
+                self.lost.push((task, incarnation));
+            }
+        }
+    }
+
+    /// Ends the job well.
+    pub fn end(&mut self, now: Duration) {
+        if self.phase < Phase::Ending {
+            self.phase = Phase::Ending;
+            self.ending_since = now;
+        }
+        self.tick(now);
+    }
+
+    /// Ends the job with an error; the first one counts.
+    pub fn fail(&mut self, now: Duration, error: Error) {
+        self.failure.get_or_insert(error);
+        self.end(now);
+    }
+
+    /// Where the job stands.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Why the job ended, if it ended badly.
+    #[must_use]
+    pub fn failure(&self) -> Option<&Error> {
+        self.failure.as_ref()
+    }
+
+    /// The tasks that have never come.
+    #[must_use]
+    pub fn missing(&self) -> Vec<TaskId> {
+        self.expected.iter().filter(|task| !self.members.contains_key(task)).copied().collect()
+    }
+
+    /// Trainers that were lost since this was last asked. Each may have left a step half pushed.
+    pub fn take_lost(&mut self) -> Vec<(TaskId, Incarnation)> {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Whether every task that is here has heard that the job is over.
+    #[must_use]
+    pub fn everybody_knows(&self) -> bool {
+        self.members.values().all(|member| member.state == State::Gone || member.told_over)
+    }
+
+    fn trainers_here(&self) -> bool {
+        self.members.iter().any(|(task, member)| task.role != Role::Ps && member.state == State::Here)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(5);
+    const PS: TaskId = TaskId { role: Role::Ps, index: 0 };
+    const WORKER: TaskId = TaskId { role: Role::Worker, index: 0 };
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    fn running() -> Roster {
+        let mut roster = Roster::new([PS, WORKER], LEASE);
+        for task in [PS, WORKER] {
+            roster.beat(seconds(0), task, Incarnation(1), Mood::Here).unwrap();
+        }
+        roster
+    }
+
+    #[test]
+    fn a_job_runs_once_everybody_has_come() {
+        let mut roster = Roster::new([PS, WORKER], LEASE);
+        assert_eq!(roster.beat(seconds(0), PS, Incarnation(1), Mood::Here).unwrap(), Phase::Forming);
+        assert_eq!(roster.missing(), [WORKER]);
+        assert_eq!(roster.beat(seconds(4), WORKER, Incarnation(1), Mood::Here).unwrap(), Phase::Running);
+    }
+
+    #[test]
+    fn a_second_live_process_with_one_identity_is_refused_and_a_restarted_one_is_not() {
+        let mut roster = running();
+        let refused = roster.beat(seconds(1), WORKER, Incarnation(2), Mood::Here).unwrap_err();
+        assert_eq!(refused.code(), Code::DuplicateTask);
+        roster.beat(seconds(4), PS, Incarnation(1), Mood::Here).unwrap();
+        assert_eq!(roster.beat(seconds(6), WORKER, Incarnation(2), Mood::Here).unwrap(), Phase::Running);
+        assert_eq!(roster.take_lost(), [(WORKER, Incarnation(1))]);
+    }
+
+    #[test]
+    fn a_silent_worker_is_lost_and_the_job_goes_on() {
+        let mut roster = running();
+        roster.beat(seconds(6), PS, Incarnation(1), Mood::Here).unwrap();
+        assert_eq!((roster.take_lost().len(), roster.phase()), (1, Phase::Running));
+        assert!(roster.take_lost().is_empty(), "told once");
+    }
+
+    #[test]
+    fn a_silent_server_ends_the_job_with_an_error() {
+        let mut roster = running();
+        roster.beat(seconds(6), WORKER, Incarnation(1), Mood::Here).unwrap();
+        assert_eq!(roster.phase(), Phase::Ending);
+        assert_eq!(roster.failure().unwrap().code(), Code::ServerLost);
+    }
+
+    #[test]
+    fn servers_are_let_go_after_the_trainers() {
+        let mut roster = running();
+        roster.end(seconds(1));
+        assert_eq!(roster.beat(seconds(1), PS, Incarnation(1), Mood::Here).unwrap(), Phase::Ending);
+        assert!(!roster.everybody_knows());
+        assert_eq!(roster.beat(seconds(1), WORKER, Incarnation(1), Mood::Leaving).unwrap(), Phase::Over);
+        assert_eq!(roster.beat(seconds(1), PS, Incarnation(1), Mood::Here).unwrap(), Phase::Over);
+        assert!(roster.everybody_knows());
+    }
+
+    #[test]
+    fn a_trainer_that_does_not_stop_does_not_keep_the_job_from_ending() {
+        let mut roster = running();
+        roster.end(seconds(1));
+        roster.tick(seconds(3));
+        assert_eq!(roster.phase(), Phase::Over);
+    }
+
+    #[test]
+    fn a_workers_own_mistake_ends_the_job_and_a_lost_connection_does_not() {
+        for (code, phase) in [(Code::NotFinite, Phase::Ending), (Code::OutcomeUnknown, Phase::Running)] {
+            let mut roster = running();
+            let mood = Mood::Failed(Error::new(code, "x"));
+            roster.beat(seconds(1), WORKER, Incarnation(1), mood).unwrap();
+            assert!(roster.phase() >= phase && (phase == Phase::Ending) == roster.failure().is_some());
+        }
+    }
+
+    #[test]
+    fn a_task_nobody_listed_is_refused() {
+        let stranger = TaskId::new(Role::Worker, 7);
+        let refused = running().beat(seconds(0), stranger, Incarnation(1), Mood::Here).unwrap_err();
+        assert_eq!(refused.code(), Code::NoSuchTask);
+    }
+}

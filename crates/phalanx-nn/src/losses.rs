@@ -1,0 +1,26 @@
+//! Losses.
+
+use burn::tensor::activation::log_softmax;
+use burn::tensor::{Int, Tensor};
+
+/// The mean over a batch of softmax cross-entropy: `logits` of shape `[batch, classes]`, one class number for each
+/// example. TensorFlow's `sparse_softmax_cross_entropy_with_logits`, averaged.
+#[must_use]
+pub fn sparse_softmax_cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
+    let labels = labels.unsqueeze_dim::<2>(1);
+    log_softmax(logits, 1).gather(1, labels).mean().neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certain_answer_costs_nothing_and_an_even_one_the_log_of_the_classes() {
+        let device = crate::default_device();
+        let logits = Tensor::<2>::from_data([[50.0, 0.0], [0.0, 0.0]], &device);
+        let labels = Tensor::<1, Int>::from_data([0, 1], &device);
+        let loss = crate::scalar(sparse_softmax_cross_entropy(logits, labels)).unwrap();
+        assert!((loss - 0.5 * 2.0_f32.ln()).abs() < 1e-6, "{loss}");
+    }
+}

@@ -1,0 +1,59 @@
+//! Ctrl-C and SIGTERM: once to stop in good order, twice to stop at once.
+
+use phalanx_base::{Code, Context, Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const NONE: u32 = 0;
+const CTRL_C: u32 = 1;
+const TERMINATE: u32 = 2;
+
+/// Whether somebody asked this process to stop. Give one to [`crate::ServerOptions`].
+///
+/// A value rather than a hidden handler: a program that has its own ideas about signals does not listen.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicU32>);
+
+impl Interrupt {
+    /// Listens to SIGINT and SIGTERM from now on. A second signal ends the process at once.
+    ///
+    /// # Errors
+    /// When the operating system gives us no signals.
+    pub fn listen() -> Result<Self> {
+        let interrupt = Self::default();
+        let flag = Arc::clone(&interrupt.0);
+        let wrong = "signals cannot be listened to";
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().context(Code::Internal, wrong)?;
+        let (mut int, mut term) = {
+            use tokio::signal::unix::{SignalKind, signal};
+            let _inside = runtime.enter();
+            (
+                signal(SignalKind::interrupt()).context(Code::Internal, wrong)?,
+                signal(SignalKind::terminate()).context(Code::Internal, wrong)?,
+            )
+        };
+        let wait = move || {
+            runtime.block_on(async {
+                loop {
+                    let seen = tokio::select! { _ = int.recv() => CTRL_C, _ = term.recv() => TERMINATE };
+                    if flag.swap(seen, Ordering::AcqRel) != NONE {
+                        std::process::exit(if seen == CTRL_C { 130 } else { 143 });
+                    }
+                }
+            });
+        };
+        std::thread::Builder::new().name("phalanx-signals".into()).spawn(wait).context(Code::Internal, wrong)?;
+        Ok(interrupt)
+    }
+
+    /// The request to stop, if there was one.
+    #[must_use]
+    pub fn error(&self) -> Option<Error> {
+        match self.0.load(Ordering::Acquire) {
+            CTRL_C => Some(Error::new(Code::Interrupted, "stopped by Ctrl-C")),
+            TERMINATE => Some(Error::new(Code::Terminated, "stopped by SIGTERM")),
+            _ => None,
+        }
+    }
+}

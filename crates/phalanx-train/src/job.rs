@@ -1,0 +1,99 @@
+//! What this process knows of its job.
+
+use crate::Interrupt;
+use phalanx_base::{Error, Incarnation, Result, TaskId};
+use phalanx_cluster::Phase;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+struct State {
+    phase: Phase,
+    failure: Option<Error>,
+    lost: Vec<(TaskId, Incarnation)>,
+}
+
+/// The job as seen from here: written by the membership thread, read by everybody else.
+pub(crate) struct Job {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Set when nothing more will come: retries stop.
+    pub(crate) over: Arc<AtomicBool>,
+    interrupt: Interrupt,
+}
+
+impl Job {
+    pub(crate) fn new(interrupt: Interrupt) -> Self {
+        let state = Mutex::new(State { phase: Phase::Forming, failure: None, lost: Vec::new() });
+        Self { state, changed: Condvar::new(), over: Arc::default(), interrupt }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves on to `phase`; a job never goes back, except that a new chief may form it anew.
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        let mut state = self.lock();
+        if state.phase < Phase::Ending {
+            state.phase = phase;
+        } else {
+            state.phase = state.phase.max(phase);
+        }
+        self.over.store(state.phase == Phase::Over, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn fail(&self, error: Error) {
+        self.lock().failure.get_or_insert(error);
+        self.set_phase(Phase::Over);
+    }
+
+    pub(crate) fn note_failure(&self, error: Error) {
+        self.lock().failure.get_or_insert(error);
+    }
+
+    pub(crate) fn phase(&self) -> Phase {
+        self.lock().phase
+    }
+
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.lock().failure.clone()
+    }
+
+    pub(crate) fn add_lost(&self, lost: Vec<(TaskId, Incarnation)>) {
+        self.lock().lost.extend(lost);
+    }
+
+    pub(crate) fn take_lost(&self) -> Vec<(TaskId, Incarnation)> {
+        std::mem::take(&mut self.lock().lost)
+    }
+
+    pub(crate) fn interrupted(&self) -> Option<Error> {
+        self.interrupt.error()
+    }
+
+    /// Whether trainers should stop.
+    pub(crate) fn should_stop(&self) -> bool {
+        self.phase() >= Phase::Ending || self.interrupted().is_some()
+    }
+
+    /// Waits until the job is in `phase` or beyond. Ends by itself: the membership thread fails the job when the
+    /// formation deadline or the chief's grace period is over.
+    pub(crate) fn wait_for(&self, phase: Phase) -> Result<Phase> {
+        let mut state = self.lock();
+        loop {
+            if let Some(error) = self.interrupted() {
+                return Err(error);
+            }
+            if let Some(failure) = state.failure.clone().filter(|_| state.phase == Phase::Over) {
+                return Err(failure);
+            }
+            if state.phase >= phase {
+                return Ok(state.phase);
+            }
+            let waited = self.changed.wait_timeout(state, Duration::from_millis(100));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}

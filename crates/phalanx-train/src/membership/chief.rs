@@ -1,0 +1,196 @@
+//! The chief's side: it keeps the roster, looks for who is missing, and says when the job is over.
+
+use super::{Reminder, Who, check_peer};
+use crate::ServerOptions;
+use crate::job::Job;
+use futures_util::future::join_all;
+use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
+use phalanx_cluster::{Mood, Phase, Roster};
+use phalanx_wire::control::{self, Client};
+use phalanx_wire::proto::control::{BeatReply, BeatRequest, Identity, Missing, beat_reply, beat_request};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+struct State {
+    roster: Roster,
+    /// Why a task is missing, as the last look at its address showed.
+    reasons: BTreeMap<TaskId, String>,
+}
+
+/// The chief's list and its door.
+pub(crate) struct Chief {
+    who: Who,
+    others: Vec<(TaskId, phalanx_wire::Address)>,
+    state: Mutex<State>,
+    started: Instant,
+    job: Arc<Job>,
+    options: ServerOptions,
+}
+
+impl Chief {
+    pub(crate) fn new(
+        who: Who,
+        others: Vec<(TaskId, phalanx_wire::Address)>,
+        job: Arc<Job>,
+        options: ServerOptions,
+    ) -> Self {
+        let roster = Roster::new(others.iter().map(|(task, _)| *task), options.lease);
+        job.set_phase(roster.phase());
+        let state = Mutex::new(State { roster, reasons: BTreeMap::new() });
+        Self { who, others, state, started: Instant::now(), job, options }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the roster and lets everybody here know.
+    fn change<T>(&self, change: impl FnOnce(&mut Roster, Duration) -> T) -> T {
+        let mut state = self.lock();
+        let result = change(&mut state.roster, self.started.elapsed());
+        self.job.add_lost(state.roster.take_lost());
+        if let Some(failure) = state.roster.failure() {
+            self.job.note_failure(failure.clone());
+        }
+        self.job.set_phase(state.roster.phase());
+        result
+    }
+
+    /// Ends the job, well or badly, and waits until everybody knows, for at most 2 s.
+    pub(crate) fn end(&self, failure: Option<Error>) {
+        match failure {
+            Some(error) => self.change(|roster, now| roster.fail(now, error)),
+            None => self.change(Roster::end),
+        }
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < deadline
+            && !self.change(|roster, now| {
+                roster.tick(now);
+                roster.phase() == Phase::Over && roster.everybody_knows()
+            })
+        {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.change(|roster, now| roster.tick(now));
+    }
+
+    /// Watches until the job is over.
+    pub(crate) async fn watch(&self) {
+        let mut reminder = Reminder::new();
+        let mut clients: BTreeMap<TaskId, Client> = BTreeMap::new();
+        while self.job.phase() != Phase::Over {
+            self.change(|roster, now| roster.tick(now));
+            let missing = self.lock().roster.missing();
+            if self.job.phase() == Phase::Forming {
+                if let Err(error) = self.look_for(&missing, &mut clients).await {
+                    self.change(|roster, now| roster.fail(now, error));
+                    continue;
+                }
+                let still = self.lock().roster.missing();
+                if !still.is_empty() && reminder.is_due() {
+                    (self.options.say)(&self.missing_line());
+                }
+                if self.started.elapsed() > self.options.formation_deadline {
+                    let error = Error::new(Code::FormationDeadline, "the job did not form before the deadline");
+                    let error =
+                        error.because(self.missing_line()).help("start the missing tasks, or raise the deadline");
+                    self.change(|roster, now| roster.fail(now, error));
+                }
+            }
+            tokio::time::sleep(self.options.beat).await;
+        }
+    }
+
+    fn missing_line(&self) -> String {
+        let state = self.lock();
+        let reason = |task: &TaskId| state.reasons.get(task).map_or("not heard of yet", String::as_str).to_owned();
+        let list: Vec<String> =
+            self.missing(&state).iter().map(|m| format!("{} at {} ({})", m.0, m.1, reason(&m.0))).collect();
+        format!("{}: waiting for {} of {} tasks: {}", self.who.task, list.len(), self.others.len() + 1, list.join(", "))
+    }
+
+    fn missing<'a>(&'a self, state: &State) -> Vec<&'a (TaskId, phalanx_wire::Address)> {
+        let missing = state.roster.missing();
+        self.others.iter().filter(|(task, _)| missing.contains(task)).collect()
+    }
+
+    /// Looks at the addresses of missing tasks. What is plainly wrong ends the job; what may still come does not.
+    async fn look_for(&self, missing: &[TaskId], clients: &mut BTreeMap<TaskId, Client>) -> Result<()> {
+        for (task, address) in self.others.iter().filter(|(task, _)| missing.contains(task)) {
+            clients.entry(*task).or_insert_with(|| Client::new(address, self.options.token.clone()));
+        }
+        let looks = clients.iter_mut().filter(|(task, _)| missing.contains(task)).map(|(&task, client)| async move {
+            let look = tokio::time::timeout(Duration::from_secs(2), client.identify()).await;
+            (
+                task,
+                look.unwrap_or_else(|_| {
+                    Err(Error::new(Code::PeerUnreachable, "no answer").because("no answer within 2 s"))
+                }),
+            )
+        });
+        for (task, look) in join_all(looks).await {
+            let reason = match look {
+                Ok(peer) => self.judge(task, &peer)?,
+                Err(error) if error.code() == Code::WrongToken => return Err(error.at(task.to_string())),
+                Err(error) => error.why().unwrap_or(error.what()).to_owned(),
+            };
+            self.lock().reasons.insert(task, reason);
+        }
+        Ok(())
+    }
+
+    fn judge(&self, task: TaskId, peer: &Identity) -> Result<String> {
+        check_peer(&self.who, peer)?;
+        Ok(if peer.task == task.to_string() {
+            "it is up and has not said hello yet".to_owned()
+        } else {
+            format!("{} listens there", peer.task)
+        })
+    }
+}
+
+impl control::Handler for Chief {
+    fn identify(&self) -> Identity {
+        self.who.identity()
+    }
+
+    fn beat(&self, beat: BeatRequest) -> Result<BeatReply> {
+        let peer =
+            beat.who.clone().ok_or_else(|| Error::new(Code::BadMessage, "a heartbeat does not say whose it is"))?;
+        check_peer(&self.who, &peer)?;
+        let task: TaskId = peer.task.parse()?;
+        let mood = match beat.mood() {
+            beat_request::Mood::Here => Mood::Here,
+            beat_request::Mood::Leaving => Mood::Leaving,
+            beat_request::Mood::Failed => {
+                let code = Code::from_number(beat.code).unwrap_or(Code::Internal);
+                Mood::Failed(Error::new(code, beat.reason))
+            }
+        };
+        let phase = self.change(|roster, now| roster.beat(now, task, Incarnation(peer.incarnation), mood))?;
+        let state = self.lock();
+        let missing = self.missing(&state).into_iter().map(|(task, address)| Missing {
+            task: task.to_string(),
+            address: address.to_string(),
+            reason: state.reasons.get(task).cloned().unwrap_or_default(),
+        });
+        let failure = state.roster.failure();
+        Ok(BeatReply {
+            phase: to_wire(phase).into(),
+            missing: missing.collect(),
+            failure: failure.map(ToString::to_string).unwrap_or_default(),
+            failure_code: failure.map_or(0, |error| error.code().number()),
+            chief_incarnation: self.who.incarnation.0,
+        })
+    }
+}
+
+fn to_wire(phase: Phase) -> beat_reply::Phase {
+    match phase {
+        Phase::Forming => beat_reply::Phase::Forming,
+        Phase::Running => beat_reply::Phase::Running,
+        Phase::Ending => beat_reply::Phase::Ending,
+        Phase::Over => beat_reply::Phase::Over,
+    }
+}

@@ -1,0 +1,136 @@
+//! Everybody else's side: say that you are here, hear where the job stands.
+
+use super::{Reminder, Who};
+use crate::ServerOptions;
+use crate::job::Job;
+use phalanx_base::{Code, Error, Result, TaskId};
+use phalanx_cluster::Phase;
+use phalanx_wire::Address;
+use phalanx_wire::control::{self, Client};
+use phalanx_wire::proto::control::{BeatReply, BeatRequest, Identity, beat_reply, beat_request};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A task that is not the chief.
+pub(crate) struct Member {
+    who: Who,
+    chief: (TaskId, Address),
+    job: Arc<Job>,
+    options: ServerOptions,
+}
+
+/// What the beats so far have shown.
+struct Contact {
+    last: Option<Instant>,
+    refused_since: Option<Instant>,
+}
+
+impl Member {
+    pub(crate) fn new(who: Who, chief: (TaskId, Address), job: Arc<Job>, options: ServerOptions) -> Self {
+        Self { who, chief, job, options }
+    }
+
+    /// Beats until the job is over.
+    pub(crate) async fn watch(&self) {
+        let started = Instant::now();
+        let mut client = Client::new(&self.chief.1, self.options.token.clone());
+        let mut reminder = Reminder::new();
+        let mut contact = Contact { last: None, refused_since: None };
+        while self.job.phase() != Phase::Over {
+            let waiting_for = match client.beat(self.beat(beat_request::Mood::Here, None)).await {
+                Ok(reply) => {
+                    contact = Contact { last: Some(Instant::now()), refused_since: None };
+                    self.hear(&reply)
+                }
+                Err(error) => match self.silence(&mut contact, started, error) {
+                    Ok(line) => Some(line),
+                    Err(error) => return self.job.fail(error),
+                },
+            };
+            if let Some(line) = waiting_for.filter(|_| reminder.is_due()) {
+                (self.options.say)(&format!("{}: waiting for {line}", self.who.task));
+            }
+            tokio::time::sleep(self.options.beat).await;
+        }
+    }
+
+    /// Says goodbye, once, without insisting.
+    pub(crate) async fn leave(&self, failure: Option<&Error>) {
+        let mood = if failure.is_some() { beat_request::Mood::Failed } else { beat_request::Mood::Leaving };
+        let mut client = Client::new(&self.chief.1, self.options.token.clone());
+        let goodbye = client.beat(self.beat(mood, failure));
+        let _ = tokio::time::timeout(Duration::from_secs(1), goodbye).await;
+    }
+
+    fn beat(&self, mood: beat_request::Mood, failure: Option<&Error>) -> BeatRequest {
+        BeatRequest {
+            who: Some(self.who.identity()),
+            mood: mood.into(),
+            reason: failure.map(ToString::to_string).unwrap_or_default(),
+            code: failure.map_or(0, |error| error.code().number()),
+        }
+    }
+
+    /// Takes the chief's answer; says who is still missing.
+    fn hear(&self, reply: &BeatReply) -> Option<String> {
+        if reply.failure_code != 0 {
+            let code = Code::from_number(reply.failure_code).unwrap_or(Code::JobFailed);
+            self.job.note_failure(Error::new(code, "the job failed").because(&reply.failure));
+        }
+        self.job.set_phase(match reply.phase() {
+            beat_reply::Phase::Forming => Phase::Forming,
+            beat_reply::Phase::Running => Phase::Running,
+            beat_reply::Phase::Ending => Phase::Ending,
+            beat_reply::Phase::Over => Phase::Over,
+        });
+        let name = |m: &phalanx_wire::proto::control::Missing| format!("{} at {} ({})", m.task, m.address, m.reason);
+        let missing: Vec<String> = reply.missing.iter().map(name).collect();
+        (!missing.is_empty()).then(|| missing.join(", "))
+    }
+
+    /// Decides what an unanswered beat means: keep trying, or give up.
+    fn silence(&self, contact: &mut Contact, started: Instant, error: Error) -> Result<String> {
+        let (task, address) = &self.chief;
+        match error.code() {
+            Code::PeerUnreachable | Code::OutcomeUnknown => {}
+            Code::DuplicateTask => {
+                // A task that was killed and started again has to wait until its former life's lease is over.
+                let since = *contact.refused_since.get_or_insert_with(Instant::now);
+                if since.elapsed() > self.options.lease + Duration::from_secs(2) {
+                    return Err(error.at(self.who.task.to_string()));
+                }
+                return Ok(format!("the former {} to be given up", self.who.task));
+            }
+            _ => return Err(error),
+        }
+        let why = error.why().unwrap_or(error.what()).to_owned();
+        match contact.last {
+            Some(last) if last.elapsed() > self.options.grace => {
+                Err(Error::new(Code::ChiefLost, format!("{task} has been silent for {} s", last.elapsed().as_secs()))
+                    .at(address.to_string())
+                    .because(why)
+                    .help("start the job again"))
+            }
+            None if started.elapsed() > self.options.formation_deadline => {
+                Err(Error::new(Code::FormationDeadline, format!("{task} did not answer before the deadline"))
+                    .at(address.to_string())
+                    .because(why)
+                    .help("start the chief, or correct its address in the cluster"))
+            }
+            _ => Ok(format!("{task} at {address} ({why})")),
+        }
+    }
+}
+
+impl control::Handler for Member {
+    fn identify(&self) -> Identity {
+        self.who.identity()
+    }
+
+    fn beat(&self, _: BeatRequest) -> Result<BeatReply> {
+        Err(Error::new(Code::WrongJob, format!("{} is not the chief", self.who.task))
+            .at(self.who.address.clone())
+            .because(format!("its chief is {} at {}", self.chief.0, self.chief.1))
+            .help("give every task the same cluster"))
+    }
+}

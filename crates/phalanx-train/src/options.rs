@@ -1,0 +1,60 @@
+//! How patient a task is, and whom it tells.
+
+use crate::Interrupt;
+use phalanx_base::Result;
+use phalanx_wire::Token;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where a task's remarks go: one line at a time, without the line's end.
+pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Settings of a task. The defaults suit a job on a few machines.
+#[derive(Clone)]
+pub struct ServerOptions {
+    /// What every call must carry.
+    pub token: Option<Token>,
+    /// How long the job may take to form.
+    pub formation_deadline: Duration,
+    /// How long a task may be silent before it counts as lost.
+    pub lease: Duration,
+    /// How often a task says that it is here.
+    pub beat: Duration,
+    /// How long a task waits for a chief that has gone silent.
+    pub grace: Duration,
+    /// Threads that serve other tasks.
+    pub threads: usize,
+    /// Where remarks go.
+    pub say: Say,
+    /// Whether somebody asked this process to stop.
+    pub interrupt: Interrupt,
+    /// What stands for the executable; for tests that pretend to be another build.
+    pub build: Option<String>,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            token: None,
+            formation_deadline: Duration::from_secs(600),
+            lease: Duration::from_secs(5),
+            beat: Duration::from_millis(200),
+            grace: Duration::from_secs(30),
+            threads: 2,
+            say: Arc::new(|line| eprintln!("{line}")),
+            interrupt: Interrupt::default(),
+            build: None,
+        }
+    }
+}
+
+impl ServerOptions {
+    /// The defaults, with the token from `PHALANX_TOKEN` if it is set.
+    ///
+    /// # Errors
+    /// When the token cannot be used.
+    pub fn from_env() -> Result<Self> {
+        let token = std::env::var("PHALANX_TOKEN").ok().map(|text| Token::new(&text)).transpose()?;
+        Ok(Self { token, ..Self::default() })
+    }
+}

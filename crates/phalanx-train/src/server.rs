@@ -1,0 +1,277 @@
+//! A task of the job: it listens, finds the others, and ends when the job ends.
+
+use crate::job::Job;
+use crate::membership::{Chief, Member, Who};
+use crate::{ServerOptions, identity};
+use phalanx_base::{Code, Context, Error, Incarnation, Result, Role, TaskId};
+use phalanx_cluster::{ClusterSpec, Phase, TaskConfig};
+use phalanx_ps::client::Options as ClientOptions;
+use phalanx_ps::server::Service;
+use phalanx_ps::{Client, Store};
+use phalanx_wire::{Address, Endpoint, Listening, control};
+use std::sync::{Arc, Mutex, PoisonError};
+
+enum Membership {
+    Chief(Arc<Chief>),
+    Member(Arc<Member>),
+}
+
+/// One task, running. Cheap to clone; the last clone to go says goodbye to the job.
+///
+/// ```no_run
+/// use phalanx_cluster::ClusterSpec;
+/// use phalanx_train::Server;
+/// let cluster = ClusterSpec::new().job("worker", ["localhost:2223"]).job("ps", ["localhost:2221"]);
+/// let server = Server::start(&cluster, "ps", 0)?;
+/// server.join()?; // returns when the job is over
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Server {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: TaskConfig,
+    task: TaskId,
+    incarnation: Incarnation,
+    address: Address,
+    options: ServerOptions,
+    job: Arc<Job>,
+    membership: Membership,
+    store: Option<Arc<Store>>,
+    listening: Mutex<Option<Listening>>,
+    /// The parameter server of a job that is this process alone.
+    companion: Option<Server>,
+    gone: Mutex<bool>,
+}
+
+impl Server {
+    /// Starts task `index` of `job`, with the token of the environment.
+    ///
+    /// # Errors
+    /// When the cluster does not list the task, or its port cannot be used.
+    pub fn start(cluster: &ClusterSpec, job: &str, index: u32) -> Result<Self> {
+        let config = TaskConfig::from_cluster(cluster.clone(), TaskId::new(job.parse()?, index))?;
+        Self::start_with(config, ServerOptions::from_env()?)
+    }
+
+    /// Starts the task that `config` names; without a cluster this process is the whole job.
+    ///
+    /// # Errors
+    /// When the task's port cannot be used.
+    pub fn start_with(config: TaskConfig, options: ServerOptions) -> Result<Self> {
+        let Some(task) = config.task() else { return crate::local::start(options) };
+        let address: Address = config.address_of(task)?.parse()?;
+        let listening =
+            Listening::bind(&address, options.threads).map_err(|error| error.at(format!("{task} at {address}")))?;
+        Self::start_on(listening, config, options, None)
+    }
+
+    /// A job that is this process alone: it computes, and holds its own parameters.
+    ///
+    /// # Errors
+    /// When the operating system gives us no port.
+    pub fn local() -> Result<Self> {
+        crate::local::start(ServerOptions::default())
+    }
+
+    pub(crate) fn start_on(
+        mut listening: Listening,
+        config: TaskConfig,
+        options: ServerOptions,
+        companion: Option<Self>,
+    ) -> Result<Self> {
+        let (Some(task), Some((chief, chief_address))) = (config.task(), config.chief()) else {
+            return Err(Error::new(Code::Internal, "a server needs a cluster"));
+        };
+        let address: Address = config.address_of(task)?.parse()?;
+        let build = options.build.clone().map_or_else(identity::build, Ok)?;
+        let incarnation = identity::new_incarnation();
+        let who = Who { job: config.job_id(), task, incarnation, build, address: address.to_string() };
+        let job = Arc::new(Job::new(options.interrupt.clone()));
+        let membership = if task == chief {
+            let others = addresses(config.tasks().into_iter().filter(|(other, _)| *other != task))?;
+            Membership::Chief(Arc::new(Chief::new(who, others, Arc::clone(&job), options.clone())))
+        } else {
+            let chief = (chief, chief_address.parse()?);
+            Membership::Member(Arc::new(Member::new(who, chief, Arc::clone(&job), options.clone())))
+        };
+        let store = (task.role == Role::Ps).then(Arc::<Store>::default);
+        let digest = identity::digest(&config.job_id());
+        let bulk = store.as_ref().map(|store| Arc::new(Service::new(Arc::clone(store), digest, task)) as _);
+        let control: Arc<dyn control::Handler> = match &membership {
+            Membership::Chief(chief) => Arc::clone(chief) as _,
+            Membership::Member(member) => Arc::clone(member) as _,
+        };
+        listening.serve(Endpoint { control, bulk, token: options.token.clone() })?;
+        watch(&membership)?;
+        let listening = Mutex::new(Some(listening));
+        let gone = Mutex::new(false);
+        let inner =
+            Inner { config, task, incarnation, address, options, job, membership, store, listening, companion, gone };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Who this task is.
+    #[must_use]
+    pub fn task(&self) -> TaskId {
+        self.inner.task
+    }
+
+    /// Whether this task looks after the job.
+    #[must_use]
+    pub fn is_chief(&self) -> bool {
+        matches!(self.inner.membership, Membership::Chief(_))
+    }
+
+    /// The cluster, and this task's place in it.
+    #[must_use]
+    pub fn config(&self) -> &TaskConfig {
+        &self.inner.config
+    }
+
+    /// Where this task serves, in TensorFlow's form.
+    #[must_use]
+    pub fn target(&self) -> String {
+        format!("grpc://{}", self.inner.address)
+    }
+
+    /// Waits until every task of the job has come. Who is missing is said by name meanwhile.
+    ///
+    /// # Errors
+    /// When the job does not form before its deadline, or somebody asks this process to stop.
+    pub fn wait_until_formed(&self) -> Result<()> {
+        self.inner.job.wait_for(Phase::Running).map(drop)
+    }
+
+    /// Waits until the job is over.
+    ///
+    /// # Errors
+    /// When the job failed, the chief is lost, or somebody asks this process to stop.
+    pub fn join(&self) -> Result<()> {
+        let ended = self.inner.job.wait_for(Phase::Over).map(drop);
+        self.inner.leave(ended.as_ref().err());
+        ended
+    }
+
+    /// Whether trainers should stop.
+    #[must_use]
+    pub fn should_stop(&self) -> bool {
+        self.inner.job.should_stop()
+    }
+
+    /// Ends this task's part: the chief ends the job with it, well or badly.
+    pub fn leave(&self, failure: Option<&Error>) {
+        self.inner.leave(failure);
+    }
+
+    /// Says something to whoever watches this task.
+    pub fn say(&self, line: &str) {
+        (self.inner.options.say)(&format!("{}: {line}", self.inner.task));
+    }
+
+    /// What this task holds, if it is a parameter server.
+    #[must_use]
+    pub fn store(&self) -> Option<&Arc<Store>> {
+        self.inner.store.as_ref()
+    }
+
+    /// Connections to the parameter servers.
+    ///
+    /// # Errors
+    /// When the cluster has none.
+    pub fn client(&self) -> Result<Client> {
+        Client::connect(&self.servers()?, self.client_options())
+    }
+
+    /// Who this task is to parameter servers, and how patient it is.
+    #[must_use]
+    pub fn client_options(&self) -> ClientOptions {
+        let inner = &self.inner;
+        let mut options = ClientOptions::new(identity::digest(&inner.config.job_id()), inner.task, inner.incarnation);
+        options.token = inner.options.token.clone();
+        options.over = Arc::clone(&inner.job.over);
+        options
+    }
+
+    /// The parameter servers and where they are.
+    ///
+    /// # Errors
+    /// When the cluster has none, or an address is malformed.
+    pub fn servers(&self) -> Result<Vec<(TaskId, Address)>> {
+        let servers = addresses(self.inner.config.ps_addresses().into_iter())?;
+        if servers.is_empty() {
+            return Err(Error::new(Code::BadSetting, "the cluster has no parameter server")
+                .at("the cluster")
+                .help("add a ps job to the cluster, or unset TF_CONFIG to train in one process"));
+        }
+        Ok(servers)
+    }
+
+    pub(crate) fn job(&self) -> &Job {
+        &self.inner.job
+    }
+}
+
+fn addresses(tasks: impl Iterator<Item = (TaskId, String)>) -> Result<Vec<(TaskId, Address)>> {
+    tasks.map(|(task, address)| Ok((task, address.parse()?))).collect()
+}
+
+/// Runs the membership on a thread of its own, so that neither computing nor serving can make a task look dead.
+fn watch(membership: &Membership) -> Result<()> {
+    let wrong = "the membership thread cannot be started";
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context(Code::Internal, wrong)?;
+    let thread = std::thread::Builder::new().name("phalanx-member".into());
+    match membership {
+        Membership::Chief(chief) => {
+            let chief = Arc::clone(chief);
+            thread.spawn(move || runtime.block_on(chief.watch()))
+        }
+        Membership::Member(member) => {
+            let member = Arc::clone(member);
+            thread.spawn(move || runtime.block_on(member.watch()))
+        }
+    }
+    .context(Code::Internal, wrong)
+    .map(drop)
+}
+
+impl Inner {
+    fn leave(&self, failure: Option<&Error>) {
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::replace(&mut *gone, true) {
+            return;
+        }
+        match &self.membership {
+            // An interrupted job is ended, not failed: the others did nothing wrong.
+            Membership::Chief(chief) => {
+                let failed = failure.filter(|error| !matches!(error.code(), Code::Interrupted | Code::Terminated));
+                chief.end(failed.cloned());
+            }
+            Membership::Member(member) => {
+                if self.job.phase() != Phase::Over {
+                    if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                        runtime.block_on(member.leave(failure));
+                    }
+                }
+                self.job.set_phase(Phase::Over);
+            }
+        }
+        if let Some(companion) = &self.companion {
+            companion.leave(None);
+        }
+        let listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(listening) = listening {
+            listening.stop();
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // A task that goes without a word would be waited for: say that it went, and that it was not planned.
+        let error = Error::new(Code::JobFailed, format!("{} stopped without finishing its part", self.task));
+        self.leave(Some(&error));
+    }
+}

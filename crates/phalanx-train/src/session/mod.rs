@@ -1,0 +1,327 @@
+//! The worker's loop: pull values, compute, push gradients.
+//!
+//! Every step sends the gradients of the step before in the message that asks for the newest values, so a step costs
+//! one round trip. Between two steps one gradient is therefore on its way; [`Session::finish`] sends the last one.
+
+mod orphans;
+mod rounds;
+
+use crate::Server;
+use crate::services::{Checkpoint, Services};
+use bytes::Bytes;
+use orphans::Orphans;
+use phalanx_base::{Code, Error, Result, UpdateName};
+use phalanx_nn::burn::module::Module;
+use phalanx_nn::burn::tensor::{Device, Tensor};
+use phalanx_nn::{Book, Rows, all_finite, scalar};
+use phalanx_ps::Client;
+use phalanx_ps::client::{Mode, Pulled, Push, Remote, RowGradients, RowSet};
+use std::time::Instant;
+
+use rounds::Rounds;
+pub use rounds::SyncReplicas;
+
+/// What to do when a gradient or the loss is not a finite number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NonFinite {
+    /// End the job with an error that names the variable, the step and the worker.
+    #[default]
+    Stop,
+    /// Drop the step's gradients, say so, and go on.
+    Skip,
+}
+
+/// What one step showed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The loss on this step's batch.
+    pub loss: f32,
+    /// The steps that all trainers have committed so far.
+    pub global_step: u64,
+}
+
+/// A worker's connection to the model on the servers.
+pub struct Session<M> {
+    server: Server,
+    client: Client,
+    remote: Remote,
+    book: Book,
+    /// `None` only while values are being put into it.
+    module: Option<M>,
+    device: Device,
+    non_finite: NonFinite,
+    rounds: Option<Rounds>,
+    services: Services,
+    orphans: Orphans,
+    sent: u64,
+    pending: Option<Push>,
+    global_step: u64,
+    skipped: u64,
+}
+
+/// What a [`Session`] is made of.
+pub(crate) struct Parts<M> {
+    pub(crate) server: Server,
+    pub(crate) client: Client,
+    pub(crate) remote: Remote,
+    pub(crate) book: Book,
+    pub(crate) module: M,
+    pub(crate) non_finite: NonFinite,
+    pub(crate) sync: Option<u32>,
+    pub(crate) services: Services,
+}
+
+impl<M: Module> Session<M> {
+    pub(crate) fn new(parts: Parts<M>) -> Result<Self> {
+        let device = parts.module.devices().into_iter().next().unwrap_or_else(phalanx_nn::default_device);
+        let rounds = parts.sync.map(|replicas| Rounds::join(&parts.client, replicas)).transpose()?;
+        let global_step = parts.client.global_step()?;
+        Ok(Self {
+            server: parts.server,
+            client: parts.client,
+            remote: parts.remote,
+            book: parts.book,
+            module: Some(parts.module),
+            device,
+            non_finite: parts.non_finite,
+            rounds,
+            services: parts.services,
+            orphans: Orphans::default(),
+            sent: 0,
+            pending: None,
+            global_step,
+            skipped: 0,
+        })
+    }
+
+    /// Computes one step: `loss` gets the model with the newest values and returns the loss of this task's batch.
+    /// `None` when the job is over.
+    ///
+    /// # Errors
+    /// When the model or its gradients are wrong, or the servers are lost.
+    pub fn step(&mut self, loss: impl FnOnce(&M) -> Tensor<1>) -> Result<Option<Step>> {
+        self.step_with_rows(&[], |model, _| loss(model))
+    }
+
+    /// The same for a model with tables: `ids` names for each table used its number and the batch's ids; `loss` gets
+    /// their rows in the same order.
+    ///
+    /// # Errors
+    /// As [`Self::step`].
+    pub fn step_with_rows(
+        &mut self,
+        ids: &[(usize, &[i64])],
+        loss: impl FnOnce(&M, &[Rows]) -> Tensor<1>,
+    ) -> Result<Option<Step>> {
+        if self.server.should_stop() {
+            return Ok(None);
+        }
+        let sets = self.row_sets(ids)?;
+        let pulled = match self.exchange(&sets) {
+            Ok(Some(pulled)) => pulled,
+            Ok(None) => return Ok(None),
+            // The servers may go before a slow trainer hears that the job is over.
+            Err(_) if self.server.should_stop() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        self.global_step = self.global_step.max(pulled.global_step);
+        let module = self.load(pulled.dense)?;
+        let dims = sets.iter().map(|set| self.remote.layout().tables()[set.table()].dim);
+        let rows: Vec<Rows> = (sets.iter().zip(pulled.rows).zip(dims))
+            .map(|((set, values), dim)| Rows::new(values, dim, set.positions(), &self.device))
+            .collect();
+        let loss = loss(&module, &rows);
+        let mut gradients = loss.backward();
+        let value = scalar(loss)?;
+        let dense = self.book.gradients(&module, &mut gradients)?;
+        self.module = Some(module);
+        let mut row_gradients = Vec::with_capacity(sets.len());
+        for (set, rows) in sets.into_iter().zip(&rows) {
+            if let Some(gradients) = rows.gradients(&mut gradients)? {
+                row_gradients.push(RowGradients { set, gradients });
+            }
+        }
+        self.keep(value, dense, row_gradients)?;
+        if let Err(error) = self.serve(value) {
+            self.server.say(&format!("training goes on, but: {error}"));
+        }
+        Ok(Some(Step { loss: value, global_step: self.global_step }))
+    }
+
+    fn row_sets(&self, ids: &[(usize, &[i64])]) -> Result<Vec<RowSet>> {
+        let tables = self.remote.layout().tables().len();
+        let set = |&(table, ids): &(usize, &[i64])| {
+            if table >= tables {
+                return Err(Error::new(Code::NoSuchVariable, format!("there is no table number {table}"))
+                    .because(format!("the model has {tables}")));
+            }
+            Ok(RowSet::new(table, ids, self.client.servers()))
+        };
+        ids.iter().map(set).collect()
+    }
+
+    /// Sends what is pending and fetches what is new.
+    fn exchange(&mut self, sets: &[RowSet]) -> Result<Option<Pulled>> {
+        self.finish_orphans()?;
+        let pending = self.pending.take();
+        let pulled = match &mut self.rounds {
+            None => Some(self.client.exchange(&mut self.remote, pending.as_ref(), sets, Mode::Asynchronous)?),
+            Some(rounds) => rounds.exchange(&self.server, &self.client, &mut self.remote, pending.as_ref(), sets)?,
+        };
+        if let Some(pushed) = pending {
+            self.orphans.remember(pushed);
+        }
+        Ok(pulled)
+    }
+
+    fn load(&mut self, values: Vec<Option<Vec<f32>>>) -> Result<M> {
+        let module = self.module.take().ok_or_else(|| {
+            Error::new(Code::Internal, "the model is gone").because("an earlier step of this session did not end")
+        })?;
+        Ok(self.book.load(module, values))
+    }
+
+    /// Names this step's gradients and keeps them for the next message.
+    fn keep(&mut self, loss: f32, dense: Vec<Option<Bytes>>, rows: Vec<RowGradients>) -> Result<()> {
+        if let Some(what) = self.not_finite(loss, &dense, &rows) {
+            let place = format!("{}, step {}", self.server.task(), self.global_step + 1);
+            if self.non_finite == NonFinite::Stop {
+                return Err(Error::new(Code::NotFinite, what)
+                    .at(place)
+                    .because("it contains NaN or an infinity")
+                    .help("lower the learning rate, look for bad values in the input, or skip such steps"));
+            }
+            self.skipped += 1;
+            self.server.say(&format!("step skipped: {what} ({place})"));
+            return Ok(());
+        }
+        self.sent += 1;
+        let options = self.client.options();
+        let name = UpdateName { task: options.task, incarnation: options.incarnation, sequence: self.sent };
+        self.pending = Some(Push { name, dense, rows });
+        Ok(())
+    }
+
+    fn not_finite(&self, loss: f32, dense: &[Option<Bytes>], rows: &[RowGradients]) -> Option<String> {
+        let parameters = self.book.parameters().iter().map(|parameter| &parameter.name);
+        let bad = |bytes: &Option<Bytes>| bytes.as_ref().is_some_and(|bytes| !all_finite(bytes));
+        if let Some((name, _)) = parameters.zip(dense).find(|(_, gradient)| bad(gradient)) {
+            return Some(format!("the gradient of {name:?} is not finite"));
+        }
+        if let Some(rows) = rows.iter().find(|rows| !all_finite(&rows.gradients)) {
+            let name = &self.remote.layout().tables()[rows.set.table()].name;
+            return Some(format!("the gradient of table {name:?} is not finite"));
+        }
+        (!loss.is_finite()).then(|| "the loss is not finite".to_owned())
+    }
+
+    /// The chief's services, when they are due.
+    fn serve(&mut self, loss: f32) -> Result<()> {
+        let now = Instant::now();
+        if let Some((timer, _)) = &mut self.services.saver {
+            if timer.is_due(now) {
+                self.save()?;
+            }
+        }
+        self.services.summarize(now, self.global_step, loss)
+    }
+
+    /// Saves now, if there is a saver.
+    ///
+    /// # Errors
+    /// When the values cannot be fetched or written.
+    pub fn save(&mut self) -> Result<()> {
+        if self.services.saver.is_none() {
+            return Ok(());
+        }
+        let checkpoint = self.checkpoint()?;
+        self.services.saver.as_mut().map_or(Ok(()), |(_, saver)| saver.save(&checkpoint))
+    }
+
+    /// All variables as the servers have them now.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub fn checkpoint(&mut self) -> Result<Checkpoint> {
+        self.refresh()?;
+        let module = self.module.as_ref().ok_or_else(|| Error::new(Code::Internal, "the model is gone"))?;
+        let values = self.book.values(module)?;
+        let variables = self.book.parameters().iter().zip(values).map(|(parameter, bytes)| {
+            let mut numbers = vec![0.0; parameter.shape.elements()];
+            phalanx_base::read_f32s(&bytes, &mut numbers);
+            (parameter.name.clone(), parameter.shape.clone(), numbers)
+        });
+        Ok(Checkpoint { global_step: self.global_step, variables: variables.collect() })
+    }
+
+    /// Fetches the newest values into the model.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub fn refresh(&mut self) -> Result<()> {
+        let mode = self.rounds.as_ref().map_or(Mode::Asynchronous, Rounds::mode);
+        let pulled = self.client.exchange(&mut self.remote, None, &[], mode)?;
+        self.global_step = self.global_step.max(pulled.global_step);
+        self.module = Some(self.load(pulled.dense)?);
+        Ok(())
+    }
+
+    /// The model with the values that were fetched last.
+    ///
+    /// # Errors
+    /// When an earlier step panicked half-way.
+    pub fn model(&self) -> Result<&M> {
+        self.module.as_ref().ok_or_else(|| Error::new(Code::Internal, "the model is gone"))
+    }
+
+    /// The committed steps, as of the last exchange.
+    #[must_use]
+    pub fn global_step(&self) -> u64 {
+        self.global_step
+    }
+
+    /// Steps dropped because something was not finite.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Synchronous mode: gradients that came too late for their round, counted by the servers.
+    ///
+    /// # Errors
+    /// When the server that counts does not answer.
+    pub fn stale(&self) -> Result<u64> {
+        Ok(self.client.describe(0)?.stale)
+    }
+
+    /// The task this session belongs to.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Sends what is pending and leaves the servers in good order. In synchronous mode the last gradient belongs to a
+    /// round that will not be completed, and is dropped.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub fn finish(&mut self) -> Result<()> {
+        self.finish_orphans()?;
+        match (&self.rounds, self.pending.take()) {
+            (Some(_), _) => self.client.leave_rounds()?,
+            (None, Some(pending)) => {
+                self.global_step = self.client.push(&self.remote, &pending, Mode::Asynchronous)?.0;
+                self.orphans.remember(pending);
+            }
+            (None, None) => {}
+        }
+        self.finish_orphans()
+    }
+
+    /// The chief: shuts lost trainers out, and finishes the step that one of them left half pushed.
+    fn finish_orphans(&mut self) -> Result<()> {
+        self.orphans.add(self.server.job().take_lost());
+        let synchronous = self.rounds.is_some();
+        self.orphans.finish(&self.server, &self.client, &self.remote, synchronous)
+    }
+}

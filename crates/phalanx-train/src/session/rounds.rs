@@ -1,0 +1,58 @@
+//! Synchronous training: rounds of gradients, averaged.
+
+use crate::Server;
+use phalanx_base::Result;
+use phalanx_ps::Client;
+use phalanx_ps::client::{Mode, Pulled, Push, Remote, RowSet};
+use std::time::Duration;
+
+/// How long one question to the barrier may wait before it is asked again; between two, the task looks whether the job
+/// is over.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// `SyncReplicasOptimizer`: every update is the mean of `replicas_to_aggregate` gradients. More trainers than that are
+/// backup workers, whose late gradients are dropped and counted; with fewer, each contributes several batches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SyncReplicas {
+    /// How many gradients make an update; by default one from each trainer.
+    pub replicas_to_aggregate: Option<u32>,
+}
+
+pub(super) struct Rounds {
+    /// The round to compute for.
+    round: u64,
+}
+
+impl Rounds {
+    pub(super) fn join(client: &Client, replicas_to_aggregate: u32) -> Result<Self> {
+        Ok(Self { round: client.join_rounds(replicas_to_aggregate)? })
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        Mode::Synchronous { round: self.round, closed: self.round }
+    }
+
+    /// Contributes, waits until the round is closed, then fetches what came of it. `None` when the job is over.
+    pub(super) fn exchange(
+        &mut self,
+        server: &Server,
+        client: &Client,
+        remote: &mut Remote,
+        push: Option<&Push>,
+        sets: &[RowSet],
+    ) -> Result<Option<Pulled>> {
+        if let Some(push) = push {
+            client.push(remote, push, self.mode())?;
+            loop {
+                if let Some(round) = client.arrive(push.name.sequence, self.round, WAIT)? {
+                    self.round = round;
+                    break;
+                }
+                if server.should_stop() {
+                    return Ok(None);
+                }
+            }
+        }
+        client.exchange(remote, None, sets, self.mode()).map(Some)
+    }
+}

@@ -1,0 +1,22 @@
+//! How a task's process ends.
+
+use phalanx_base::Result;
+use std::process::ExitCode;
+
+/// Ends `main`: reports an error on standard error and turns it into the exit code that orchestrators understand
+/// (0 done, 1 user error, 2 usage, 130 Ctrl-C, 138 infrastructure, 143 SIGTERM).
+///
+/// ```
+/// use phalanx::{Code, Error};
+/// let code = phalanx::exit(Err(Error::new(Code::PortInUse, "port 2222 is taken")));
+/// assert_eq!(format!("{code:?}"), format!("{:?}", std::process::ExitCode::from(2)));
+/// ```
+pub fn exit(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprint!("{}", error.report());
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

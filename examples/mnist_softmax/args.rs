@@ -1,0 +1,69 @@
+//! The command line.
+
+use phalanx::prelude::*;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Trains softmax regression on MNIST with parameter servers.
+#[derive(clap::Parser)]
+#[command(version, about)]
+pub(crate) struct Args {
+    /// Addresses of the parameter servers, with commas between
+    #[arg(long = "ps_hosts", alias = "ps-hosts")]
+    ps_hosts: Option<String>,
+    /// Addresses of the workers; the first is the chief
+    #[arg(long = "worker_hosts", alias = "worker-hosts")]
+    worker_hosts: Option<String>,
+    /// ps or worker
+    #[arg(long = "job_name", alias = "job-name")]
+    job_name: Option<String>,
+    /// Which of them this process is
+    #[arg(long = "task_index", alias = "task-index", allow_negative_numbers = true)]
+    task_index: Option<i64>,
+    /// Folder with MNIST's four IDX files, gzip or plain
+    #[arg(long)]
+    pub(crate) data_dir: PathBuf,
+    /// Train synchronously
+    #[arg(long)]
+    pub(crate) sync: bool,
+    /// With --sync: gradients that make an update [default: one from each worker]
+    #[arg(long)]
+    pub(crate) replicas_to_aggregate: Option<u32>,
+    /// sgd, momentum, adagrad, rmsprop, adam, adamw or ftrl
+    #[arg(long, default_value = "sgd")]
+    pub(crate) optimizer: String,
+    #[arg(long, default_value_t = 0.5)]
+    pub(crate) learning_rate: f32,
+    /// Examples in one worker's batch
+    #[arg(long, default_value_t = 100)]
+    pub(crate) batch_size: usize,
+    /// Steps of all workers together
+    #[arg(long, default_value_t = 2000)]
+    pub(crate) max_steps: u64,
+    /// Threads that compute
+    #[arg(long, default_value_t = 1)]
+    pub(crate) threads: usize,
+    /// Seconds that the job may take to form
+    #[arg(long, default_value_t = 600)]
+    formation_deadline: u64,
+}
+
+impl Args {
+    /// Who this process is: by flags, else by TF_CONFIG, else the whole job.
+    pub(crate) fn task(&self) -> phalanx::Result<TaskConfig> {
+        let flags = Flags {
+            ps_hosts: self.ps_hosts.clone(),
+            worker_hosts: self.worker_hosts.clone(),
+            job_name: self.job_name.clone(),
+            task_index: self.task_index,
+        };
+        if flags.is_empty() { task_from_env() } else { TaskConfig::from_flags(&flags) }
+    }
+
+    pub(crate) fn server_options(&self) -> phalanx::Result<ServerOptions> {
+        let mut options = ServerOptions::from_env()?;
+        options.interrupt = Interrupt::listen()?;
+        options.formation_deadline = Duration::from_secs(self.formation_deadline);
+        Ok(options)
+    }
+}
