@@ -1,1 +1,34 @@
-fn main() {}
+//! Measures whole jobs, as real processes over loopback, with the models and sizes of the peers we measure beside.
+//!
+//! ```text
+//! cargo run --release -p phalanx-bench -- ps --model dnn --ps 2 --workers 2 --batch 128 --steps 500 --json
+//! ```
+
+#![allow(clippy::print_stdout)]
+
+mod model;
+mod ps;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures whole jobs.
+#[derive(Parser)]
+#[command(version, about)]
+enum Command {
+    /// Parameter servers and workers, asynchronously: steps per second, the best of three after a warm-up
+    Ps(ps::Args),
+    /// One task of a job that is being measured
+    #[command(hide = true)]
+    Task(ps::Args),
+}
+
+fn main() -> ExitCode {
+    phalanx::exit(match Command::parse() {
+        Command::Ps(args) => ps::measure(&args),
+        Command::Task(args) => ps::task(&args),
+    })
+}

@@ -1,1 +1,32 @@
-fn main() {}
+//! The `phalanx` command: arguments and wiring.
+
+mod demo;
+mod demo_model;
+mod tf_config;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Trains one model with many processes.
+#[derive(Parser)]
+#[command(name = "phalanx", version, about)]
+enum Command {
+    /// Trains a small model on made data with two parameter servers and two workers, as processes of their own
+    Demo(demo::Args),
+    /// Says what a TF_CONFIG means, as TensorFlow reads it, or what is wrong with it
+    TfConfig(tf_config::TfConfigArgs),
+    /// One task of the demo
+    #[command(hide = true)]
+    DemoTask(demo::Args),
+}
+
+fn main() -> ExitCode {
+    match Command::parse() {
+        Command::Demo(args) => phalanx::exit(demo::run(&args)),
+        Command::DemoTask(args) => phalanx::exit(demo::task(&args)),
+        Command::TfConfig(args) => tf_config::run(&args),
+    }
+}

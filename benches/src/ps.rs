@@ -1,0 +1,143 @@
+//! The parameter-server job.
+
+use crate::model::{Batches, Kind, Net, Sizes};
+use phalanx::prelude::*;
+use phalanx::{Code, Error, Result};
+use phalanx_launch::{LocalJob, die_with_parent, local_cluster};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What is measured; the defaults are the peers'.
+#[derive(Clone, clap::Args)]
+pub(crate) struct Args {
+    #[arg(long, value_enum)]
+    model: Kind,
+    /// Parameter servers
+    #[arg(long, default_value_t = 2)]
+    ps: usize,
+    /// Workers, the chief among them
+    #[arg(long, default_value_t = 2)]
+    workers: usize,
+    /// Examples in one worker's batch
+    #[arg(long, default_value_t = 128)]
+    batch: usize,
+    /// Steps of all workers together, in each of the three measurements
+    #[arg(long, default_value_t = 2000)]
+    steps: u64,
+    /// embed: rows of the table
+    #[arg(long, default_value_t = 100_000)]
+    rows: usize,
+    /// embed: numbers in a row
+    #[arg(long, default_value_t = 16)]
+    dim: usize,
+    /// embed: hidden layers
+    #[arg(long, value_delimiter = ',', default_values_t = [400, 400])]
+    hidden: Vec<usize>,
+    /// Compute threads of each worker
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// One line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const WARM_UP: u64 = 100;
+const TASK: &str = "PHALANX_BENCH_TASK";
+
+/// Starts the job, prints what its chief measured.
+pub(crate) fn measure(args: &Args) -> Result<()> {
+    if args.ps == 0 || args.workers == 0 || args.batch == 0 || args.steps == 0 {
+        return Err(Error::new(Code::BadSetting, "--ps, --workers, --batch and --steps must be greater than 0"));
+    }
+    let cluster = local_cluster(args.ps, args.workers)?;
+    let executable =
+        std::env::current_exe().map_err(|error| Error::new(Code::Internal, "no executable").because(error))?;
+    let command = |_| {
+        let mut command = Command::new(&executable);
+        // The same arguments again; only the subcommand differs.
+        command.arg("task").args(std::env::args_os().skip(2)).env(TASK, "1");
+        command
+    };
+    let lines = Arc::new(|task: TaskId, line: &str| match line.strip_prefix("best ") {
+        Some(best) if task.role == Role::Chief => println!("{best}"),
+        _ => eprintln!("{task}: {line}"),
+    });
+    let mut job = LocalJob::start(&cluster, command, lines)?;
+    let ended = job.wait(Duration::from_secs(1800))?;
+    match ended.iter().find(|ended| !ended.status.success()) {
+        Some(ended) => Err(Error::new(Code::JobFailed, format!("{} failed", ended.task)).because(ended.status)),
+        None => Ok(()),
+    }
+}
+
+/// One task of the job.
+pub(crate) fn task(args: &Args) -> Result<()> {
+    die_with_parent()?;
+    let options = ServerOptions { threads: 1, ..ServerOptions::from_env()? };
+    let server = Server::start_with(task_from_env()?, options)?;
+    if server.task().role == Role::Ps {
+        return server.join();
+    }
+    with_threads(args.threads, || train(args, &server)).and_then(|result| result)
+}
+
+fn train(args: &Args, server: &Server) -> Result<()> {
+    let sizes = Sizes::new(args.model, args.rows, args.dim, &args.hidden);
+    let mut batches = Batches::new(&sizes, args.batch, server.config().trainer_index().unwrap_or(0) as u64);
+    let optimizer = Adagrad::new(0.05).initial_accumulator_value(0.1).epsilon(1e-7);
+    let mut supervisor = Supervisor::new(server, optimizer);
+    if args.model == Kind::Embed {
+        let (initializer, optimizer) = (Initializer::normal(0.0, 0.01, 1), optimizer.into());
+        supervisor = supervisor.table(TableSpec { name: "table".into(), dim: args.dim, initializer, optimizer });
+    }
+    let mut session = supervisor.prepare_or_wait_for_session(Net::new(&sizes))?;
+    let mut clock = Clock { args, started: None, rates: Vec::new() };
+    while let Some(step) = batches.step(&mut session)? {
+        if server.is_chief() && clock.tick(step.global_step) {
+            break;
+        }
+    }
+    if server.is_chief() {
+        println!("best {}", clock.line());
+    }
+    supervisor.stop(session)
+}
+
+/// The chief's watch: a warm-up, then three measurements.
+struct Clock<'a> {
+    args: &'a Args,
+    started: Option<(Instant, u64)>,
+    rates: Vec<f64>,
+}
+
+impl Clock<'_> {
+    /// Takes note of the time; `true` when all is measured.
+    fn tick(&mut self, global_step: u64) -> bool {
+        let now = Instant::now();
+        match self.started {
+            None if global_step < WARM_UP => {}
+            None => self.started = Some((now, global_step)),
+            Some((since, from)) if global_step >= from + self.args.steps => {
+                self.rates.push((global_step - from) as f64 / (now - since).as_secs_f64());
+                self.started = Some((now, global_step));
+            }
+            Some(_) => {}
+        }
+        self.rates.len() == 3
+    }
+
+    fn line(&self) -> String {
+        let best = self.rates.iter().copied().fold(0.0, f64::max);
+        let Args { model, ps, workers, batch, json, .. } = self.args;
+        let version = env!("CARGO_PKG_VERSION");
+        if *json {
+            format!(
+                r#"{{"system": "phalanx {version}", "model": "{model}", "ps": {ps}, "workers": {workers}, "batch": {batch}, "steps_per_s": {best:.1}, "examples_per_s": {:.0}}}"#,
+                best * *batch as f64
+            )
+        } else {
+            format!("{model}, {ps} ps, {workers} workers, batch {batch}: {best:.1} steps/s (of {:.1?})", self.rates)
+        }
+    }
+}
