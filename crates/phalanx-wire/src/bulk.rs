@@ -2,7 +2,8 @@
 
 use crate::frame::FrameCodec;
 use crate::{
-    Address, InFrame, Lane, OutFrame, Outcome, Token, connect, from_status, limits, may_have_happened, to_status,
+    Address, InFrame, Lane, OutFrame, Outcome, Token, connect, from_status, limits, may_have_happened, neighbour,
+    to_status,
 };
 use http::uri::PathAndQuery;
 use phalanx_base::Result;
@@ -88,7 +89,15 @@ pub trait Transport: Send + Sync {
     fn peer(&self) -> &str;
 }
 
-/// The client's end of the lane.
+/// The fastest way to `address`: straight over a Unix socket where it is this machine, else gRPC. Call inside of a
+/// tokio runtime. `peer` names it in messages.
+#[must_use]
+pub fn reach(address: &Address, peer: String, token: Option<Token>) -> Box<dyn Transport> {
+    let grpc = Client::new(address, peer, token.clone());
+    if address.is_loopback() { Box::new(neighbour::Client::new(address.port(), token, grpc)) } else { Box::new(grpc) }
+}
+
+/// The client's end of the lane over gRPC.
 pub struct Client {
     channel: Channel,
     token: Option<Token>,

@@ -44,34 +44,38 @@ pub fn connect(address: &Address, lane: Lane) -> Channel {
 }
 
 async fn open(address: &Address) -> io::Result<Stream> {
-    if address.is_loopback() {
-        if let Ok(stream) = open_local(address.port()) {
-            return Ok(Stream::Unix(stream));
-        }
+    if address.is_loopback()
+        && let Ok(stream) = open_local(GRPC, address.port())
+    {
+        return Ok(Stream::Unix(stream));
     }
     let stream = TcpStream::connect((address.host(), address.port())).await?;
     stream.set_nodelay(true)?;
     Ok(Stream::Tcp(stream))
 }
 
-/// Half the time of loopback TCP for large frames, measured (`phalanx-bench wire`).
+/// The local twin of a port for gRPC.
+pub(crate) const GRPC: &str = "phalanx";
+/// The local twin of a port for frames of [`crate::neighbour`].
+pub(crate) const BULK: &str = "phalanx-bulk";
+
 #[cfg(target_os = "linux")]
-fn open_local(port: u16) -> io::Result<UnixStream> {
-    let stream = std::os::unix::net::UnixStream::connect_addr(&local_name(port)?)?;
+pub(crate) fn open_local(kind: &str, port: u16) -> io::Result<UnixStream> {
+    let stream = std::os::unix::net::UnixStream::connect_addr(&local_name(kind, port)?)?;
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn open_local(_port: u16) -> io::Result<UnixStream> {
+pub(crate) fn open_local(_kind: &str, _port: u16) -> io::Result<UnixStream> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
 /// The local twin of a TCP port, in Linux' abstract namespace: it leaves no file behind, and is gone with its process.
 #[cfg(target_os = "linux")]
-pub(crate) fn local_name(port: u16) -> io::Result<std::os::unix::net::SocketAddr> {
+pub(crate) fn local_name(kind: &str, port: u16) -> io::Result<std::os::unix::net::SocketAddr> {
     use std::os::linux::net::SocketAddrExt;
-    std::os::unix::net::SocketAddr::from_abstract_name(format!("phalanx:{port}"))
+    std::os::unix::net::SocketAddr::from_abstract_name(format!("{kind}:{port}"))
 }
 
 /// A connection of either kind.

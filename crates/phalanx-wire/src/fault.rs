@@ -8,15 +8,18 @@ use tonic::{Code as Grpc, Status};
 /// Packs an error into a gRPC status that keeps all of its parts.
 #[must_use]
 pub fn to_status(error: &Error) -> Status {
+    Status::with_details(grpc_code(error.code()), error.to_string(), to_wire(error).encode_to_vec().into())
+}
+
+pub(crate) fn to_wire(error: &Error) -> Fault {
     let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
-    let fault = Fault {
+    Fault {
         code: error.code().number(),
         what: error.what().to_owned(),
         place: text(error.place()),
         why: text(error.why()),
         help: text(error.next()),
-    };
-    Status::with_details(grpc_code(error.code()), error.to_string(), fault.encode_to_vec().into())
+    }
 }
 
 /// Unpacks a status: an error that a peer sent as it was, anything else as a failure of the connection to `peer`.
@@ -42,7 +45,11 @@ pub fn from_status(status: &Status, peer: &str) -> Error {
 }
 
 fn sent_by_peer(status: &Status) -> Option<Error> {
-    let fault = Fault::decode(status.details()).ok()?;
+    from_wire(Fault::decode(status.details()).ok()?)
+}
+
+/// `None` for a code that this build does not know.
+pub(crate) fn from_wire(fault: Fault) -> Option<Error> {
     let mut error = Error::new(Code::from_number(fault.code)?, fault.what);
     if !fault.place.is_empty() {
         error = error.at(fault.place);

@@ -7,6 +7,8 @@ use crate::limits;
 use bytes::{Buf, BufMut, Bytes};
 use phalanx_base::{Code, Error, Result};
 use prost::Message;
+use std::collections::VecDeque;
+use std::io;
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
@@ -58,6 +60,46 @@ impl OutFrame {
             out.put_slice(part);
         }
     }
+
+    /// Everything before the body, with the frame's length in front.
+    pub(crate) fn put_prefix(&self, out: &mut Vec<u8>) {
+        out.put_u32_le(self.len() as u32);
+        out.put_u32_le(self.header.len() as u32);
+        out.put_slice(&self.header);
+    }
+
+    /// The body, to be written from where it lies.
+    pub(crate) fn into_body(self) -> Parts {
+        Parts(self.body.into())
+    }
+}
+
+/// A frame's body, part by part.
+pub(crate) struct Parts(VecDeque<Bytes>);
+
+impl Buf for Parts {
+    fn remaining(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.0.iter().find(|part| !part.is_empty()).map_or(&[], |part| part)
+    }
+
+    fn chunks_vectored<'a>(&'a self, into: &mut [io::IoSlice<'a>]) -> usize {
+        let parts = self.0.iter().filter(|part| !part.is_empty());
+        parts.zip(into).map(|(part, slice)| *slice = io::IoSlice::new(part)).count()
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        while let Some(part) = self.0.front_mut() {
+            if count < part.len() {
+                return part.advance(count);
+            }
+            count -= part.len();
+            self.0.pop_front();
+        }
+    }
 }
 
 /// A frame that arrived; its header is not yet decoded.
@@ -68,7 +110,7 @@ pub struct InFrame {
 }
 
 impl InFrame {
-    fn read(mut bytes: impl Buf) -> Result<Self> {
+    pub(crate) fn read(mut bytes: impl Buf) -> Result<Self> {
         let broken = |why: String| Error::new(Code::BadMessage, "a frame is malformed").because(why);
         let length = bytes.remaining();
         if length > limits::FRAME_BYTES {
@@ -164,6 +206,22 @@ mod tests {
         let back = frame.to_in_frame().unwrap();
         assert_eq!(back.header::<Handles>().unwrap().handles, [1, 2, 300]);
         assert_eq!(&back.body()[..], b"abcdefg");
+    }
+
+    #[test]
+    fn parts_are_written_from_where_they_lie() {
+        let mut frame = OutFrame::new(&Handles { handles: vec![7] });
+        for part in [&b"ab"[..], b"", b"cdef", b"g"] {
+            frame.push(Bytes::from_static(part));
+        }
+        let mut start = Vec::new();
+        frame.put_prefix(&mut start);
+        let mut body = frame.into_body();
+        assert_eq!((body.remaining(), body.chunks_vectored(&mut [io::IoSlice::new(&[]); 8])), (7, 3));
+        body.advance(3);
+        assert_eq!(body.chunk(), b"def");
+        assert_eq!(&body.copy_to_bytes(4)[..], b"defg");
+        assert!(!body.has_remaining());
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod connect;
 mod fault;
 mod frame;
 mod listen;
+mod neighbour;
 mod retry;
 mod token;
 

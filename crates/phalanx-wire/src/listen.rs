@@ -1,6 +1,6 @@
 //! A task's listening end: one port, both lanes, and a Unix socket for neighbours.
 
-use crate::{Address, Token, bulk, control, limits};
+use crate::{Address, Token, bulk, connect, control, limits, neighbour};
 use phalanx_base::{Code, Context, Error, Result};
 use std::io;
 use std::sync::Arc;
@@ -64,10 +64,19 @@ impl Listening {
         // Nagle's algorithm a small call takes 45 ms.
         self.spawn(endpoint.clone(), TcpIncoming::from(tcp).with_nodelay(Some(true)));
         #[cfg(target_os = "linux")]
-        if let Ok(local) = bind_local(self.port) {
+        self.serve_neighbours(endpoint);
+        Ok(())
+    }
+
+    /// Neighbours reach the task over Unix sockets; where those cannot be had, TCP does.
+    #[cfg(target_os = "linux")]
+    fn serve_neighbours(&self, endpoint: Endpoint) {
+        if let (Some(handler), Ok(local)) = (&endpoint.bulk, bind_local(connect::BULK, self.port)) {
+            self.runtime.spawn(neighbour::serve(local, Arc::clone(handler), endpoint.token.clone()));
+        }
+        if let Ok(local) = bind_local(connect::GRPC, self.port) {
             self.spawn(endpoint, tokio_stream::wrappers::UnixListenerStream::new(local));
         }
-        Ok(())
     }
 
     fn spawn<I, S>(&self, endpoint: Endpoint, incoming: I)
@@ -94,8 +103,8 @@ impl Listening {
 }
 
 #[cfg(target_os = "linux")]
-fn bind_local(port: u16) -> io::Result<tokio::net::UnixListener> {
-    let listener = std::os::unix::net::UnixListener::bind_addr(&crate::connect::local_name(port)?)?;
+fn bind_local(kind: &str, port: u16) -> io::Result<tokio::net::UnixListener> {
+    let listener = std::os::unix::net::UnixListener::bind_addr(&connect::local_name(kind, port)?)?;
     listener.set_nonblocking(true)?;
     tokio::net::UnixListener::from_std(listener)
 }

@@ -35,13 +35,28 @@ impl Token {
 
     /// Whether a request carries what this server wants. A server without a token takes every request.
     pub(crate) fn check(token: Option<&Self>, metadata: &MetadataMap) -> Result<()> {
-        let Some(wanted) = token else { return Ok(()) };
-        match metadata.get(HEADER) {
-            Some(given) if same(given.as_bytes(), wanted.0.as_bytes()) => Ok(()),
-            given => Err(Error::new(Code::WrongToken, "the job token is refused")
-                .because(if given.is_some() { "it is not the token of this job" } else { "the request carries none" })
-                .help("give every task of the job the same PHALANX_TOKEN")),
+        Self::check_secret(token, metadata.get(HEADER).map_or(&[], |given| given.as_bytes()))
+    }
+
+    /// The same for what [`Self::secret`] gave the peer.
+    pub(crate) fn check_secret(token: Option<&Self>, given: &[u8]) -> Result<()> {
+        match token {
+            Some(wanted) if !same(given, wanted.0.as_bytes()) => {
+                Err(Error::new(Code::WrongToken, "the job token is refused")
+                    .because(if given.is_empty() {
+                        "the request carries none"
+                    } else {
+                        "it is not the token of this job"
+                    })
+                    .help("give every task of the job the same PHALANX_TOKEN"))
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// What a peer is shown; nothing without a token.
+    pub(crate) fn secret(token: Option<&Self>) -> &[u8] {
+        token.map_or(&[], |token| token.0.as_bytes())
     }
 }
 

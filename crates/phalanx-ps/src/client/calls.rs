@@ -54,12 +54,12 @@ impl Client {
     pub fn connect(servers: &[(TaskId, Address)], options: Options) -> Result<Self> {
         let runtime = runtime()?;
         let _inside = runtime.enter();
-        let lane = |(task, address): &(TaskId, Address)| -> Box<dyn Transport> {
-            Box::new(bulk::Client::new(address, format!("{task} at {address}"), options.token.clone()))
+        let lane = |(task, address): &(TaskId, Address)| {
+            bulk::reach(address, format!("{task} at {address}"), options.token.clone())
         };
-        let servers = servers.iter().map(lane).collect();
+        let lanes = servers.iter().map(lane).collect();
         drop(_inside);
-        Ok(Self { runtime, servers, options })
+        Ok(Self { runtime, servers: lanes, options })
     }
 
     /// The same over any transports; `make` is called where connections can be made.

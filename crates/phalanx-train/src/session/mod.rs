@@ -163,12 +163,13 @@ impl<M: Module> Session<M> {
     /// Sends what is pending and fetches what is new.
     fn exchange(&mut self, sets: &[RowSet]) -> Result<Option<Pulled>> {
         self.finish_orphans()?;
-        let pending = self.pending.take();
+        // Stays pending if this fails: sent again under the same name, it counts once.
+        let pending = self.pending.as_ref();
         let pulled = match &mut self.rounds {
-            None => Some(self.client.exchange(&mut self.remote, pending.as_ref(), sets, Mode::Asynchronous)?),
-            Some(rounds) => rounds.exchange(&self.server, &self.client, &mut self.remote, pending.as_ref(), sets)?,
+            None => Some(self.client.exchange(&mut self.remote, pending, sets, Mode::Asynchronous)?),
+            Some(rounds) => rounds.exchange(&self.server, &self.client, &mut self.remote, pending, sets)?,
         };
-        if let Some(pushed) = pending {
+        if let Some(pushed) = self.pending.take() {
             self.orphans.remember(pushed);
         }
         Ok(pulled)

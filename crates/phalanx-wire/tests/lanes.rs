@@ -1,0 +1,150 @@
+//! Both ways of the bulk lane, against a server that answers with what it got.
+
+use bytes::Bytes;
+use phalanx_base::{Code, Error, Result};
+use phalanx_wire::bulk::{self, Handler, Pending, Transport};
+use phalanx_wire::proto::control::{BeatReply, BeatRequest, Identity};
+use phalanx_wire::proto::params::Handles;
+use phalanx_wire::{Address, Endpoint, InFrame, Listening, OutFrame, Outcome, Token, control, limits};
+use std::sync::Arc;
+use std::time::Duration;
+
+struct Echo;
+
+impl Handler for Echo {
+    fn call(self: Arc<Self>, frame: InFrame) -> Pending<'static, Result<OutFrame>> {
+        Box::pin(async move {
+            let handles: Handles = frame.header()?;
+            match handles.handles.first() {
+                Some(404) => Err(Error::new(Code::NoSuchVariable, "no such thing").at("here").help("ask for another")),
+                Some(&ms @ 1000..) => {
+                    tokio::time::sleep(Duration::from_millis(ms.into())).await;
+                    Ok(OutFrame::new(&handles))
+                }
+                _ => {
+                    let mut answer = OutFrame::new(&handles);
+                    answer.push(frame.body().clone());
+                    Ok(answer)
+                }
+            }
+        })
+    }
+}
+
+impl control::Handler for Echo {
+    fn identify(&self) -> Identity {
+        Identity { task: "ps/0".into(), ..Identity::default() }
+    }
+
+    fn beat(&self, _: BeatRequest) -> Result<BeatReply> {
+        Err(Error::new(Code::WrongJob, "not the chief"))
+    }
+}
+
+fn serve(token: Option<Token>) -> (Listening, Address) {
+    let mut listening = Listening::bind(&"127.0.0.1:0".parse().unwrap(), 1).unwrap();
+    listening.serve(Endpoint { control: Arc::new(Echo), bulk: Some(Arc::new(Echo)), token }).unwrap();
+    let address = format!("127.0.0.1:{}", listening.port()).parse().unwrap();
+    (listening, address)
+}
+
+/// Runs a claim over gRPC and over the neighbours' socket.
+fn over_both_ways(address: &Address, token: Option<&Token>, claim: impl AsyncFn(&dyn Transport)) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        claim(&bulk::Client::new(address, "ps/0".into(), token.cloned())).await;
+        claim(&*bulk::reach(address, "ps/0".into(), token.cloned())).await;
+    });
+}
+
+fn frame(number: u32, body: usize) -> OutFrame {
+    let mut frame = OutFrame::new(&Handles { handles: vec![number] });
+    frame.push(Bytes::from(vec![7; body / 2]));
+    frame.push(Bytes::from(vec![8; body - body / 2]));
+    frame
+}
+
+const SECONDS: Duration = Duration::from_secs(20);
+
+#[test]
+fn frames_of_every_size_come_back() {
+    let (_listening, address) = serve(None);
+    over_both_ways(&address, None, async |lane| {
+        for size in [0, 1, 5, 70_000, 3_000_000, limits::PART_BYTES, 17] {
+            let answer = lane.call(frame(3, size), SECONDS).await.ok().unwrap();
+            assert_eq!(answer.header::<Handles>().unwrap().handles, [3]);
+            assert_eq!(answer.body().len(), size);
+            assert!(answer.body().iter().enumerate().all(|(i, &b)| b == if i < size / 2 { 7 } else { 8 }));
+        }
+    });
+}
+
+#[test]
+fn errors_arrive_with_all_their_parts_and_are_known_to_have_had_no_effect() {
+    let (_listening, address) = serve(None);
+    over_both_ways(&address, None, async |lane| match lane.call(frame(404, 10), SECONDS).await {
+        Outcome::Failed(error) => {
+            assert_eq!(
+                (error.code(), error.place(), error.next()),
+                (Code::NoSuchVariable, Some("here"), Some("ask for another"))
+            );
+        }
+        other => panic!("{other:?}"),
+    });
+}
+
+#[test]
+fn an_answer_that_does_not_come_in_time_is_unknown_and_the_lane_works_afterwards() {
+    let (_listening, address) = serve(None);
+    over_both_ways(&address, None, async |lane| {
+        let late = lane.call(frame(3000, 0), Duration::from_millis(50)).await;
+        assert!(matches!(&late, Outcome::Unknown(error) if error.code() == Code::OutcomeUnknown), "{late:?}");
+        let answer = lane.call(frame(5, 100), SECONDS).await.ok().unwrap();
+        assert_eq!(answer.header::<Handles>().unwrap().handles, [5], "not the late answer");
+    });
+}
+
+#[test]
+fn a_wrong_or_missing_token_reaches_no_handler() {
+    let (token, other) = (Token::new("right").unwrap(), Token::new("wrong").unwrap());
+    let (_listening, address) = serve(Some(token.clone()));
+    for given in [None, Some(&other)] {
+        over_both_ways(&address, given, async |lane| match lane.call(frame(1, 10), SECONDS).await {
+            Outcome::Failed(error) => assert_eq!(error.code(), Code::WrongToken),
+            other => panic!("{other:?}"),
+        });
+    }
+    over_both_ways(&address, Some(&token), async |lane| assert!(lane.call(frame(1, 10), SECONDS).await.ok().is_ok()));
+}
+
+#[test]
+fn a_frame_over_the_limit_is_refused_and_the_server_goes_on() {
+    let (_listening, address) = serve(None);
+    over_both_ways(&address, None, async |lane| {
+        assert!(lane.call(frame(1, limits::FRAME_BYTES), SECONDS).await.ok().is_err());
+        assert!(lane.call(frame(1, 10), SECONDS).await.ok().is_ok());
+    });
+}
+
+#[test]
+fn nobody_there_is_known_to_have_had_no_effect_and_says_why() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let address = format!("127.0.0.1:{port}").parse().unwrap();
+    over_both_ways(&address, None, async |lane| match lane.call(frame(1, 10), SECONDS).await {
+        Outcome::Failed(error) => {
+            assert_eq!((error.code(), error.why()), (Code::PeerUnreachable, Some("connection refused")));
+        }
+        other => panic!("{other:?}"),
+    });
+}
+
+#[test]
+fn the_control_lane_says_who_listens() {
+    let (_listening, address) = serve(None);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut client = control::Client::new(&address, None);
+        assert_eq!(client.identify().await.unwrap().task, "ps/0");
+        assert_eq!(client.beat(BeatRequest::default()).await.unwrap_err().code(), Code::WrongJob);
+    });
+}

@@ -1,0 +1,135 @@
+//! One task of a small job, for the tests that need processes: softmax regression on made data, with the flags of the
+//! example `mnist_softmax` and a few that make trouble.
+
+#![allow(clippy::print_stdout)]
+
+use burn::module::{Module, Param};
+use burn::tensor::{Int, Tensor, TensorData};
+use clap::Parser;
+use phalanx::prelude::*;
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(Parser)]
+struct Args {
+    #[arg(long = "ps_hosts")]
+    ps_hosts: Option<String>,
+    #[arg(long = "worker_hosts")]
+    worker_hosts: Option<String>,
+    #[arg(long = "job_name")]
+    job_name: Option<String>,
+    #[arg(long = "task_index")]
+    task_index: Option<i64>,
+    #[arg(long)]
+    sync: bool,
+    /// Steps of all trainers together
+    #[arg(long, default_value_t = 100)]
+    max_steps: u64,
+    /// How long a step takes at least
+    #[arg(long, default_value_t = 0)]
+    step_ms: u64,
+    /// A trainer that is not the chief makes a NaN in its step of this number
+    #[arg(long)]
+    nan_at: Option<u64>,
+    /// stop or skip
+    #[arg(long, default_value = "stop")]
+    non_finite: String,
+    #[arg(long, default_value_t = 60_000)]
+    formation_deadline_ms: u64,
+    #[arg(long)]
+    lease_ms: Option<u64>,
+}
+
+const WIDTH: usize = 8;
+const CLASSES: usize = 3;
+const BATCH: usize = 16;
+
+#[derive(Module, Debug)]
+struct Softmax {
+    weight: Param<Tensor<2>>,
+    bias: Param<Tensor<1>>,
+}
+
+impl Softmax {
+    fn new() -> Self {
+        let device = default_device();
+        let weight = Param::from_tensor(Tensor::zeros([WIDTH, CLASSES], &device));
+        Self { weight, bias: Param::from_tensor(Tensor::zeros([CLASSES], &device)) }
+    }
+
+    /// The loss on points whose class is that of their largest coordinate among the first few.
+    fn loss(&self, batch: u64) -> Tensor<1> {
+        let mut random = batch.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut next = || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random % 1000) as f32 / 1000.0
+        };
+        let points: Vec<f32> = (0..BATCH * WIDTH).map(|_| next()).collect();
+        let largest = |point: &[f32]| (0..CLASSES).max_by(|&a, &b| point[a].total_cmp(&point[b])).unwrap_or(0) as i32;
+        let labels: Vec<i32> = points.chunks(WIDTH).map(largest).collect();
+        let device = default_device();
+        let points = Tensor::<2>::from_data(TensorData::new(points, [BATCH, WIDTH]), &device);
+        let labels = Tensor::<1, Int>::from_data(TensorData::new(labels, [BATCH]), &device);
+        losses::sparse_softmax_cross_entropy(points.matmul(self.weight.val()) + self.bias.val().unsqueeze(), labels)
+    }
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    phalanx::exit(with_threads(1, || run(&args)).and_then(|result| result))
+}
+
+fn run(args: &Args) -> phalanx::Result<()> {
+    let flags = Flags {
+        ps_hosts: args.ps_hosts.clone(),
+        worker_hosts: args.worker_hosts.clone(),
+        job_name: args.job_name.clone(),
+        task_index: args.task_index,
+    };
+    let config = if flags.is_empty() { task_from_env()? } else { TaskConfig::from_flags(&flags)? };
+    let mut options = ServerOptions::from_env()?;
+    options.interrupt = Interrupt::listen()?;
+    options.formation_deadline = Duration::from_millis(args.formation_deadline_ms);
+    options.lease = args.lease_ms.map_or(options.lease, Duration::from_millis);
+    let server = Server::start_with(config, options)?;
+    if server.task().role == Role::Ps {
+        return server.join();
+    }
+    let trained = train(args, &server);
+    server.leave(trained.as_ref().err());
+    trained
+}
+
+fn train(args: &Args, server: &Server) -> phalanx::Result<()> {
+    let policy = if args.non_finite == "skip" { NonFinite::Skip } else { NonFinite::Stop };
+    let mut supervisor = Supervisor::new(server, Sgd::new(0.5)).non_finite(policy);
+    if args.sync {
+        supervisor = supervisor.sync(SyncReplicas::default());
+    }
+    let mut session = supervisor.prepare_or_wait_for_session(Softmax::new())?;
+    let mut own = 0_u64;
+    loop {
+        own += 1;
+        let bad = !server.is_chief() && args.nan_at == Some(own);
+        let loss = |model: &Softmax| model.loss(own) * if bad { f32::NAN } else { 1.0 };
+        let Some(step) = session.step(loss)? else { break };
+        if own == 1 || own.is_multiple_of(20) {
+            println!("{}: own step {own}, global step {}, loss {:.4}", server.task(), step.global_step, step.loss);
+        }
+        if step.global_step >= args.max_steps {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(args.step_ms));
+    }
+    if server.is_chief() {
+        session.refresh()?;
+        println!("done: {} steps, loss {:.4}", session.global_step(), loss_of(&session)?);
+    }
+    supervisor.stop(session)
+}
+
+fn loss_of(session: &Session<Softmax>) -> phalanx::Result<f32> {
+    Ok(session.model()?.loss(0).into_scalar())
+}
