@@ -9,5 +9,6 @@
 //! | [`raw`] | bytes that no honest client sends |
 //! | [`within`] | a deadline around anything |
 
+pub mod job;
 pub mod ports;
 pub mod process;

@@ -174,15 +174,14 @@ impl Client {
     }
 
     /// Makes the layout's shards and tables, or finds them made; answers the handles on each server.
-    pub(super) fn make(&self, layout: &Layout, values: Option<&[Bytes]>) -> Result<Vec<Vec<u32>>> {
+    pub(super) fn make(&self, layout: &Layout, create: bool) -> Result<Vec<Vec<u32>>> {
         let answers = self.call_all(|server| {
             let specs = layout.specs_for(server);
-            let Some(values) = values else { return self.frame(request::Op::Find(params::Find { specs })) };
-            let mut frame = self.frame(request::Op::Create(params::Create { specs }));
-            for shard in layout.shards_on(server).map(|i| &layout.shards()[i]) {
-                frame.push(values[shard.variable].slice(4 * shard.elements.start..4 * shard.elements.end));
-            }
-            frame
+            self.frame(if create {
+                request::Op::Create(params::Create { specs })
+            } else {
+                request::Op::Find(params::Find { specs })
+            })
         })?;
         let handles = |(answer, _): (Reply, Bytes)| match answer.result {
             Some(reply::Result::Handles(handles)) => Ok(handles.handles),

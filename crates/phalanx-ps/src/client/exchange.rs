@@ -7,7 +7,7 @@ use super::rows::{RowGradients, RowSet};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use phalanx_base::{Code, Error, Result, UpdateName};
-use phalanx_wire::proto::params::{Exchange, Range, Rows, reply, request};
+use phalanx_wire::proto::params::{Assign, Exchange, Range, Rows, reply, request};
 
 /// Whether updates are applied at once, or collected into rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +100,23 @@ impl Client {
         let answers = self.block(try_join_all(calls))?;
         let step = answers.iter().map(|answer| answer.global_step).max().unwrap_or(0);
         Ok((step, answers.iter().any(|answer| answer.stale)))
+    }
+
+    /// Replaces the values of one server's shards, in as many messages as it takes.
+    pub(super) fn assign(&self, remote: &Remote, server: usize, values: &[Bytes]) -> Result<()> {
+        let pieces = &remote.pieces[server];
+        for part in pack(pieces, &[], &[]) {
+            let pieces = &pieces[part.pieces];
+            let ranges = pieces.iter().map(|piece| range(remote, piece, 0)).collect();
+            let mut frame = self.frame(request::Op::Assign(Assign { ranges, global_step: None }));
+            for piece in pieces {
+                let shard = &remote.layout.shards()[piece.shard];
+                let at = shard.elements.start + piece.elements.start;
+                frame.push(values[shard.variable].slice(4 * at..4 * (at + piece.elements.len())));
+            }
+            self.block(self.call(server, frame))?;
+        }
+        Ok(())
     }
 
     fn dim(&self, remote: &Remote, set: &RowSet) -> usize {

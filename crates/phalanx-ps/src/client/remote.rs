@@ -21,8 +21,8 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Makes the model on the servers, starting at `values` (one for each variable); what is there already stays as
-    /// it is.
+    /// Makes the model on the servers, starting at `values` (one for each variable). A model that is ready stays as it
+    /// is.
     ///
     /// # Errors
     /// When something of the same name but another kind is there, or a server does not answer.
@@ -36,8 +36,14 @@ impl Remote {
                 .because(format!("{} bytes for shape {}", value.len(), spec.shape)));
             }
         }
-        let handles = client.make(&layout, Some(values))?;
-        Self::new(layout, handles)
+        let remote = Self::new(client.make(&layout, true)?, layout)?;
+        for server in 0..client.servers() {
+            // A server that is ready holds a model that is being trained; it keeps its values.
+            if !client.describe(server)?.ready {
+                client.assign(&remote, server, values)?;
+            }
+        }
+        Ok(remote)
     }
 
     /// Finds the model that the chief has made.
@@ -45,11 +51,10 @@ impl Remote {
     /// # Errors
     /// When it is not there or is another one, or a server does not answer.
     pub fn find(client: &Client, layout: Layout) -> Result<Self> {
-        let handles = client.make(&layout, None)?;
-        Self::new(layout, handles)
+        Self::new(client.make(&layout, false)?, layout)
     }
 
-    fn new(layout: Layout, per_server: Vec<Vec<u32>>) -> Result<Self> {
+    fn new(per_server: Vec<Vec<u32>>, layout: Layout) -> Result<Self> {
         let mut handles = vec![0; layout.shards().len()];
         let mut tables = Vec::with_capacity(per_server.len());
         for (server, given) in per_server.iter().enumerate() {

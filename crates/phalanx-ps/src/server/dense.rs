@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// lock costs nothing beside the arithmetic.
 pub const CHUNK: usize = 16 * 1024;
 
+#[derive(Default)]
 struct Chunk {
-    /// Values, then each slot, all of the same length.
+    /// Values, then each slot, all of the same length; empty before the first touch.
     numbers: Box<[f32]>,
     pending: Option<Pending>,
 }
@@ -42,29 +43,13 @@ pub(crate) struct Dense {
 }
 
 impl Dense {
-    /// A shard of `rows` of a variable, starting at `values`.
-    pub(crate) fn new(name: String, shape: Shape, rows: Range<usize>, optimizer: Optimizer, values: &[u8]) -> Self {
+    /// A shard of `rows` of a variable, starting at zero. A chunk takes memory when it is first touched, so that what
+    /// was only announced costs nothing.
+    pub(crate) fn new(name: String, shape: Shape, rows: Range<usize>, optimizer: Optimizer) -> Self {
         let len = rows.len() * shape.row_elements();
-        let parts = 1 + optimizer.slot_count();
-        let chunk = |start: usize| {
-            let n = CHUNK.min(len - start);
-            let mut numbers = vec![0.0; n * parts].into_boxed_slice();
-            read_f32s(&values[4 * start..4 * (start + n)], &mut numbers[..n]);
-            optimizer.init_slots(&mut numbers);
-            Mutex::new(Chunk { numbers, pending: None })
-        };
-        let chunks = (0..len).step_by(CHUNK).map(chunk).collect();
-        Self {
-            name,
-            shape,
-            rows,
-            optimizer,
-            len,
-            chunks,
-            updates: AtomicU64::new(0),
-            changes: AtomicU64::new(0),
-            closed: AtomicU64::new(0),
-        }
+        let chunks = (0..len.div_ceil(CHUNK)).map(|_| Mutex::default()).collect();
+        let (updates, changes, closed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self { name, shape, rows, optimizer, len, chunks, updates, changes, closed }
     }
 
     /// Grows with every change; never 0.
@@ -187,7 +172,13 @@ impl Dense {
         while at < range.end {
             let (index, first) = (at / CHUNK, at % CHUNK);
             let n = (CHUNK - first).min(range.end - at);
-            each(&mut lock(&self.chunks[index]), first..first + n, at - range.start)?;
+            let mut chunk = lock(&self.chunks[index]);
+            if chunk.numbers.is_empty() {
+                let numbers = CHUNK.min(self.len - index * CHUNK);
+                chunk.numbers = vec![0.0; numbers * (1 + self.optimizer.slot_count())].into();
+                self.optimizer.init_slots(&mut chunk.numbers);
+            }
+            each(&mut chunk, first..first + n, at - range.start)?;
             at += n;
         }
         Ok(())
@@ -215,7 +206,7 @@ mod tests {
     }
 
     fn shard(len: usize, optimizer: impl Into<Optimizer>) -> Dense {
-        Dense::new("w".into(), Shape::new([len]).unwrap(), 0..len, optimizer.into(), &vec![0; 4 * len])
+        Dense::new("w".into(), Shape::new([len]).unwrap(), 0..len, optimizer.into())
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod applied;
 mod barrier;
 mod body;
 mod dense;
+mod items;
 mod service;
 mod store;
 mod table;

@@ -48,7 +48,7 @@ impl Service {
                 values = out;
                 Some(reply::Result::Exchanged(exchanged))
             }
-            request::Op::Create(ask) => Some(handles(store.create(&ask.specs, frame.body())?)),
+            request::Op::Create(ask) => Some(handles(store.create(&ask.specs)?)),
             request::Op::Find(ask) => Some(handles(store.find(&ask.specs)?)),
             request::Op::Assign(ask) => {
                 store.assign(&ask, frame.body())?;

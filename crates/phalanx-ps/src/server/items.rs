@@ -1,0 +1,157 @@
+//! What a server holds, by name and by handle.
+
+use super::dense::Dense;
+use super::table::Table;
+use crate::plan::Initializer;
+use phalanx_base::{Code, Error, Result, Shape};
+use phalanx_optim::Optimizer;
+use phalanx_wire::proto::params::Spec;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Numbers in the largest shard: 32 GiB of values. Bounds the list of its chunks, which is made before any value comes.
+const LARGEST_SHARD: u64 = 1 << 33;
+
+/// A shard of a variable, or a table's part.
+pub(crate) enum Item {
+    Dense(Arc<Dense>),
+    Table(Arc<Table>),
+}
+
+/// All of them. A handle is a place in the list.
+#[derive(Default)]
+pub(crate) struct Items {
+    list: Vec<Item>,
+    /// A shard is found by its name and its first row: one server may hold several shards of a variable.
+    by_name: HashMap<(String, u64), u32>,
+}
+
+impl Items {
+    /// Adds what is not there; what is there must be the same.
+    pub(crate) fn add(&mut self, specs: &[Spec], made: Vec<Item>) -> Result<Vec<u32>> {
+        let mut handles = Vec::with_capacity(made.len());
+        for (spec, item) in specs.iter().zip(made) {
+            let key = (spec.name.clone(), spec.first_row);
+            let handle = match self.by_name.get(&key) {
+                Some(&handle) => {
+                    self.get(handle)?.check(spec)?;
+                    handle
+                }
+                None => {
+                    let handle = self.list.len() as u32;
+                    self.list.push(item);
+                    self.by_name.insert(key, handle);
+                    handle
+                }
+            };
+            handles.push(handle);
+        }
+        Ok(handles)
+    }
+
+    pub(crate) fn find(&self, specs: &[Spec]) -> Result<Vec<u32>> {
+        let find = |spec: &Spec| {
+            let handle = self.by_name.get(&(spec.name.clone(), spec.first_row)).copied();
+            let handle = handle.ok_or_else(|| self.no_such(&spec.name))?;
+            self.get(handle)?.check(spec)?;
+            Ok(handle)
+        };
+        specs.iter().map(find).collect()
+    }
+
+    fn no_such(&self, name: &str) -> Error {
+        let error = Error::new(Code::NoSuchVariable, format!("there is no variable {name:?} here"));
+        match phalanx_base::nearest(name, self.by_name.keys().map(|(known, _)| known.as_str())) {
+            Some(near) if near != name => error.help(format!("did you mean {near:?}?")),
+            _ => error.help("every task must build the same model over the same servers"),
+        }
+    }
+
+    pub(crate) fn get(&self, handle: u32) -> Result<&Item> {
+        self.list.get(handle as usize).ok_or_else(|| {
+            Error::new(Code::NoSuchVariable, format!("there is no variable with handle {handle} here"))
+                .because("the server was started anew since the handle was given out")
+        })
+    }
+
+    /// How many shards, how many tables.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let tables = self.list.iter().filter(|item| matches!(item, Item::Table(_))).count();
+        (self.list.len() - tables, tables)
+    }
+}
+
+impl Item {
+    /// Makes what `spec` describes.
+    pub(crate) fn make(spec: &Spec) -> Result<Self> {
+        make(spec)
+    }
+
+    /// Whether this is what the caller takes it for.
+    fn check(&self, spec: &Spec) -> Result<()> {
+        same(self, spec)
+    }
+}
+
+fn make(spec: &Spec) -> Result<Item> {
+    let optimizer = Optimizer::from_words(&spec.optimizer)?;
+    optimizer.validate()?;
+    let dims: Result<Vec<usize>, _> = spec.shape.iter().map(|&d| usize::try_from(d)).collect();
+    let shape = Shape::new(dims.map_err(|_| Error::new(Code::ShapeMismatch, "an extent is too large"))?)?;
+    if let Some(initializer) = &spec.initializer {
+        if shape.dims().len() != 1 || shape.elements() == 0 || shape.elements() > 1 << 20 {
+            return Err(Error::new(Code::ShapeMismatch, format!("{shape} is not the width of a table")));
+        }
+        let initializer = Initializer::from_wire(initializer)?;
+        return Ok(Item::Table(Arc::new(Table::new(spec.name.clone(), shape.elements(), initializer, optimizer))));
+    }
+    let end = spec.first_row.checked_add(spec.rows).filter(|&end| end <= shape.rows() as u64);
+    let end = end.ok_or_else(|| {
+        Error::new(
+            Code::ShapeMismatch,
+            format!("{:?} of shape {shape} has no rows {}+{}", spec.name, spec.first_row, spec.rows),
+        )
+    })?;
+    let rows = spec.first_row as usize..end as usize;
+    if rows.len() as u64 * shape.row_elements() as u64 > LARGEST_SHARD {
+        return Err(Error::new(Code::ShapeMismatch, format!("{:?} is too large for one server", spec.name))
+            .because(format!("{} rows of shape {shape}, at most {LARGEST_SHARD} numbers", rows.len()))
+            .help("split it over more servers, or make it a table"));
+    }
+    Ok(Item::Dense(Arc::new(Dense::new(spec.name.clone(), shape, rows, optimizer))))
+}
+
+/// Whether what is held is what the caller takes it for.
+fn same(item: &Item, spec: &Spec) -> Result<()> {
+    let (name, shape, held) = match item {
+        Item::Dense(shard) => {
+            let held = (
+                shard.shape.dims().iter().map(|&d| d as u64).collect(),
+                shard.rows.len() as u64,
+                None,
+                shard.optimizer.to_words(),
+            );
+            (&shard.name, shard.shape.to_string(), held)
+        }
+        Item::Table(table) => {
+            let held = (vec![table.dim as u64], 0, Some(table.initializer.to_wire()), table.optimizer.to_words());
+            (&table.name, format!("table of width {}", table.dim), held)
+        }
+    };
+    let (held_shape, held_rows, held_initializer, held_optimizer): (Vec<u64>, u64, _, Vec<f64>) = held;
+    let differs = if held_shape != spec.shape || held_initializer.is_some() != spec.initializer.is_some() {
+        format!("it exists as {shape}, this task wants {:?}", spec.shape)
+    } else if held_rows != spec.rows {
+        format!("this server holds {held_rows} of its rows, this task takes it to hold {}", spec.rows)
+    } else if held_optimizer != spec.optimizer {
+        let named = |words: &[f64]| Optimizer::from_words(words).map_or_else(|_| "?".to_owned(), |o| format!("{o:?}"));
+        format!("it is updated by {}, this task wants {}", named(&held_optimizer), named(&spec.optimizer))
+    } else if held_initializer != spec.initializer {
+        "its rows start otherwise".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(Code::VariableConflict, format!("variable {name:?} is not the one this task means"))
+        .because(differs)
+        .help("every task must build the same model with the same optimizer"))
+}

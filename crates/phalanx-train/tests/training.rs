@@ -1,0 +1,277 @@
+//! Whole jobs in one process: what a worker's loop and its supervisor promise.
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use phalanx_base::{Code, Error, Result, Shape};
+use phalanx_nn::default_device;
+use phalanx_optim::Sgd;
+use phalanx_ps::plan::Initializer;
+use phalanx_ps::{Partitioner, Placement, TableSpec};
+use phalanx_train::{
+    Checkpoint, MiniCluster, NonFinite, Saver, Server, ServerOptions, Session, SummaryWriter, Supervisor, SyncReplicas,
+};
+use std::sync::{Arc, Mutex};
+
+/// y = w·x + b.
+#[derive(Module, Debug)]
+struct Line {
+    w: Param<Tensor<1>>,
+    b: Param<Tensor<1>>,
+}
+
+impl Line {
+    fn new(width: usize) -> Self {
+        let zeros = |n: usize| Param::from_tensor(Tensor::zeros([n], &default_device()));
+        Self { w: zeros(width), b: zeros(1) }
+    }
+
+    /// The mean squared distance from y = 2·x₀ + 1 on three points.
+    fn loss(&self) -> Tensor<1> {
+        let losses = [-1.0_f32, 0.0, 2.0].map(|x| {
+            let y = self.w.val().slice(0..1) * x + self.b.val();
+            (y - (2.0 * x + 1.0)).powf_scalar(2.0)
+        });
+        Tensor::cat(losses.to_vec(), 0).mean()
+    }
+}
+
+fn quiet() -> ServerOptions {
+    ServerOptions { say: Arc::new(|_| {}), ..ServerOptions::default() }
+}
+
+fn first(model: &Line) -> (f32, f32) {
+    let number = |param: &Param<Tensor<1>>| param.val().into_data().as_slice::<f32>().unwrap()[0];
+    (number(&model.w), number(&model.b))
+}
+
+/// Trains on every trainer of a cluster until `steps`; returns what `look` saw on the chief.
+fn train<T: Send>(
+    cluster: &MiniCluster,
+    steps: u64,
+    prepare: impl Fn(&Server) -> Supervisor + Sync,
+    width: usize,
+    look: impl Fn(&mut Session<Line>) -> T + Sync,
+) -> T {
+    let run = |server: &Server| -> Result<Option<T>> {
+        let supervisor = prepare(server);
+        let mut session = supervisor.prepare_or_wait_for_session(Line::new(width))?;
+        while let Some(step) = session.step(Line::loss)? {
+            if step.global_step >= steps {
+                break;
+            }
+        }
+        let seen = server.is_chief().then(|| look(&mut session));
+        supervisor.stop(session)?;
+        Ok(seen)
+    };
+    let seen = std::thread::scope(|scope| {
+        let trainers: Vec<_> = cluster.trainers().iter().map(|server| scope.spawn(|| run(server).unwrap())).collect();
+        trainers.into_iter().find_map(|trainer| trainer.join().unwrap()).unwrap()
+    });
+    cluster.servers().iter().for_each(|server| server.join().unwrap());
+    seen
+}
+
+fn near(seen: (f32, f32)) -> bool {
+    (seen.0 - 2.0).abs() < 0.05 && (seen.1 - 1.0).abs() < 0.05
+}
+
+#[test]
+fn two_servers_and_two_trainers_find_the_line() {
+    let cluster = MiniCluster::start_with(2, 2, quiet()).unwrap();
+    let seen = train(
+        &cluster,
+        300,
+        |server| Supervisor::new(server, Sgd::new(0.1)),
+        1,
+        |session| {
+            session.refresh().unwrap();
+            first(session.model().unwrap())
+        },
+    );
+    assert!(near(seen), "{seen:?}");
+}
+
+#[test]
+fn synchronous_training_finds_it_too() {
+    let cluster = MiniCluster::start_with(2, 3, quiet()).unwrap();
+    let prepare = |server: &Server| Supervisor::new(server, Sgd::new(0.1)).sync(SyncReplicas::default());
+    let (seen, step) = train(&cluster, 200, prepare, 1, |session| {
+        session.refresh().unwrap();
+        (first(session.model().unwrap()), session.global_step())
+    });
+    assert!(near(seen) && step >= 200, "{seen:?} at {step}");
+}
+
+#[test]
+fn one_process_alone_is_a_job() {
+    let server = Server::local().unwrap();
+    let supervisor = Supervisor::new(&server, Sgd::new(0.1));
+    let mut session = supervisor.prepare_or_wait_for_session(Line::new(1)).unwrap();
+    while session.step(Line::loss).unwrap().unwrap().global_step < 200 {}
+    session.refresh().unwrap();
+    assert!(near(first(session.model().unwrap())));
+    supervisor.stop(session).unwrap();
+}
+
+#[test]
+fn a_variable_split_over_servers_trains_like_a_whole_one() {
+    let cluster = MiniCluster::start_with(3, 1, quiet()).unwrap();
+    let prepare = |server: &Server| {
+        Supervisor::new(server, Sgd::new(0.1))
+            .partitioner(Partitioner::FixedShards(3))
+            .placement(Placement::GreedyByBytes)
+    };
+    // Long enough that a shard has more than one chunk.
+    let width = 100_000;
+    let checkpoint = train(&cluster, 200, prepare, width, |session| session.checkpoint().unwrap());
+    let (name, shape, values) = &checkpoint.variables[0];
+    assert_eq!((name.as_str(), shape.elements()), ("w", width));
+    assert!((values[0] - 2.0).abs() < 0.05 && values[1..].iter().all(|&x| x == 0.0));
+}
+
+#[test]
+fn rows_of_a_table_are_trained_where_they_are_touched() {
+    let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+    let server = &cluster.trainers()[0];
+    let table = TableSpec {
+        name: "t".into(),
+        dim: 2,
+        initializer: Initializer::constant(1.0),
+        optimizer: Sgd::new(0.5).into(),
+    };
+    let supervisor = Supervisor::new(server, Sgd::new(0.1)).table(table);
+    let mut session = supervisor.prepare_or_wait_for_session(Line::new(1)).unwrap();
+    // d(sum)/d(row) = times the id occurs.
+    for _ in 0..3 {
+        session.step_with_rows(&[(0, &[7, 9, 7])], |line, rows| line.loss() + rows[0].lookup().sum()).unwrap();
+    }
+    let mut seen = Vec::new();
+    session
+        .step_with_rows(&[(0, &[7, 8, 9])], |line, rows| {
+            seen = rows[0].lookup().into_data().as_slice::<f32>().unwrap().to_vec();
+            line.loss()
+        })
+        .unwrap();
+    assert_eq!(seen, [-2.0, -2.0, 1.0, 1.0, -0.5, -0.5]);
+    let error = session.step_with_rows(&[(1, &[1])], |line, _| line.loss()).unwrap_err();
+    assert_eq!(error.code(), Code::NoSuchVariable);
+    supervisor.stop(session).unwrap();
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_stops_the_job_and_is_named() {
+    let server = Server::local().unwrap();
+    let supervisor = Supervisor::new(&server, Sgd::new(0.1));
+    let mut session = supervisor.prepare_or_wait_for_session(Line::new(1)).unwrap();
+    session.step(Line::loss).unwrap();
+    let error = session.step(|line| line.loss() * f32::NAN).unwrap_err();
+    assert_eq!(error.code(), Code::NotFinite);
+    assert!(error.what().contains("\"w\"") && error.place().unwrap().contains("chief/0, step 2"), "{error}");
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_can_be_skipped() {
+    let server = Server::local().unwrap();
+    let supervisor = Supervisor::new(&server, Sgd::new(0.1)).non_finite(NonFinite::Skip);
+    let mut session = supervisor.prepare_or_wait_for_session(Line::new(1)).unwrap();
+    for step in 0..200 {
+        session.step(|line| if step % 10 == 3 { line.loss() * f32::INFINITY } else { line.loss() }).unwrap();
+    }
+    session.refresh().unwrap();
+    assert_eq!(session.skipped(), 20);
+    assert!(near(first(session.model().unwrap())));
+    supervisor.stop(session).unwrap();
+}
+
+/// Keeps everything in memory.
+#[derive(Clone, Default)]
+struct Memory {
+    start: Option<Checkpoint>,
+    saved: Arc<Mutex<Vec<Checkpoint>>>,
+    scalars: Arc<Mutex<Vec<(u64, Vec<String>)>>>,
+}
+
+impl Saver for Memory {
+    fn restore(&mut self) -> Result<Option<Checkpoint>> {
+        Ok(self.start.clone())
+    }
+
+    fn save(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        self.saved.lock().unwrap().push(checkpoint.clone());
+        Ok(())
+    }
+}
+
+impl SummaryWriter for Memory {
+    fn scalars(&mut self, global_step: u64, scalars: &[(&str, f32)]) -> Result<()> {
+        let names = scalars.iter().map(|(name, _)| (*name).to_owned()).collect();
+        self.scalars.lock().unwrap().push((global_step, names));
+        Ok(())
+    }
+}
+
+#[test]
+fn the_chief_restores_saves_and_summarizes() {
+    let start = Checkpoint {
+        global_step: 40,
+        variables: vec![
+            ("b".into(), Shape::new([1]).unwrap(), vec![1.0]),
+            ("w".into(), Shape::new([1]).unwrap(), vec![2.0]),
+        ],
+    };
+    let memory = Memory { start: Some(start), ..Memory::default() };
+    let server = Server::local().unwrap();
+    let supervisor = Supervisor::new(&server, Sgd::new(0.1))
+        .saver(memory.clone())
+        .summary_writer(memory.clone())
+        .save_model_secs(3600)
+        .save_summaries_secs(0);
+    let mut session = supervisor.prepare_or_wait_for_session(Line::new(1)).unwrap();
+    let step = session.step(Line::loss).unwrap().unwrap();
+    assert_eq!((step.global_step, step.loss), (40, 0.0), "it starts where the checkpoint is");
+    session.step(Line::loss).unwrap();
+    let saved = memory.saved.lock().unwrap().clone();
+    assert_eq!(saved.len(), 1, "at once, then every hour");
+    assert_eq!(saved[0].global_step, 40);
+    let scalars = memory.scalars.lock().unwrap().clone();
+    assert_eq!(scalars[0], (40, vec!["loss".to_owned()]));
+    assert_eq!(scalars[1], (41, vec!["loss".to_owned(), "global_step/sec".to_owned()]));
+    supervisor.stop(session).unwrap();
+}
+
+#[test]
+fn a_checkpoint_of_another_model_is_refused() {
+    let prepare = |variables| {
+        let server = Server::local().unwrap();
+        let memory = Memory { start: Some(Checkpoint { global_step: 1, variables }), ..Memory::default() };
+        let error: Error = Supervisor::new(&server, Sgd::new(0.1))
+            .saver(memory)
+            .prepare_or_wait_for_session(Line::new(1))
+            .err()
+            .unwrap();
+        error.code()
+    };
+    let one = Shape::new([1]).unwrap();
+    assert_eq!(prepare(vec![("b".into(), one.clone(), vec![0.0])]), Code::NoSuchVariable);
+    let wide = ("w".into(), Shape::new([2]).unwrap(), vec![0.0; 2]);
+    assert_eq!(prepare(vec![("b".into(), one, vec![0.0]), wide]), Code::ShapeMismatch);
+}
+
+#[test]
+fn a_model_on_a_shape_the_message_limit_does_not_fit_is_sent_in_parts() {
+    let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+    // 24 MB: three messages a step.
+    let width = 6_000_000;
+    let seen = train(
+        &cluster,
+        20,
+        |server| Supervisor::new(server, Sgd::new(0.1)),
+        width,
+        |session| {
+            session.refresh().unwrap();
+            session.model().unwrap().w.val().into_data().as_slice::<f32>().unwrap()[0]
+        },
+    );
+    assert!((seen - 2.0).abs() < 0.3, "{seen}");
+}

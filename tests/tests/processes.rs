@@ -1,0 +1,127 @@
+//! A job's tasks as real processes: how it ends, and what becomes of it when some of them are killed.
+
+use phalanx_tests::job::{Job, LONG, Running};
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_phalanx_test_task");
+
+/// The promise is 2 s; twice that on a busy machine.
+const SOON: Duration = Duration::from_secs(4);
+
+fn ends_by_itself(job: &Job) {
+    let (chief, later) = job.start_all().expect_good_end(LONG);
+    println!("the last task ended {later:?} after the chief");
+    assert!(chief.text.contains("done: "), "{}", chief.text);
+    assert!(later < SOON, "the last task ended {later:?} after the chief");
+}
+
+#[test]
+fn an_asynchronous_job_ends_by_itself_and_nobody_stays() {
+    ends_by_itself(&Job::new(PROGRAM, 2, 2, &["--max-steps=200"]));
+}
+
+#[test]
+fn a_synchronous_job_ends_by_itself_and_nobody_stays() {
+    ends_by_itself(&Job::new(PROGRAM, 2, 2, &["--max-steps=100", "--sync"]));
+}
+
+#[test]
+fn tf_config_says_the_same_as_flags() {
+    let mut job = Job::new(PROGRAM, 2, 2, &["--max-steps=200"]);
+    job.by_tf_config = true;
+    ends_by_itself(&job);
+}
+
+/// Kills the worker in the middle; the others finish the job.
+fn survives_a_killed_worker(job: &Job) -> Running {
+    let mut running = job.start_all();
+    running.wait_until_training();
+    let mut worker = running.trainers.remove(1);
+    worker.signal(Signal::KILL);
+    assert_eq!(worker.wait(LONG).code, None, "SIGKILL ends a process without a code");
+    running
+}
+
+#[test]
+fn an_asynchronous_job_survives_a_killed_worker() {
+    let job = Job::new(PROGRAM, 2, 2, &["--max-steps=300", "--step-ms=10", "--lease-ms=2000"]);
+    survives_a_killed_worker(&job).expect_good_end(LONG);
+}
+
+#[test]
+fn a_synchronous_job_survives_a_killed_worker() {
+    let job = Job::new(PROGRAM, 2, 2, &["--max-steps=100", "--step-ms=10", "--lease-ms=2000", "--sync"]);
+    survives_a_killed_worker(&job).expect_good_end(LONG);
+}
+
+#[test]
+fn a_killed_worker_that_is_started_again_rejoins() {
+    let job = Job::new(PROGRAM, 2, 2, &["--max-steps=400", "--step-ms=20", "--lease-ms=1000"]);
+    let mut running = survives_a_killed_worker(&job);
+    let again = job.start_trainer(1);
+    again.wait_for_line(&["own step 20,"], LONG);
+    running.trainers.push(again);
+    running.expect_good_end(LONG);
+}
+
+fn a_signal_ends_the_job(signal: Signal, code: i32) {
+    let job = Job::new(PROGRAM, 2, 2, &["--max-steps=1000000", "--step-ms=5"]);
+    let mut running = job.start_all();
+    running.wait_until_training();
+    let sent = Instant::now();
+    running.trainers[0].signal(signal);
+    let end = running.trainers[0].expect(code, LONG);
+    assert!(end.text.contains("stopped by"), "{}", end.text);
+    for task in running.trainers.iter_mut().skip(1).chain(&mut running.ps) {
+        task.expect(0, LONG);
+    }
+    let took = sent.elapsed();
+    println!("everybody ended {took:?} after the signal");
+    assert!(took < Duration::from_secs(10), "everybody ended {took:?} after the signal; 5 s are promised");
+}
+
+#[test]
+fn ctrl_c_at_the_chief_ends_everybody_within_five_seconds() {
+    a_signal_ends_the_job(Signal::INT, 130);
+}
+
+#[test]
+fn sigterm_at_the_chief_ends_everybody_within_five_seconds() {
+    a_signal_ends_the_job(Signal::TERM, 143);
+}
+
+#[test]
+fn a_killed_parameter_server_fails_the_job_and_nobody_hangs() {
+    let job = Job::new(PROGRAM, 2, 2, &["--max-steps=1000000", "--step-ms=5"]);
+    let mut running = job.start_all();
+    running.wait_until_training();
+    running.ps[1].signal(Signal::KILL);
+    let killed = Instant::now();
+    let chief = running.trainers[0].expect(138, LONG);
+    println!("the chief ended {:?} after ps/1 was killed", killed.elapsed());
+    assert!(chief.text.contains("error[PX0211]") && chief.text.contains("ps/1 is gone"), "{}", chief.text);
+    let worker = running.trainers[1].expect(138, LONG);
+    assert!(worker.text.contains("PX0211"), "{}", worker.text);
+    running.ps[0].expect(138, LONG);
+}
+
+#[test]
+fn a_nan_gradient_fails_the_job_by_name_unless_it_is_to_be_skipped() {
+    let job = Job::new(PROGRAM, 1, 2, &["--max-steps=1000000", "--step-ms=2", "--nan-at=7"]);
+    let mut running = job.start_all();
+    let worker = running.trainers[1].expect(1, LONG);
+    let chief = running.trainers[0].expect(1, LONG);
+    for text in [&worker.text, &chief.text] {
+        let named = ["PX0308", "\"weight\"", "worker/0", "step "].iter().all(|word| text.contains(word));
+        assert!(named, "the variable, the step and the worker are named:\n{text}");
+    }
+    running.ps[0].expect(1, LONG);
+
+    let job = Job::new(PROGRAM, 1, 2, &["--max-steps=100", "--step-ms=2", "--nan-at=7", "--non-finite=skip"]);
+    let mut running = job.start_all();
+    running.trainers[0].expect(0, LONG);
+    let worker = running.trainers[1].expect(0, LONG);
+    assert!(worker.text.contains("step skipped"), "{}", worker.text);
+    running.ps[0].expect(0, LONG);
+}
