@@ -42,7 +42,8 @@ impl Job {
     /// The text that makes a process task `index` of `role` (`chief`, `worker` or `ps`).
     #[must_use]
     pub fn tf_config(&self, role: &str, index: usize) -> String {
-        let list = |ports: &[u16]| serde_json::json!(ports.iter().map(|p| format!("127.0.0.1:{p}")).collect::<Vec<_>>());
+        let list =
+            |ports: &[u16]| serde_json::json!(ports.iter().map(|p| format!("127.0.0.1:{p}")).collect::<Vec<_>>());
         let mut cluster = serde_json::json!({"chief": list(&self.trainers[..1]), "ps": list(&self.ps)});
         if self.trainers.len() > 1 {
             cluster["worker"] = list(&self.trainers[1..]);

@@ -2,13 +2,18 @@
 //!
 //! | where | what |
 //! | --- | --- |
-//! | [`process`] | tasks as processes: their lines, their ends, their signals |
+//! | [`job`] | a job of processes on loopback |
+//! | [`process`] | one process: its lines, its end, its signals |
 //! | [`ports`] | ports on loopback that no other test uses |
 //! | [`faults`] | a transport that repeats, delays, loses and cuts, by a seed |
 //! | [`ledger`] | a model whose every update is exactly one, so that values count steps |
-//! | [`raw`] | bytes that no honest client sends |
 //! | [`within`] | a deadline around anything |
 
+pub mod faults;
 pub mod job;
+pub mod ledger;
 pub mod ports;
 pub mod process;
+mod within;
+
+pub use within::within;

@@ -86,7 +86,9 @@ impl Job {
             if let Some(error) = self.interrupted() {
                 return Err(error);
             }
-            if let Some(failure) = state.failure.clone().filter(|_| state.phase == Phase::Over) {
+            // A job that failed before it ran will not run; who waits for its end waits until it is over.
+            let hopeless = state.phase == Phase::Over || (state.phase == Phase::Ending && phase <= Phase::Running);
+            if let Some(failure) = state.failure.clone().filter(|_| hopeless) {
                 return Err(failure);
             }
             if state.phase >= phase {

@@ -250,10 +250,10 @@ impl Inner {
                 chief.end(failed.cloned());
             }
             Membership::Member(member) => {
-                if self.job.phase() != Phase::Over {
-                    if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
-                        runtime.block_on(member.leave(failure));
-                    }
+                if self.job.phase() != Phase::Over
+                    && let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build()
+                {
+                    runtime.block_on(member.leave(failure));
                 }
                 self.job.set_phase(Phase::Over);
             }

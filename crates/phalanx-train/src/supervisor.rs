@@ -146,8 +146,16 @@ impl Supervisor {
     /// When the job does not form, the model is not what the servers hold, or a deadline passes.
     pub fn prepare_or_wait_for_session<M: Module>(&self, module: M) -> Result<Session<M>> {
         self.server.wait_until_formed()?;
+        self.prepare_with_client(module, self.server.client()?)
+    }
+
+    /// The same over connections of one's own, such as a test's that lose messages; `client` speaks for this task.
+    ///
+    /// # Errors
+    /// As [`Self::prepare_or_wait_for_session`].
+    pub fn prepare_with_client<M: Module>(&self, module: M, client: Client) -> Result<Session<M>> {
+        self.server.wait_until_formed()?;
         let book = Book::of(&module)?;
-        let client = self.server.client()?;
         let layout = self.layout(&book, client.servers())?;
         let mut services = Services::default();
         let remote = if self.server.is_chief() {

@@ -136,7 +136,7 @@ impl Client {
     /// When a server does not answer.
     pub fn fence(&self, task: TaskId, incarnation: Incarnation) -> Result<Vec<(u64, bool)>> {
         let lost = Some(to_wire(task, incarnation));
-        let answers = self.call_all(|_| self.frame(request::Op::Fence(params::Fence { lost: lost.clone() })))?;
+        let answers = self.call_all(|_| self.frame(request::Op::Fence(params::Fence { lost })))?;
         let fenced = |(answer, _): (Reply, Bytes)| match answer.result {
             Some(reply::Result::Fenced(fenced)) => Ok((fenced.step, fenced.complete)),
             other => Err(unexpected(&other)),

@@ -7,6 +7,7 @@ use super::rows::{RowGradients, RowSet};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use phalanx_base::{Code, Error, Result, UpdateName};
+use phalanx_wire::OutFrame;
 use phalanx_wire::proto::params::{Assign, Exchange, Range, Rows, reply, request};
 
 /// Whether updates are applied at once, or collected into rounds.
@@ -49,6 +50,27 @@ pub struct Pulled {
     pub stale: bool,
 }
 
+/// What one server is asked for.
+#[derive(Clone, Copy)]
+struct Ask<'a> {
+    server: usize,
+    remote: &'a Remote,
+    push: Option<&'a Push>,
+    /// `None`: not even dense values.
+    pull: Option<&'a [RowSet]>,
+    mode: Mode,
+}
+
+impl Ask<'_> {
+    fn dim(&self, set: &RowSet) -> usize {
+        self.remote.dim(set)
+    }
+
+    fn pieces(&self) -> &[Piece] {
+        &self.remote.pieces[self.server]
+    }
+}
+
 /// One server's answers: for each piece its bytes, and for each row run its bytes.
 struct Answer {
     global_step: u64,
@@ -69,18 +91,19 @@ impl Client {
     pub fn exchange(&self, remote: &mut Remote, push: Option<&Push>, pull: &[RowSet], mode: Mode) -> Result<Pulled> {
         let answers = {
             let remote = &*remote;
-            let calls = (0..self.servers()).map(|server| self.exchange_with(server, remote, push, Some(pull), mode));
+            let ask = |server| Ask { server, remote, push, pull: Some(pull), mode };
+            let calls = (0..self.servers()).map(|server| self.exchange_with(ask(server)));
             self.block(try_join_all(calls))?
         };
         let mut pulled = Pulled { global_step: 0, dense: Vec::new(), rows: Vec::new(), repeated: false, stale: false };
-        pulled.rows = pull.iter().map(|set| vec![0.0; set.unique().len() * self.dim(remote, set)]).collect();
+        pulled.rows = pull.iter().map(|set| vec![0.0; set.unique().len() * remote.dim(set)]).collect();
         for (server, answer) in answers.iter().enumerate() {
             pulled.global_step = pulled.global_step.max(answer.global_step);
             pulled.repeated |= answer.repeated;
             pulled.stale |= answer.stale;
             for (run, bytes) in &answer.rows {
                 let set = &pull[run.set];
-                let dim = self.dim(remote, set);
+                let dim = remote.dim(set);
                 let rows = bytes.chunks_exact(4 * dim);
                 for (&at, row) in set.on(server)[run.range.clone()].iter().zip(rows) {
                     phalanx_base::read_f32s(row, &mut pulled.rows[run.set][at as usize * dim..][..dim]);
@@ -96,7 +119,8 @@ impl Client {
     /// # Errors
     /// As [`Self::exchange`].
     pub fn push(&self, remote: &Remote, push: &Push, mode: Mode) -> Result<(u64, bool)> {
-        let calls = (0..self.servers()).map(|server| self.exchange_with(server, remote, Some(push), None, mode));
+        let ask = |server| Ask { server, remote, push: Some(push), pull: None, mode };
+        let calls = (0..self.servers()).map(|server| self.exchange_with(ask(server)));
         let answers = self.block(try_join_all(calls))?;
         let step = answers.iter().map(|answer| answer.global_step).max().unwrap_or(0);
         Ok((step, answers.iter().any(|answer| answer.stale)))
@@ -119,98 +143,69 @@ impl Client {
         Ok(())
     }
 
-    fn dim(&self, remote: &Remote, set: &RowSet) -> usize {
-        remote.layout.tables()[set.table()].dim
-    }
-
-    async fn exchange_with(
-        &self,
-        server: usize,
-        remote: &Remote,
-        push: Option<&Push>,
-        pull: Option<&[RowSet]>,
-        mode: Mode,
-    ) -> Result<Answer> {
-        let row_bytes = |set: &RowSet| (set.on(server).len(), 8 + 4 * self.dim(remote, set));
-        let pushed: Vec<_> = push.iter().flat_map(|push| &push.rows).map(|rows| row_bytes(&rows.set)).collect();
-        let pulled: Vec<_> = pull.iter().flat_map(|sets| sets.iter()).map(row_bytes).collect();
-        let pieces = &remote.pieces[server];
-        let parts = pack(pieces, &pushed, &pulled);
-        let mut answer = Answer {
-            global_step: 0,
-            repeated: false,
-            stale: false,
-            pieces: vec![None; pieces.len()],
-            versions: vec![0; pieces.len()],
-            rows: Vec::new(),
-        };
+    async fn exchange_with(&self, ask: Ask<'_>) -> Result<Answer> {
+        let row_bytes = |set: &RowSet| (set.on(ask.server).len(), 8 + 4 * ask.dim(set));
+        let pushed: Vec<_> = ask.push.iter().flat_map(|push| &push.rows).map(|rows| row_bytes(&rows.set)).collect();
+        let pulled: Vec<_> = ask.pull.iter().flat_map(|sets| sets.iter()).map(row_bytes).collect();
+        let parts = pack(ask.pieces(), &pushed, &pulled);
+        let mut answer = Answer::new(ask.pieces().len());
         let last = parts.len() - 1;
         for (number, part) in parts.into_iter().enumerate() {
-            let frame = self.part_frame(server, remote, push, pull, mode, &part, (number, last));
-            let (reply, body) = self.call(server, frame).await?;
+            let (reply, body) = self.call(ask.server, self.part_frame(&ask, &part, number, last)).await?;
             let Some(reply::Result::Exchanged(exchanged)) = reply.result else { return Err(unexpected(&reply.result)) };
             answer.global_step = reply.global_step;
             answer.repeated |= exchanged.repeated;
             answer.stale |= exchanged.stale;
-            if pull.is_some() {
-                answer.take(pieces, part, &exchanged.versions, body, |set| {
-                    self.dim(remote, &pull.unwrap_or_default()[set])
-                })?;
+            if let Some(pull) = ask.pull {
+                answer.take(ask.pieces(), part, &exchanged.versions, body, |set| ask.dim(&pull[set]))?;
             }
         }
         Ok(answer)
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn part_frame(
-        &self,
-        server: usize,
-        remote: &Remote,
-        push: Option<&Push>,
-        pull: Option<&[RowSet]>,
-        mode: Mode,
-        part: &Part,
-        (number, last): (usize, usize),
-    ) -> phalanx_wire::OutFrame {
-        let mut ask = Exchange { counts: server == 0, ..Exchange::default() };
+    /// One part's message.
+    fn part_frame(&self, ask: &Ask<'_>, part: &Part, number: usize, last: usize) -> OutFrame {
+        let Ask { server, remote, push, pull, mode } = *ask;
+        let mut header = Exchange { counts: server == 0, ..Exchange::default() };
         let mut body: Vec<Bytes> = Vec::new();
         if let Mode::Synchronous { round, closed } = mode {
-            (ask.round, ask.closed) = (round + 1, closed);
+            (header.round, header.closed) = (round + 1, closed);
         }
         if let Some(push) = push {
-            (ask.step, ask.part, ask.parts) = (push.name.sequence, number as u32, last as u32 + 1);
+            (header.step, header.part, header.parts) = (push.name.sequence, number as u32, last as u32 + 1);
             let own = (push.name.task, push.name.incarnation) == (self.options().task, self.options().incarnation);
-            ask.on_behalf_of = (!own).then(|| to_wire(push.name.task, push.name.incarnation));
-            for piece in &remote.pieces[server][part.pieces.clone()] {
+            header.on_behalf_of = (!own).then(|| to_wire(push.name.task, push.name.incarnation));
+            for piece in &ask.pieces()[part.pieces.clone()] {
                 let shard = &remote.layout.shards()[piece.shard];
                 let Some(gradient) = &push.dense[shard.variable] else { continue };
-                ask.dense_push.push(range(remote, piece, 0));
+                header.dense_push.push(range(remote, piece, 0));
                 let at = shard.elements.start + piece.elements.start;
                 body.push(gradient.slice(4 * at..4 * (at + piece.elements.len())));
             }
             for run in &part.row_push {
                 let rows = &push.rows[run.set];
                 let positions = &rows.set.on(server)[run.range.clone()];
-                let handle = remote.tables[server][rows.set.table()];
-                ask.row_push.push(Rows { handle, count: positions.len() as u64 });
+                header
+                    .row_push
+                    .push(Rows { handle: remote.tables[server][rows.set.table()], count: positions.len() as u64 });
                 body.push(rows.set.ids_at(positions));
-                body.push(rows.gather(positions, self.dim(remote, &rows.set)));
+                body.push(rows.gather(positions, ask.dim(&rows.set)));
             }
         }
         if let Some(pull) = pull {
-            let held = &remote.held[server];
             for i in part.pieces.clone() {
-                ask.dense_pull.push(range(remote, &remote.pieces[server][i], held[i]));
+                header.dense_pull.push(range(remote, &ask.pieces()[i], remote.held[server][i]));
             }
             for run in &part.row_pull {
                 let set = &pull[run.set];
                 let positions = &set.on(server)[run.range.clone()];
-                let handle = remote.tables[server][set.table()];
-                ask.row_pull.push(Rows { handle, count: positions.len() as u64 });
+                header
+                    .row_pull
+                    .push(Rows { handle: remote.tables[server][set.table()], count: positions.len() as u64 });
                 body.push(set.ids_at(positions));
             }
         }
-        let mut frame = self.frame(request::Op::Exchange(ask));
+        let mut frame = self.frame(request::Op::Exchange(header));
         body.into_iter().for_each(|bytes| frame.push(bytes));
         frame
     }
@@ -222,6 +217,11 @@ fn range(remote: &Remote, piece: &Piece, held: u64) -> Range {
 }
 
 impl Answer {
+    fn new(pieces: usize) -> Self {
+        let (pieces, versions) = (vec![None; pieces], vec![0; pieces]);
+        Self { global_step: 0, repeated: false, stale: false, pieces, versions, rows: Vec::new() }
+    }
+
     /// Cuts a part's body into its pieces and rows.
     fn take(
         &mut self,

@@ -1,7 +1,7 @@
 //! A model as it lies on the servers.
 
-use super::Client;
 use super::packing::{Piece, pieces};
+use super::{Client, RowSet};
 use crate::plan::Layout;
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result};
@@ -75,6 +75,11 @@ impl Remote {
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// How many numbers a row of the set's table has.
+    pub(super) fn dim(&self, set: &RowSet) -> usize {
+        self.layout.tables()[set.table()].dim
     }
 
     /// Forgets which versions are held, so that the next pull brings everything.

@@ -65,10 +65,12 @@ impl Progress {
     }
 }
 
+type Shared = Arc<Mutex<Progress>>;
+
 /// The progress of every task that ever pushed here.
 #[derive(Debug, Default)]
 pub struct Applied {
-    tasks: Mutex<HashMap<(TaskId, Incarnation), Arc<Mutex<Progress>>>>,
+    tasks: Mutex<HashMap<(TaskId, Incarnation), Shared>>,
 }
 
 impl Applied {

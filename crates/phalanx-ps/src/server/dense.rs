@@ -96,7 +96,8 @@ impl Dense {
         gradient: &[u8],
         block: &mut F32Block,
     ) -> Result<bool> {
-        if range.start % CHUNK != 0 || (range.end % CHUNK != 0 && range.end != self.len) {
+        let whole = |at: usize| at.is_multiple_of(CHUNK) || at == self.len;
+        if !whole(range.start) || !whole(range.end) {
             // Counted per chunk, so that a worker that dies between two parts leaves no chunk half counted.
             return Err(Error::new(Code::BadMessage, "a gradient for a round must consist of whole chunks")
                 .at(self.name.clone()));

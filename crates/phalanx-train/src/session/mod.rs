@@ -5,9 +5,10 @@
 
 mod orphans;
 mod rounds;
+mod values;
 
 use crate::Server;
-use crate::services::{Checkpoint, Services};
+use crate::services::Services;
 use bytes::Bytes;
 use orphans::Orphans;
 use phalanx_base::{Code, Error, Result, UpdateName};
@@ -167,7 +168,9 @@ impl<M: Module> Session<M> {
         let pending = self.pending.as_ref();
         let pulled = match &mut self.rounds {
             None => Some(self.client.exchange(&mut self.remote, pending, sets, Mode::Asynchronous)?),
-            Some(rounds) => rounds.exchange(&self.server, &self.client, &mut self.remote, pending, sets)?,
+            Some(rounds) => {
+                rounds.exchange(&self.server, &self.client, &mut self.remote, pending, sets, &mut self.orphans)?
+            }
         };
         if let Some(pushed) = self.pending.take() {
             self.orphans.remember(pushed);
@@ -219,52 +222,12 @@ impl<M: Module> Session<M> {
     /// The chief's services, when they are due.
     fn serve(&mut self, loss: f32) -> Result<()> {
         let now = Instant::now();
-        if let Some((timer, _)) = &mut self.services.saver {
-            if timer.is_due(now) {
-                self.save()?;
-            }
+        if let Some((timer, _)) = &mut self.services.saver
+            && timer.is_due(now)
+        {
+            self.save()?;
         }
         self.services.summarize(now, self.global_step, loss)
-    }
-
-    /// Saves now, if there is a saver.
-    ///
-    /// # Errors
-    /// When the values cannot be fetched or written.
-    pub fn save(&mut self) -> Result<()> {
-        if self.services.saver.is_none() {
-            return Ok(());
-        }
-        let checkpoint = self.checkpoint()?;
-        self.services.saver.as_mut().map_or(Ok(()), |(_, saver)| saver.save(&checkpoint))
-    }
-
-    /// All variables as the servers have them now.
-    ///
-    /// # Errors
-    /// When a server does not answer.
-    pub fn checkpoint(&mut self) -> Result<Checkpoint> {
-        self.refresh()?;
-        let module = self.module.as_ref().ok_or_else(|| Error::new(Code::Internal, "the model is gone"))?;
-        let values = self.book.values(module)?;
-        let variables = self.book.parameters().iter().zip(values).map(|(parameter, bytes)| {
-            let mut numbers = vec![0.0; parameter.shape.elements()];
-            phalanx_base::read_f32s(&bytes, &mut numbers);
-            (parameter.name.clone(), parameter.shape.clone(), numbers)
-        });
-        Ok(Checkpoint { global_step: self.global_step, variables: variables.collect() })
-    }
-
-    /// Fetches the newest values into the model.
-    ///
-    /// # Errors
-    /// When a server does not answer.
-    pub fn refresh(&mut self) -> Result<()> {
-        let mode = self.rounds.as_ref().map_or(Mode::Asynchronous, Rounds::mode);
-        let pulled = self.client.exchange(&mut self.remote, None, &[], mode)?;
-        self.global_step = self.global_step.max(pulled.global_step);
-        self.module = Some(self.load(pulled.dense)?);
-        Ok(())
     }
 
     /// The model with the values that were fetched last.
@@ -321,7 +284,6 @@ impl<M: Module> Session<M> {
 
     /// The chief: shuts lost trainers out, and finishes the step that one of them left half pushed.
     fn finish_orphans(&mut self) -> Result<()> {
-        self.orphans.add(self.server.job().take_lost());
         let synchronous = self.rounds.is_some();
         self.orphans.finish(&self.server, &self.client, &self.remote, synchronous)
     }

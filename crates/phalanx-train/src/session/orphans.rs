@@ -17,10 +17,6 @@ pub(super) struct Orphans {
 }
 
 impl Orphans {
-    pub(super) fn add(&mut self, lost: Vec<(TaskId, Incarnation)>) {
-        self.lost.extend(lost);
-    }
-
     pub(super) fn remember(&mut self, pushed: Push) {
         self.newest = Some(pushed);
     }
@@ -34,6 +30,7 @@ impl Orphans {
         remote: &Remote,
         synchronous: bool,
     ) -> Result<()> {
+        self.lost.extend(server.job().take_lost());
         let mut later = Vec::new();
         for (task, incarnation) in std::mem::take(&mut self.lost) {
             let progress = client.fence(task, incarnation)?;

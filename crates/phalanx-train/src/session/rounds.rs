@@ -1,5 +1,6 @@
 //! Synchronous training: rounds of gradients, averaged.
 
+use super::orphans::Orphans;
 use crate::Server;
 use phalanx_base::Result;
 use phalanx_ps::Client;
@@ -40,6 +41,7 @@ impl Rounds {
         remote: &mut Remote,
         push: Option<&Push>,
         sets: &[RowSet],
+        orphans: &mut Orphans,
     ) -> Result<Option<Pulled>> {
         if let Some(push) = push {
             client.push(remote, push, self.mode())?;
@@ -51,6 +53,8 @@ impl Rounds {
                 if server.should_stop() {
                     return Ok(None);
                 }
+                // The chief may be waiting for somebody who is lost: only shutting that one out lets the round go on.
+                orphans.finish(server, client, remote, true)?;
             }
         }
         client.exchange(remote, None, sets, self.mode()).map(Some)

@@ -1,0 +1,214 @@
+//! A transport that repeats, delays, loses and cuts, by a seed.
+
+use phalanx_base::{Code, Error};
+use phalanx_wire::bulk::{Pending, Transport};
+use phalanx_wire::proto::params::{Exchange, Request, request};
+use phalanx_wire::{InFrame, OutFrame, Outcome};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Numbers that look random and depend on the seed alone.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// A sequence of its own for each seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x0bad_5eed)
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        // Splitmix.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound.max(1)
+    }
+
+    /// True in `percent` of a hundred cases.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// What was done to messages, over all seeds.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Frames sent twice at the same time, over two connections.
+    pub twice: AtomicU64,
+    /// Old frames that were delivered once more.
+    pub old: AtomicU64,
+    /// Answers that were thrown away, so that the caller tries again.
+    pub lost: AtomicU64,
+    /// Trainers killed.
+    pub killed: AtomicU64,
+    /// Frames of a killed trainer that arrived after its death.
+    pub late: AtomicU64,
+    /// Of these, frames that were refused because the trainer had been shut out.
+    pub refused: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+/// What one trainer's connections share.
+pub struct Fate {
+    random: Mutex<Random>,
+    counts: Arc<Counts>,
+    /// The step in which the trainer dies, and on which of the servers that step still arrives.
+    death: Option<(u64, Vec<bool>)>,
+    dead: AtomicBool,
+    /// What the dead would have sent; somebody delivers it later.
+    grave: Arc<Mutex<Vec<(usize, OutFrame)>>>,
+    /// Whether this one delivers what lies in the grave.
+    ghost: bool,
+}
+
+impl Fate {
+    /// A trainer whom `death` kills, if given.
+    #[must_use]
+    pub fn new(
+        seed: u64,
+        counts: &Arc<Counts>,
+        grave: &Arc<Mutex<Vec<(usize, OutFrame)>>>,
+        death: Option<(u64, Vec<bool>)>,
+        ghost: bool,
+    ) -> Arc<Self> {
+        let random = Mutex::new(Random::new(seed));
+        let (counts, grave, dead) = (Arc::clone(counts), Arc::clone(grave), AtomicBool::new(false));
+        Arc::new(Self { random, counts, death, dead, grave, ghost })
+    }
+
+    /// Whether the trainer has died.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+
+    fn chance(&self, percent: u64) -> bool {
+        lock(&self.random).chance(percent)
+    }
+
+    /// Something that was to go to `server` and did not.
+    fn from_the_grave(&self, server: usize) -> Option<OutFrame> {
+        let mut grave = lock(&self.grave);
+        let at = grave.iter().position(|(to, _)| *to == server)?;
+        Some(grave.swap_remove(at).1)
+    }
+}
+
+/// Takes a lock whoever died holding it.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The way to one server, with trouble on it.
+pub struct Faulty {
+    server: usize,
+    fate: Arc<Fate>,
+    ways: [Box<dyn Transport>; 2],
+    old: Mutex<VecDeque<OutFrame>>,
+}
+
+impl Faulty {
+    /// Trouble on two connections to server number `server`.
+    #[must_use]
+    pub fn new(server: usize, fate: &Arc<Fate>, ways: [Box<dyn Transport>; 2]) -> Self {
+        Self { server, fate: Arc::clone(fate), ways, old: Mutex::default() }
+    }
+
+    async fn send(&self, frame: OutFrame, deadline: Duration) -> Outcome<InFrame> {
+        let fate = &*self.fate;
+        let request: Request = frame.to_in_frame().and_then(|frame| frame.header()).expect("our own frame");
+        if fate.is_dead() {
+            return killed();
+        }
+        if let (Some((step, arrives)), Some(request::Op::Exchange(ask))) = (&fate.death, &request.op) {
+            if ask.step == *step {
+                return self.die(frame, ask, arrives[self.server], deadline).await;
+            }
+        }
+        if fate.ghost && fate.chance(40) {
+            if let Some(late) = fate.from_the_grave(self.server) {
+                count(&fate.counts.late);
+                refused(&fate.counts, self.ways[1].call(late, deadline).await);
+            }
+        }
+        if fate.chance(10) {
+            let old = lock(&self.old).front().cloned();
+            if let Some(old) = old {
+                count(&fate.counts.old);
+                drop(self.ways[1].call(old, deadline).await);
+            }
+        }
+        if repeatable(&request) {
+            let mut old = lock(&self.old);
+            old.push_back(frame.clone());
+            if old.len() > 4 {
+                old.pop_front();
+            }
+        }
+        let answer = if fate.chance(10) {
+            count(&fate.counts.twice);
+            let (one, two) =
+                tokio::join!(self.ways[0].call(frame.clone(), deadline), self.ways[1].call(frame, deadline));
+            if fate.chance(50) { one } else { two }
+        } else {
+            self.ways[0].call(frame, deadline).await
+        };
+        if matches!(answer, Outcome::Done(_)) && fate.chance(5) {
+            count(&fate.counts.lost);
+            return Outcome::Unknown(Error::new(Code::OutcomeUnknown, "a test lost the answer"));
+        }
+        answer
+    }
+
+    async fn die(&self, frame: OutFrame, _: &Exchange, arrives: bool, deadline: Duration) -> Outcome<InFrame> {
+        if arrives {
+            drop(self.ways[0].call(frame, deadline).await);
+        } else {
+            lock(&self.fate.grave).push((self.server, frame));
+            // Let the others through: this failure ends the whole exchange.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        if !self.fate.dead.swap(true, Ordering::AcqRel) {
+            count(&self.fate.counts.killed);
+        }
+        killed()
+    }
+}
+
+/// Takes note of how a dead trainer's frame was received.
+pub fn refused(counts: &Counts, answer: Outcome<InFrame>) {
+    match answer {
+        Outcome::Failed(error) if error.code() == Code::Fenced => count(&counts.refused),
+        Outcome::Failed(error) => panic!("a late frame was refused for another reason: {error}"),
+        _ => {}
+    }
+}
+
+/// Whether a network may deliver this again long after: joining and leaving the barrier are told apart by nothing.
+fn repeatable(request: &Request) -> bool {
+    !matches!(request.op, Some(request::Op::Join(_) | request::Op::Leave(_)))
+}
+
+fn killed() -> Outcome<InFrame> {
+    // A code for which nobody tries again.
+    Outcome::Failed(Error::new(Code::JobFailed, "a test killed this trainer"))
+}
+
+impl Transport for Faulty {
+    fn call(&self, frame: OutFrame, deadline: Duration) -> Pending<'_, Outcome<InFrame>> {
+        Box::pin(self.send(frame, deadline))
+    }
+
+    fn peer(&self) -> &str {
+        self.ways[0].peer()
+    }
+}

@@ -1,0 +1,169 @@
+//! One server's books, message by message: what must hold whatever the order of messages is.
+
+use phalanx_base::{Code, Incarnation, Role, TaskId};
+use phalanx_optim::{Optimizer, Sgd};
+use phalanx_ps::Store;
+use phalanx_ps::server::CHUNK;
+use phalanx_wire::proto::params::{Assign, Client, Exchange, Initializer, Range, Rows, Spec};
+use std::sync::{Arc, Barrier};
+
+type Who = (TaskId, Incarnation);
+
+fn worker(index: u32) -> Who {
+    (TaskId::new(Role::Worker, index), Incarnation(7))
+}
+
+fn variable(numbers: usize) -> Spec {
+    let optimizer: Optimizer = Sgd::new(1.0).into();
+    let (shape, rows, optimizer) = (vec![numbers as u64], numbers as u64, optimizer.to_words());
+    Spec { name: "w".into(), shape, rows, optimizer, ..Spec::default() }
+}
+
+fn table(dim: u64) -> Spec {
+    let optimizer: Optimizer = Sgd::new(1.0).into();
+    let initializer = Some(Initializer::default());
+    Spec { name: "t".into(), shape: vec![dim], initializer, optimizer: optimizer.to_words(), ..Spec::default() }
+}
+
+fn whole(numbers: usize) -> Vec<Range> {
+    vec![Range { handle: 0, start: 0, count: numbers as u64, held: 0 }]
+}
+
+fn ones(numbers: usize) -> Vec<u8> {
+    1.0_f32.to_le_bytes().repeat(numbers)
+}
+
+fn values(store: &Store, numbers: usize, closed: u64) -> Vec<f32> {
+    let ask = Exchange { closed, dense_pull: whole(numbers), ..Exchange::default() };
+    let (_, bytes) = store.exchange(worker(9), &ask, &[]).expect("a pull");
+    let mut out = vec![0.0; numbers];
+    phalanx_base::read_f32s(&bytes, &mut out);
+    out
+}
+
+/// A gradient for a round, for the dense variable or for rows of the table.
+fn contribution(round: u64, dense: usize, rows: usize) -> (Exchange, Vec<u8>) {
+    let mut ask = Exchange { step: round + 1, parts: 1, round: round + 1, closed: round, ..Exchange::default() };
+    let mut body = Vec::new();
+    if dense > 0 {
+        ask.dense_push = whole(dense);
+        body.extend(ones(dense));
+    }
+    if rows > 0 {
+        ask.row_push = vec![Rows { handle: 1, count: rows as u64 }];
+        (0..rows as i64).for_each(|id| body.extend(id.to_le_bytes()));
+        body.extend(ones(rows));
+    }
+    (ask, body)
+}
+
+/// Two workers contribute to each round at the same time; one of them closes it as soon as its own is in, so the
+/// other's comes before, after, or in the middle of that.
+fn race(dense: usize, rows: usize, rounds: u64) -> Store {
+    let store = Store::default();
+    store.create(&[variable(dense.max(1)), table(1)]).expect("new variables");
+    let meet = Barrier::new(2);
+    let contribute = |who: Who, close: bool| {
+        for round in 0..rounds {
+            meet.wait();
+            let (ask, body) = contribution(round, dense, rows);
+            store.exchange(who, &ask, &body).expect("a contribution");
+            if close {
+                let mut pull = Exchange { closed: round + 1, ..Exchange::default() };
+                pull.dense_pull = whole(dense.max(1));
+                pull.row_pull = vec![Rows { handle: 1, count: rows as u64 }];
+                let ids: Vec<u8> = (0..rows as i64).flat_map(i64::to_le_bytes).collect();
+                store.exchange(who, &pull, &ids).expect("a pull");
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| contribute(worker(0), true));
+        scope.spawn(|| contribute(worker(1), false));
+    });
+    store
+}
+
+#[test]
+fn a_gradient_that_comes_while_its_round_closes_is_in_it_or_dropped() {
+    let (numbers, rounds) = (32 * CHUNK, 30);
+    let store = race(numbers, 0, rounds);
+    let wrong = values(&store, numbers, rounds).iter().filter(|&&x| x != -(rounds as f32)).count();
+    assert_eq!(wrong, 0, "{wrong} of {numbers} numbers had more than one update in a round");
+}
+
+#[test]
+fn row_gradients_that_come_while_their_round_closes_are_in_it_or_dropped() {
+    let (rows, rounds) = (20_000, 30);
+    let store = race(0, rows, rounds);
+    let ask = Exchange {
+        closed: rounds,
+        row_pull: vec![Rows { handle: 1, count: rows as u64 }],
+        ..Exchange::default()
+    };
+    let ids: Vec<u8> = (0..rows as i64).flat_map(i64::to_le_bytes).collect();
+    let (_, bytes) = store.exchange(worker(9), &ask, &ids).expect("a pull");
+    let mut out = vec![0.0; rows];
+    phalanx_base::read_f32s(&bytes, &mut out);
+    let wrong = out.iter().filter(|&&x| x != -(rounds as f32)).count();
+    assert_eq!(wrong, 0, "{wrong} of {rows} rows had more than one update in a round");
+}
+
+fn part(step: u64, part: u32, parts: u32) -> Exchange {
+    Exchange { step, part, parts, counts: true, ..Exchange::default() }
+}
+
+#[test]
+fn a_lost_workers_step_counts_once_even_if_whoever_finishes_it_has_fewer_parts() {
+    let store = Store::default();
+    store.create(&[variable(4)]).expect("a new variable");
+    let lost = worker(0);
+    // The first of three parts: dense. The others, rows of the lost worker's batch, never come.
+    let first = Exchange { dense_push: whole(4), ..part(1, 0, 3) };
+    store.exchange(lost, &first, &ones(4)).expect("a push");
+    assert_eq!(store.global_step(), 0, "a step counts when it is whole");
+    let fenced = store.fence(lost.0, lost.1);
+    assert_eq!((fenced.step, fenced.complete), (1, false));
+    // Another finishes it with a batch that has no such rows.
+    let behalf = Some(Client { role: 1, index: 0, incarnation: 7 });
+    let finish = Exchange { dense_push: whole(4), on_behalf_of: behalf, ..part(1, 0, 1) };
+    for _ in 0..3 {
+        store.exchange(lost, &finish, &ones(4)).expect("a push on behalf of another");
+        assert_eq!(values(&store, 4, 0), [-1.0; 4], "applied once");
+        assert_eq!(store.global_step(), 1, "the step is on every server now, so it counts, once");
+    }
+    assert!(store.fence(lost.0, lost.1).complete);
+}
+
+#[test]
+fn an_initial_value_that_arrives_again_while_the_model_trains_changes_nothing() {
+    let store = Store::default();
+    store.create(&[variable(4)]).expect("a new variable");
+    let assign = Assign { ranges: whole(4), global_step: None };
+    store.assign(&assign, &ones(4)).expect("the chief's values");
+    store.set_ready();
+    store.exchange(worker(0), &Exchange { dense_push: whole(4), ..part(1, 0, 1) }, &ones(4)).expect("a push");
+    let again = store.assign(&assign, &ones(4));
+    assert_eq!(values(&store, 4, 0), [0.0; 4], "the push is not undone");
+    assert_eq!(again.unwrap_err().code(), Code::VariableConflict);
+}
+
+#[test]
+fn a_message_that_does_not_fit_changes_nothing_at_all() {
+    let store = Arc::new(Store::default());
+    store.create(&[variable(4), table(1)]).expect("new variables");
+    // The second half of the message is wrong, the first is right.
+    let mut ask = Exchange { dense_push: whole(4), ..part(1, 0, 1) };
+    ask.row_push = vec![Rows { handle: 1, count: 1 << 40 }];
+    assert_eq!(store.exchange(worker(0), &ask, &ones(4)).unwrap_err().code(), Code::BadMessage);
+    ask.row_push.clear();
+    ask.dense_pull = vec![Range { handle: 0, start: 3, count: 2, held: 0 }];
+    let too_far = store.exchange(worker(0), &ask, &ones(4)).unwrap_err();
+    assert_eq!(too_far.code(), Code::ShapeMismatch);
+    let mut too_long = ones(4);
+    too_long.push(0);
+    ask.dense_pull.clear();
+    assert_eq!(store.exchange(worker(0), &ask, &too_long).unwrap_err().code(), Code::BadMessage);
+    assert_eq!(values(&store, 4, 0), [0.0; 4]);
+    assert_eq!(store.global_step(), 0);
+}
