@@ -86,24 +86,5 @@ impl Batches {
             self.random ^= self.random << 17;
             self.order.swap(i, (self.random % (i as u64 + 1)) as usize);
         }
-        self.spread();
-    }
-
-    /// Spreads each digit evenly over the epoch, so that every batch has about as many of each as the whole. The order
-    /// within a digit stays random. At a learning rate of 0.5 a batch with too many of one digit throws the model off
-    /// so far that the accuracy of the last step is a matter of luck.
-    fn spread(&mut self) {
-        let label = |at: u32| usize::from(self.images.labels[at as usize]);
-        let mut counts = [0_u32; 10];
-        self.order.iter().for_each(|&at| counts[label(at)] += 1);
-        let mut seen = [0_u32; 10];
-        let mut placed: Vec<(f32, u32)> = Vec::with_capacity(self.order.len());
-        for &at in &self.order {
-            let digit = label(at);
-            placed.push(((seen[digit] as f32 + 0.5) / counts[digit] as f32, at));
-            seen[digit] += 1;
-        }
-        placed.sort_by(|a, b| a.0.total_cmp(&b.0));
-        self.order = placed.into_iter().map(|(_, at)| at).collect();
     }
 }

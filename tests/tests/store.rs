@@ -67,6 +67,10 @@ fn race(dense: usize, rows: usize, rounds: u64) -> Store {
         for round in 0..rounds {
             meet.wait();
             let (ask, body) = contribution(round, dense, rows);
+            if !close {
+                // Somewhere in the time that the other one needs.
+                std::thread::sleep(std::time::Duration::from_micros(round % 10 * 100));
+            }
             store.exchange(who, &ask, &body).expect("a contribution");
             if close {
                 let mut pull = Exchange { closed: round + 1, ..Exchange::default() };
@@ -96,11 +100,8 @@ fn a_gradient_that_comes_while_its_round_closes_is_in_it_or_dropped() {
 fn row_gradients_that_come_while_their_round_closes_are_in_it_or_dropped() {
     let (rows, rounds) = (20_000, 30);
     let store = race(0, rows, rounds);
-    let ask = Exchange {
-        closed: rounds,
-        row_pull: vec![Rows { handle: 1, count: rows as u64 }],
-        ..Exchange::default()
-    };
+    let ask =
+        Exchange { closed: rounds, row_pull: vec![Rows { handle: 1, count: rows as u64 }], ..Exchange::default() };
     let ids: Vec<u8> = (0..rows as i64).flat_map(i64::to_le_bytes).collect();
     let (_, bytes) = store.exchange(worker(9), &ask, &ids).expect("a pull");
     let mut out = vec![0.0; rows];

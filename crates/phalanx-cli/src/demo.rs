@@ -24,8 +24,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let started = Instant::now();
     let cluster = local_cluster(SERVERS, TRAINERS)?;
     say(&format!("a chief, a worker and two parameter servers, {} steps, on made data", args.steps));
-    for (job, tasks) in cluster.as_dict() {
-        say(&format!("  {job}: {tasks:?}"));
+    for job in cluster.jobs() {
+        let addresses: Vec<&str> = cluster.job_tasks(job)?.into_iter().flatten().collect();
+        say(&format!("  {job} at {}", addresses.join(", ")));
     }
     let executable =
         std::env::current_exe().map_err(|error| Error::new(Code::Internal, "no executable").because(error))?;

@@ -55,8 +55,14 @@ impl LocalJob {
                 child.stdout.take().map(|stream| Box::new(stream) as _),
                 child.stderr.take().map(|stream| Box::new(stream) as _),
             ];
-            let readers = streams.into_iter().flatten().map(|stream| read(id, stream, Arc::clone(&lines))).collect();
-            job.tasks.push(Task { id, child, readers, ended: None });
+            let mut task = Task { id, child, readers: Vec::new(), ended: None };
+            let reading = streams.into_iter().flatten().try_for_each(|stream| {
+                task.readers.push(read(id, stream, Arc::clone(&lines))?);
+                Ok(())
+            });
+            // Listed before the error goes up, so that the process is ended with the others.
+            job.tasks.push(task);
+            reading?;
         }
         Ok(job)
     }
@@ -123,10 +129,8 @@ fn tf_config(cluster: &ClusterSpec, task: TaskId) -> String {
     format!(r#"{{"cluster": {}, "task": {{"type": "{}", "index": {}}}}}"#, cluster.to_json(), task.role, task.index)
 }
 
-fn read(id: TaskId, stream: Box<dyn Read + Send>, lines: Lines) -> JoinHandle<()> {
-    std::thread::spawn(move || {
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            lines(id, &line);
-        }
-    })
+fn read(id: TaskId, stream: Box<dyn Read + Send>, lines: Lines) -> Result<JoinHandle<()>> {
+    let read = move || BufReader::new(stream).lines().map_while(Result::ok).for_each(|line| lines(id, &line));
+    let thread = std::thread::Builder::new().name(format!("phalanx-lines-{id}")).spawn(read);
+    thread.context(Code::Internal, format!("the output of {id} cannot be read"))
 }

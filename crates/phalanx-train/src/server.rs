@@ -44,6 +44,8 @@ struct Inner {
     /// The parameter server of a job that is this process alone.
     companion: Option<Server>,
     gone: Mutex<bool>,
+    /// What went wrong in this task's own part, for who leaves without a word.
+    failure: Mutex<Option<Error>>,
 }
 
 impl Server {
@@ -107,9 +109,21 @@ impl Server {
         listening.serve(Endpoint { control, bulk, token: options.token.clone() })?;
         watch(&membership)?;
         let listening = Mutex::new(Some(listening));
-        let gone = Mutex::new(false);
-        let inner =
-            Inner { config, task, incarnation, address, options, job, membership, store, listening, companion, gone };
+        let (gone, failure) = (Mutex::new(false), Mutex::new(None));
+        let inner = Inner {
+            config,
+            task,
+            incarnation,
+            address,
+            options,
+            job,
+            membership,
+            store,
+            listening,
+            companion,
+            gone,
+            failure,
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -209,6 +223,16 @@ impl Server {
         Ok(servers)
     }
 
+    /// Remembers an error of this task's own part: should the program drop everything and go, this is what the job
+    /// hears.
+    pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result {
+            let mut failure = self.inner.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert_with(|| error.clone());
+        }
+        result
+    }
+
     pub(crate) fn job(&self) -> &Job {
         &self.inner.job
     }
@@ -270,8 +294,9 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // A task that goes without a word would be waited for: say that it went, and that it was not planned.
-        let error = Error::new(Code::JobFailed, format!("{} stopped without finishing its part", self.task));
-        self.leave(Some(&error));
+        // A task that goes without a word would be waited for: say that it went, and why.
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let unplanned = || Error::new(Code::JobFailed, format!("{} stopped without finishing its part", self.task));
+        self.leave(Some(&failure.unwrap_or_else(unplanned)));
     }
 }

@@ -146,7 +146,8 @@ impl Supervisor {
     /// When the job does not form, the model is not what the servers hold, or a deadline passes.
     pub fn prepare_or_wait_for_session<M: Module>(&self, module: M) -> Result<Session<M>> {
         self.server.wait_until_formed()?;
-        self.prepare_with_client(module, self.server.client()?)
+        let session = self.server.client().and_then(|client| self.prepare_with_client(module, client));
+        self.server.note(session)
     }
 
     /// The same over connections of one's own, such as a test's that lose messages; `client` speaks for this task.

@@ -275,3 +275,32 @@ fn a_model_on_a_shape_the_message_limit_does_not_fit_is_sent_in_parts() {
     );
     assert!((seen - 2.0).abs() < 0.3, "{seen}");
 }
+
+#[test]
+fn a_worker_that_fails_and_drops_everything_ends_the_job_with_its_reason() {
+    let cluster = MiniCluster::start_with(1, 2, quiet()).unwrap();
+    let (chief, worker) = (cluster.trainers()[0].clone(), cluster.trainers()[1].clone());
+    drop_all_but(cluster, |servers| {
+        let failing = std::thread::spawn(move || {
+            let supervisor = Supervisor::new(&worker, Sgd::new(0.1));
+            let mut session = supervisor.prepare_or_wait_for_session(Line::new(1))?;
+            drop(worker);
+            session.step(|line| line.loss() * f32::NAN).map(drop)
+        });
+        let supervisor = Supervisor::new(&chief, Sgd::new(0.1));
+        let mut session = supervisor.prepare_or_wait_for_session(Line::new(1)).unwrap();
+        while session.step(Line::loss).unwrap().is_some() {}
+        let error = supervisor.stop(session).unwrap_err();
+        assert_eq!(error.code(), Code::NotFinite, "{error}");
+        assert!(error.to_string().contains("worker/0"), "{error}");
+        assert_eq!(failing.join().unwrap().unwrap_err().code(), Code::NotFinite);
+        assert_eq!(servers[0].join().unwrap_err().code(), Code::NotFinite);
+    });
+}
+
+/// Keeps the parameter servers of a cluster and lets its trainers go to whoever holds them.
+fn drop_all_but(cluster: MiniCluster, run: impl FnOnce(&[Server])) {
+    let servers = cluster.servers().to_vec();
+    drop(cluster);
+    run(&servers);
+}

@@ -26,26 +26,40 @@ pub enum Verdict {
     Fresh,
     /// It was applied before: change nothing, answer as if it had been applied now.
     Repeat,
+    /// The same, and the step is complete with it: whoever finishes a lost task's step has fewer parts.
+    Last,
 }
 
 impl Progress {
+    /// Refuses a task that was declared lost.
+    ///
+    /// # Errors
+    /// When it was.
+    pub fn admit(&self) -> Result<()> {
+        if self.fenced {
+            return Err(Error::new(Code::Fenced, "this task was declared lost, its updates are refused")
+                .because("it was silent for longer than its lease")
+                .help("start the task again"));
+        }
+        Ok(())
+    }
+
     /// Judges the update named (`step`, `part`).
     ///
     /// # Errors
     /// When it comes from a fenced task, or a part before it is missing.
     pub fn judge(&self, step: u64, part: u32, parts: u32, by_another: bool) -> Result<Verdict> {
-        if self.fenced && !by_another {
-            return Err(Error::new(Code::Fenced, "this task was declared lost, its updates are refused")
-                .because("it was silent for longer than its lease")
-                .help("start the task again"));
+        if !by_another {
+            self.admit()?;
         }
         if part >= parts {
             return Err(Error::new(Code::BadMessage, format!("part {part} of a step with {parts} parts")));
         }
-        if (step, part) < (self.step, self.parts_applied) {
-            return Ok(Verdict::Repeat);
-        }
         let complete = self.parts_applied == self.parts;
+        if (step, part) < (self.step, self.parts_applied) {
+            let last = by_another && step == self.step && !complete && part + 1 == parts;
+            return Ok(if last { Verdict::Last } else { Verdict::Repeat });
+        }
         let next_part = step == self.step && part == self.parts_applied && !complete;
         let next_step = step == self.step + 1 && part == 0 && complete;
         if next_part || next_step {

@@ -18,6 +18,8 @@ struct Chunk {
     /// Values, then each slot, all of the same length; empty before the first touch.
     numbers: Box<[f32]>,
     pending: Option<Pending>,
+    /// Rounds below this are applied, or came to nothing: what comes later for them is dropped.
+    settled: u64,
 }
 
 /// Gradients of a round that is not closed yet (synchronous mode).
@@ -54,7 +56,10 @@ impl Dense {
 
     /// Grows with every change; never 0.
     pub(crate) fn version(&self) -> u64 {
-        1 + self.changes.load(Ordering::Acquire) + self.closed.load(Ordering::Acquire)
+        1_u64
+            .wrapping_add(self.changes.load(Ordering::Acquire))
+            .wrapping_add(self.closed.load(Ordering::Acquire))
+            .max(1)
     }
 
     /// Checks a range that came from outside.
@@ -106,8 +111,14 @@ impl Dense {
         if round < self.close(round) {
             return Ok(false);
         }
+        let mut taken = true;
         self.each_chunk(&range, |chunk, inside, at| {
             self.settle(chunk, round)?;
+            if round < chunk.settled {
+                // The round was closed since we looked.
+                taken = false;
+                return Ok(());
+            }
             let n = inside.len();
             let pending =
                 chunk.pending.get_or_insert_with(|| Pending { round, count: 0, sum: vec![0.0; n].into_boxed_slice() });
@@ -118,7 +129,7 @@ impl Dense {
             });
             Ok(())
         })?;
-        Ok(true)
+        Ok(taken)
     }
 
     /// Takes note that rounds below `closed` are closed; their gradients are applied when a chunk is next touched.
@@ -149,6 +160,7 @@ impl Dense {
 
     /// Applies the mean of a closed round.
     fn settle(&self, chunk: &mut Chunk, closed: u64) -> Result<()> {
+        chunk.settled = chunk.settled.max(closed);
         match &mut chunk.pending {
             Some(pending) if pending.round < closed && pending.count > 0 => {
                 let scale = 1.0 / pending.count as f32;

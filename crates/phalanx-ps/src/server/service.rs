@@ -66,7 +66,8 @@ impl Service {
                 Some(reply::Result::Fenced(fenced))
             }
             request::Op::Join(ask) => {
-                let round = lock(&store.barrier).join(from?, ask.replicas_to_aggregate, store.global_step());
+                let (from, step) = (from?, store.global_step());
+                let round = store.at_barrier(from, |barrier| barrier.join(from, ask.replicas_to_aggregate, step))?;
                 Some(reply::Result::Arrived(params::Arrived { round: Some(round) }))
             }
             request::Op::Leave(_) => {
@@ -74,7 +75,7 @@ impl Service {
                 self.moved.notify_waiters();
                 None
             }
-            request::Op::Arrive(ask) => Some(reply::Result::Arrived(self.arrive(from?, &ask).await)),
+            request::Op::Arrive(ask) => Some(reply::Result::Arrived(self.arrive(from?, &ask).await?)),
         };
         let mut out = OutFrame::new(&Reply { global_step: store.global_step(), result });
         if !values.is_empty() {
@@ -83,25 +84,24 @@ impl Service {
         Ok(out)
     }
 
-    async fn arrive(&self, who: (TaskId, Incarnation), ask: &params::Arrive) -> params::Arrived {
+    async fn arrive(&self, who: (TaskId, Incarnation), ask: &params::Arrive) -> Result<params::Arrived> {
         let wait = Duration::from_millis(ask.wait_ms.into()).min(LONGEST_WAIT);
         let waiting = async {
             let mut moved = std::pin::pin!(self.moved.notified());
             // Listen before looking, or a round that closes in between would be missed.
             moved.as_mut().enable();
-            let (mut arrival, round) = {
-                let mut barrier = lock(&self.store.barrier);
+            let (mut arrival, round) = self.store.at_barrier(who, |barrier| {
                 let before = barrier.round();
                 let arrival = barrier.arrive(who, ask.step, ask.round);
                 (arrival, (barrier.round() != before).then(|| barrier.round()))
-            };
+            })?;
             if let Some(round) = round {
                 self.store.reach_step(round);
             }
             self.moved.notify_waiters();
             loop {
                 if let Arrival::Go(round) = arrival {
-                    return Some(round);
+                    return Ok(Some(round));
                 }
                 moved.as_mut().await;
                 moved.set(self.moved.notified());
@@ -109,7 +109,8 @@ impl Service {
                 arrival = lock(&self.store.barrier).poll(who);
             }
         };
-        params::Arrived { round: tokio::time::timeout(wait, waiting).await.ok().flatten() }
+        let round = tokio::time::timeout(wait, waiting).await.unwrap_or(Ok(None))?;
+        Ok(params::Arrived { round })
     }
 
     fn describe(&self) -> params::Description {

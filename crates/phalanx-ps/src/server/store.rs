@@ -13,6 +13,18 @@ use phalanx_wire::proto::params::{Assign, Exchange, Exchanged, Fenced, Spec};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
+/// What a message pushes, checked but not applied.
+struct Push<'a> {
+    dense: Vec<(Arc<Dense>, &'a [u8], std::ops::Range<usize>)>,
+    rows: Vec<(Arc<Table>, Vec<i64>, &'a [u8])>,
+}
+
+/// What a message asks for, checked: ranges with the version held, and rows.
+struct Pull {
+    dense: Vec<(Arc<Dense>, std::ops::Range<usize>, u64)>,
+    rows: Vec<(Arc<Table>, Vec<i64>)>,
+}
+
 /// One parameter server's state. All methods may be called from any thread; none waits for the network.
 #[derive(Default)]
 pub struct Store {
@@ -50,20 +62,18 @@ impl Store {
     pub fn exchange(&self, from: (TaskId, Incarnation), ask: &Exchange, body: &[u8]) -> Result<(Exchanged, Vec<u8>)> {
         let mut body = Body(body);
         let mut answer = Exchanged::default();
-        self.push(from, ask, &mut body, &mut answer)?;
-        let values = self.pull(ask, &mut body, &mut answer)?;
+        // Everything is checked before anything is changed: an update is applied whole or not at all.
+        let push = self.read_push(ask, &mut body)?;
+        let pull = self.read_pull(ask, &mut body)?;
         body.end()?;
+        if ask.step > 0 {
+            self.push(from, ask, push, &mut answer)?;
+        }
+        let values = Self::pull(ask, pull, &mut answer)?;
         Ok((answer, values))
     }
 
-    fn push(
-        &self,
-        (task, incarnation): (TaskId, Incarnation),
-        ask: &Exchange,
-        body: &mut Body<'_>,
-        answer: &mut Exchanged,
-    ) -> Result<()> {
-        // Everything is checked before anything is changed: an update is applied whole or not at all.
+    fn read_push<'a>(&self, ask: &Exchange, body: &mut Body<'a>) -> Result<Push<'a>> {
         let mut dense = Vec::with_capacity(ask.dense_push.len().min(1024));
         for range in &ask.dense_push {
             let shard = self.dense(range.handle)?;
@@ -77,15 +87,53 @@ impl Store {
             let gradients = body.numbers(ids.len() * table.dim)?;
             rows.push((table, ids, gradients));
         }
-        if ask.step == 0 {
-            return Ok(());
+        Ok(Push { dense, rows })
+    }
+
+    fn read_pull(&self, ask: &Exchange, body: &mut Body<'_>) -> Result<Pull> {
+        let mut dense = Vec::with_capacity(ask.dense_pull.len().min(1024));
+        let mut numbers = 0;
+        for range in &ask.dense_pull {
+            let shard = self.dense(range.handle)?;
+            let elements = shard.check(range.start, range.count)?;
+            numbers += elements.len();
+            dense.push((shard, elements, range.held));
         }
+        let mut rows = Vec::with_capacity(ask.row_pull.len().min(1024));
+        for pull in &ask.row_pull {
+            let table = self.table(pull.handle)?;
+            let ids = body.ids(pull.count as usize)?;
+            numbers += ids.len() * table.dim;
+            rows.push((table, ids));
+        }
+        if 4 * numbers > limits::FRAME_BYTES - limits::HEADER_BYTES {
+            return Err(Error::new(Code::BadMessage, format!("{numbers} numbers do not fit into one answer"))
+                .help("pull in several parts"));
+        }
+        Ok(Pull { dense, rows })
+    }
+
+    fn push(
+        &self,
+        (task, incarnation): (TaskId, Incarnation),
+        ask: &Exchange,
+        Push { dense, rows }: Push<'_>,
+        answer: &mut Exchanged,
+    ) -> Result<()> {
         let progress = self.applied.of(task, incarnation);
         let mut progress = lock(&progress);
-        if progress.judge(ask.step, ask.part, ask.parts, ask.on_behalf_of.is_some())? == Verdict::Repeat {
-            answer.repeated = true;
-            self.repeats.fetch_add(1, Ordering::Relaxed);
-            return Ok(());
+        let counts = ask.counts && ask.round == 0 && ask.part + 1 == ask.parts;
+        match progress.judge(ask.step, ask.part, ask.parts, ask.on_behalf_of.is_some())? {
+            Verdict::Fresh => {}
+            verdict => {
+                answer.repeated = true;
+                self.repeats.fetch_add(1, Ordering::Relaxed);
+                if verdict == Verdict::Last {
+                    progress.advance(ask.step, ask.part, ask.parts);
+                    self.global_step.fetch_add(counts.into(), Ordering::AcqRel);
+                }
+                return Ok(());
+            }
         }
         let mut block = F32Block::default();
         let mut taken = true;
@@ -106,44 +154,26 @@ impl Store {
             answer.stale = true;
             self.stale.fetch_add(1, Ordering::Relaxed);
         }
-        if ask.counts && ask.round == 0 && ask.part + 1 == ask.parts {
-            self.global_step.fetch_add(1, Ordering::AcqRel);
-        }
+        self.global_step.fetch_add(counts.into(), Ordering::AcqRel);
         Ok(())
     }
 
-    fn pull(&self, ask: &Exchange, body: &mut Body<'_>, answer: &mut Exchanged) -> Result<Vec<u8>> {
-        let mut dense = Vec::with_capacity(ask.dense_pull.len().min(1024));
-        let mut numbers = 0;
-        for range in &ask.dense_pull {
-            let shard = self.dense(range.handle)?;
+    fn pull(ask: &Exchange, Pull { mut dense, rows }: Pull, answer: &mut Exchanged) -> Result<Vec<u8>> {
+        dense.retain(|(shard, _, held)| {
             shard.close(ask.closed);
-            let elements = shard.check(range.start, range.count)?;
             let version = shard.version();
-            let changed = version != range.held;
+            let changed = version != *held;
             answer.versions.push(if changed { version } else { 0 });
-            if changed {
-                numbers += elements.len();
-                dense.push((shard, elements));
-            }
-        }
-        let mut rows = Vec::with_capacity(ask.row_pull.len().min(1024));
-        for pull in &ask.row_pull {
-            let table = self.table(pull.handle)?;
-            table.close(ask.closed);
-            let ids = body.ids(pull.count as usize)?;
-            numbers += ids.len() * table.dim;
-            rows.push((table, ids));
-        }
-        if 4 * numbers > limits::FRAME_BYTES - limits::HEADER_BYTES {
-            return Err(Error::new(Code::BadMessage, format!("{numbers} numbers do not fit into one answer"))
-                .help("pull in several parts"));
-        }
+            changed
+        });
+        let numbers = dense.iter().map(|(_, elements, _)| elements.len()).sum::<usize>();
+        let numbers = numbers + rows.iter().map(|(table, ids)| ids.len() * table.dim).sum::<usize>();
         let mut values = Vec::with_capacity(4 * numbers);
-        for (shard, elements) in dense {
+        for (shard, elements, _) in dense {
             shard.pull(elements, &mut values)?;
         }
         for (table, ids) in rows {
+            table.close(ask.closed);
             let at = values.len();
             values.resize(at + 4 * ids.len() * table.dim, 0);
             table.pull(&ids, &mut values[at..])?;
@@ -151,11 +181,15 @@ impl Store {
         Ok(values)
     }
 
-    /// Replaces values, as a restore does.
+    /// Replaces values, as a restore does, before the model is ready.
     ///
     /// # Errors
-    /// When the message does not fit what is held here.
+    /// When the message does not fit what is held here, or comes (again) after training has begun.
     pub fn assign(&self, ask: &Assign, body: &[u8]) -> Result<()> {
+        if self.is_ready() {
+            return Err(Error::new(Code::VariableConflict, "the model is being trained, its values are not replaced")
+                .because("it was declared ready before this message came"));
+        }
         let mut body = Body(body);
         for range in &ask.ranges {
             let shard = self.dense(range.handle)?;
@@ -169,12 +203,24 @@ impl Store {
         body.end()
     }
 
+    /// Lets a task to the barrier, unless it was shut out: a late message must not bring it back in.
+    pub(crate) fn at_barrier<T>(
+        &self,
+        (task, incarnation): (TaskId, Incarnation),
+        act: impl FnOnce(&mut Barrier) -> T,
+    ) -> Result<T> {
+        let progress = self.applied.of(task, incarnation);
+        let progress = lock(&progress);
+        progress.admit()?;
+        Ok(act(&mut lock(&self.barrier)))
+    }
+
     /// Shuts a lost task's life out, and says how far it came.
     pub fn fence(&self, task: TaskId, incarnation: Incarnation) -> Fenced {
-        lock(&self.barrier).leave((task, incarnation));
         let progress = self.applied.of(task, incarnation);
         let mut progress = lock(&progress);
         progress.fenced = true;
+        lock(&self.barrier).leave((task, incarnation));
         Fenced { step: progress.step, complete: progress.parts_applied == progress.parts }
     }
 

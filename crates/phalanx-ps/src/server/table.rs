@@ -19,6 +19,8 @@ struct Stripe {
     /// Rows one after the other.
     rows: Vec<f32>,
     pending: Pending,
+    /// Rounds below this are applied: what comes later for them is dropped.
+    settled: u64,
 }
 
 /// Row gradients of a round that is not closed yet (synchronous mode). Each row is averaged over the gradients that
@@ -87,8 +89,14 @@ impl Table {
             return Ok(false);
         }
         let mut gradient = vec![0.0; self.dim];
+        let mut taken = true;
         self.each_stripe(ids, |stripe, group| {
             self.settle(stripe, round)?;
+            if round < stripe.settled {
+                // The round was closed since we looked.
+                taken = false;
+                return Ok(());
+            }
             stripe.pending.round = round;
             for &at in group {
                 read_f32s(self.slice(gradients, at), &mut gradient);
@@ -96,7 +104,7 @@ impl Table {
             }
             Ok(())
         })?;
-        Ok(true)
+        Ok(taken)
     }
 
     /// See [`super::dense::Dense::close`].
@@ -110,6 +118,7 @@ impl Table {
     }
 
     fn settle(&self, stripe: &mut Stripe, closed: u64) -> Result<()> {
+        stripe.settled = stripe.settled.max(closed);
         if stripe.pending.round >= closed || stripe.pending.ids.is_empty() {
             return Ok(());
         }

@@ -114,6 +114,15 @@ impl<M: Module> Session<M> {
         ids: &[(usize, &[i64])],
         loss: impl FnOnce(&M, &[Rows]) -> Tensor<1>,
     ) -> Result<Option<Step>> {
+        let step = self.compute(ids, loss);
+        self.server.note(step)
+    }
+
+    fn compute(
+        &mut self,
+        ids: &[(usize, &[i64])],
+        loss: impl FnOnce(&M, &[Rows]) -> Tensor<1>,
+    ) -> Result<Option<Step>> {
         if self.server.should_stop() {
             return Ok(None);
         }
