@@ -2,7 +2,7 @@
 
 use phalanx_base::{Code, Error};
 use phalanx_wire::bulk::{Pending, Transport};
-use phalanx_wire::proto::params::{Exchange, Request, request};
+use phalanx_wire::proto::params::{Request, request};
 use phalanx_wire::{InFrame, OutFrame, Outcome};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -96,7 +96,7 @@ impl Fate {
     }
 
     /// Something that was to go to `server` and did not.
-    fn from_the_grave(&self, server: usize) -> Option<OutFrame> {
+    fn take_late(&self, server: usize) -> Option<OutFrame> {
         let mut grave = lock(&self.grave);
         let at = grave.iter().position(|(to, _)| *to == server)?;
         Some(grave.swap_remove(at).1)
@@ -129,16 +129,17 @@ impl Faulty {
         if fate.is_dead() {
             return killed();
         }
-        if let (Some((step, arrives)), Some(request::Op::Exchange(ask))) = (&fate.death, &request.op) {
-            if ask.step == *step {
-                return self.die(frame, ask, arrives[self.server], deadline).await;
-            }
+        if let (Some((step, arrives)), Some(request::Op::Exchange(ask))) = (&fate.death, &request.op)
+            && ask.step == *step
+        {
+            return self.die(frame, arrives[self.server], deadline).await;
         }
-        if fate.ghost && fate.chance(40) {
-            if let Some(late) = fate.from_the_grave(self.server) {
-                count(&fate.counts.late);
-                refused(&fate.counts, self.ways[1].call(late, deadline).await);
-            }
+        if fate.ghost
+            && fate.chance(40)
+            && let Some(late) = fate.take_late(self.server)
+        {
+            count(&fate.counts.late);
+            refused(&fate.counts, self.ways[1].call(late, deadline).await);
         }
         if fate.chance(10) {
             let old = lock(&self.old).front().cloned();
@@ -169,7 +170,7 @@ impl Faulty {
         answer
     }
 
-    async fn die(&self, frame: OutFrame, _: &Exchange, arrives: bool, deadline: Duration) -> Outcome<InFrame> {
+    async fn die(&self, frame: OutFrame, arrives: bool, deadline: Duration) -> Outcome<InFrame> {
         if arrives {
             drop(self.ways[0].call(frame, deadline).await);
         } else {

@@ -7,6 +7,7 @@
 //! | [`ports`] | ports on loopback that no other test uses |
 //! | [`faults`] | a transport that repeats, delays, loses and cuts, by a seed |
 //! | [`ledger`] | a model whose every update is exactly one, so that values count steps |
+//! | [`raw`] | bytes that no honest client sends |
 //! | [`within`] | a deadline around anything |
 
 pub mod faults;
@@ -14,6 +15,7 @@ pub mod job;
 pub mod ledger;
 pub mod ports;
 pub mod process;
+pub mod raw;
 mod within;
 
 pub use within::within;

@@ -180,7 +180,7 @@ fn books_are_right(sync: impl Fn(u64) -> Option<SyncReplicas>) -> (Arc<Counts>, 
         outcome.unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }
     let finished = finished.load(Ordering::Relaxed);
-    println!("{counts:?}, {finished} steps finished for lost trainers");
+    eprintln!("{counts:?}, {finished} steps finished for lost trainers");
     let each = [&counts.twice, &counts.old, &counts.lost, &counts.killed, &counts.late, &counts.refused];
     assert!(each.iter().all(|counter| counter.load(Ordering::Relaxed) > 0), "some faults never happened");
     (counts, finished)

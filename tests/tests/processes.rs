@@ -11,7 +11,7 @@ const SOON: Duration = Duration::from_secs(4);
 
 fn ends_by_itself(job: &Job) {
     let (chief, later) = job.start_all().expect_good_end(LONG);
-    println!("the last task ended {later:?} after the chief");
+    eprintln!("the last task ended {later:?} after the chief");
     assert!(chief.text.contains("done: "), "{}", chief.text);
     assert!(later < SOON, "the last task ended {later:?} after the chief");
 }
@@ -77,7 +77,7 @@ fn a_signal_ends_the_job(signal: Signal, code: i32) {
         task.expect(0, LONG);
     }
     let took = sent.elapsed();
-    println!("everybody ended {took:?} after the signal");
+    eprintln!("everybody ended {took:?} after the signal");
     assert!(took < Duration::from_secs(10), "everybody ended {took:?} after the signal; 5 s are promised");
 }
 
@@ -92,6 +92,23 @@ fn sigterm_at_the_chief_ends_everybody_within_five_seconds() {
 }
 
 #[test]
+fn ctrl_c_in_a_terminal_reaches_every_task_and_each_says_so() {
+    for arguments in [&["--max-steps=1000000", "--step-ms=5"][..], &["--max-steps=1000000", "--step-ms=5", "--sync"]] {
+        let mut running = Job::new(PROGRAM, 2, 2, arguments).start_all();
+        running.wait_until_training();
+        let sent = Instant::now();
+        running.ps.iter().chain(&running.trainers).for_each(|task| task.signal(Signal::INT));
+        for task in running.trainers.iter_mut().chain(&mut running.ps) {
+            let end = task.expect(130, LONG);
+            assert!(end.text.contains("PX0801"), "{}", end.text);
+        }
+        let took = sent.elapsed();
+        eprintln!("everybody ended {took:?} after Ctrl-C");
+        assert!(took < Duration::from_secs(10), "everybody ended {took:?} after Ctrl-C; 5 s are promised");
+    }
+}
+
+#[test]
 fn a_killed_parameter_server_fails_the_job_and_nobody_hangs() {
     let job = Job::new(PROGRAM, 2, 2, &["--max-steps=1000000", "--step-ms=5"]);
     let mut running = job.start_all();
@@ -99,7 +116,7 @@ fn a_killed_parameter_server_fails_the_job_and_nobody_hangs() {
     running.ps[1].signal(Signal::KILL);
     let killed = Instant::now();
     let chief = running.trainers[0].expect(138, LONG);
-    println!("the chief ended {:?} after ps/1 was killed", killed.elapsed());
+    eprintln!("the chief ended {:?} after ps/1 was killed", killed.elapsed());
     assert!(chief.text.contains("error[PX0211]") && chief.text.contains("ps/1 is gone"), "{}", chief.text);
     let worker = running.trainers[1].expect(138, LONG);
     assert!(worker.text.contains("PX0211"), "{}", worker.text);

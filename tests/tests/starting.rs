@@ -21,7 +21,7 @@ fn a_missing_parameter_server_is_named_within_five_seconds_by_everybody() {
     let (mut ps, mut chief, mut worker) = (job.start_ps(0), job.start_trainer(0), job.start_trainer(1));
     for task in [&chief, &worker] {
         let seen = task.wait_for_line(&["ps/1", &address, "connection refused"], Duration::from_secs(10));
-        println!("the missing task was named after {seen:?}; 5 s are promised");
+        eprintln!("the missing task was named after {seen:?}; 5 s are promised");
     }
     for task in [&mut chief, &mut worker, &mut ps] {
         let end = task.expect(138, LONG);

@@ -25,8 +25,9 @@ impl Shape {
     /// When there are too many dimensions or elements to be meant.
     pub fn new(dims: impl Into<Vec<usize>>) -> Result<Self> {
         let dims = dims.into();
+        // An extent of zero must not hide others whose product overflows.
         let fits = dims.len() <= MAX_RANK
-            && dims.iter().try_fold(1_u64, |n, &d| n.checked_mul(d as u64)).is_some_and(|n| n <= MAX_ELEMENTS);
+            && dims.iter().try_fold(1_u64, |n, &d| n.checked_mul(d.max(1) as u64)).is_some_and(|n| n <= MAX_ELEMENTS);
         if fits {
             Ok(Self(dims))
         } else {

@@ -67,7 +67,7 @@ impl Batches {
 }
 
 fn label(rule: &[f32], random: &mut Random, point: &[f32]) -> i32 {
-    if random.next() % 10 == 0 {
+    if random.next().is_multiple_of(10) {
         return (random.next() % CLASSES as u64) as i32;
     }
     let score = |class: &[f32]| class.iter().zip(point).map(|(a, b)| a * b).sum::<f32>();

@@ -190,6 +190,12 @@ impl Roster {
         self.expected.iter().filter(|task| !self.members.contains_key(task)).copied().collect()
     }
 
+    /// The lives of the tasks that are here.
+    pub fn lives(&self) -> impl Iterator<Item = (TaskId, Incarnation)> {
+        let here = self.members.iter().filter(|(_, member)| member.state == State::Here);
+        here.map(|(&task, member)| (task, member.incarnation))
+    }
+
     /// Trainers that were lost since this was last asked. Each may have left a step half pushed.
     pub fn take_lost(&mut self) -> Vec<(TaskId, Incarnation)> {
         std::mem::take(&mut self.lost)

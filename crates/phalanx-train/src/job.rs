@@ -3,8 +3,7 @@
 use crate::Interrupt;
 use phalanx_base::{Error, Incarnation, Result, TaskId};
 use phalanx_cluster::Phase;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 struct State {
@@ -17,15 +16,13 @@ struct State {
 pub(crate) struct Job {
     state: Mutex<State>,
     changed: Condvar,
-    /// Set when nothing more will come: retries stop.
-    pub(crate) over: Arc<AtomicBool>,
     interrupt: Interrupt,
 }
 
 impl Job {
     pub(crate) fn new(interrupt: Interrupt) -> Self {
         let state = Mutex::new(State { phase: Phase::Forming, failure: None, lost: Vec::new() });
-        Self { state, changed: Condvar::new(), over: Arc::default(), interrupt }
+        Self { state, changed: Condvar::new(), interrupt }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -40,7 +37,6 @@ impl Job {
         } else {
             state.phase = state.phase.max(phase);
         }
-        self.over.store(state.phase == Phase::Over, Ordering::Release);
         self.changed.notify_all();
     }
 

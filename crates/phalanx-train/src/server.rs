@@ -9,6 +9,7 @@ use phalanx_ps::client::Options as ClientOptions;
 use phalanx_ps::server::Service;
 use phalanx_ps::{Client, Store};
 use phalanx_wire::{Address, Endpoint, Listening, control};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 enum Membership {
@@ -205,7 +206,8 @@ impl Server {
         let inner = &self.inner;
         let mut options = ClientOptions::new(identity::digest(&inner.config.job_id()), inner.task, inner.incarnation);
         options.token = inner.options.token.clone();
-        options.over = Arc::clone(&inner.job.over);
+        let job = Arc::clone(&inner.job);
+        options.stop = Arc::new(move || job.phase() == Phase::Over || job.interrupted().is_some());
         options
     }
 
@@ -231,6 +233,13 @@ impl Server {
             failure.get_or_insert_with(|| error.clone());
         }
         result
+    }
+
+    /// The chief: takes note of lives that the servers know and that are nobody's now.
+    pub(crate) fn take_over(&self, known: BTreeSet<(TaskId, Incarnation)>) {
+        if let Membership::Chief(chief) = &self.inner.membership {
+            chief.take_over(known);
+        }
     }
 
     pub(crate) fn job(&self) -> &Job {

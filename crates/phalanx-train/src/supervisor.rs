@@ -195,6 +195,8 @@ impl Supervisor {
         services: &mut Services,
     ) -> Result<Remote> {
         if client.describe(0)?.ready {
+            // Whoever trained while there was no chief and is gone, this task's former life among them.
+            self.server.take_over(client.lives()?);
             self.server.say(&format!("the servers hold the model at step {}; going on with it", client.global_step()?));
             return Remote::find(client, layout);
         }

@@ -7,12 +7,12 @@ use phalanx_base::{Code, Context, Error, Incarnation, Result, Role, TaskId};
 use phalanx_wire::bulk::{self, Transport};
 use phalanx_wire::proto::params::{self, Reply, reply, request};
 use phalanx_wire::{Address, Backoff, InFrame, OutFrame, Outcome, Token};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Who calls, and how patiently.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// The job's digest; servers of another job refuse.
     pub job: u64,
@@ -26,16 +26,20 @@ pub struct Options {
     pub deadline: Duration,
     /// How long a call is tried again after failures of the connection.
     pub patience: Duration,
-    /// Set when the job is over: retries stop.
-    pub over: Arc<AtomicBool>,
+    /// Says that nobody needs the answer any more, because the job is over or this process was asked to stop: a call
+    /// that has no answer yet then gives up.
+    pub stop: Stop,
 }
+
+/// Asked now and then by a call that waits.
+pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
 
 impl Options {
     /// Patient defaults: 30 s for a call, 30 s of retries.
     #[must_use]
     pub fn new(job: u64, task: TaskId, incarnation: Incarnation) -> Self {
         let (deadline, patience) = (Duration::from_secs(30), Duration::from_secs(30));
-        Self { job, task, incarnation, token: None, deadline, patience, over: Arc::default() }
+        Self { job, task, incarnation, token: None, deadline, patience, stop: Arc::new(|| false) }
     }
 }
 
@@ -97,6 +101,22 @@ impl Client {
             Some(reply::Result::Description(description)) => Ok(description),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Every task life that has pushed to a server, or takes part in its rounds, and is not shut out.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub fn lives(&self) -> Result<BTreeSet<(TaskId, Incarnation)>> {
+        let mut lives = BTreeSet::new();
+        for server in 0..self.servers.len() {
+            for life in self.describe(server)?.lives {
+                let role = Role::ALL.get(life.role as usize);
+                let role = role.ok_or_else(|| Error::new(Code::BadMessage, "a server knows a role we do not"))?;
+                lives.insert((TaskId::new(*role, life.index), Incarnation(life.incarnation)));
+            }
+        }
+        Ok(lives)
     }
 
     /// The committed steps.
@@ -169,7 +189,7 @@ impl Client {
     /// When the server that keeps the barrier does not answer.
     pub fn arrive(&self, step: u64, round_of: u64, wait: Duration) -> Result<Option<u64>> {
         let wait_ms = wait.as_millis().try_into().unwrap_or(u32::MAX);
-        let op = request::Op::Arrive(params::Arrive { step, round: round_of, replicas_to_aggregate: 0, wait_ms });
+        let op = request::Op::Arrive(params::Arrive { step, round: round_of, wait_ms });
         round(&self.block(self.call(0, self.frame(op)))?.0)
     }
 
@@ -211,7 +231,7 @@ impl Client {
         let mut backoff = Backoff::new(self.options.patience, self.options.incarnation.0);
         let mut unknown = false;
         loop {
-            let error = match transport.call(frame.clone(), self.options.deadline).await {
+            let error = match self.attempt(server, frame.clone()).await {
                 Outcome::Done(answer) => return read(&answer),
                 Outcome::Failed(error) if error.code() != Code::PeerUnreachable => return Err(error),
                 Outcome::Failed(error) => error,
@@ -220,7 +240,7 @@ impl Client {
                     error
                 }
             };
-            let wait = if self.options.over.load(Ordering::Acquire) { None } else { backoff.next_wait() };
+            let wait = if (self.options.stop)() { None } else { backoff.next_wait() };
             match wait {
                 Some(wait) => tokio::time::sleep(wait).await,
                 None if unknown => {
@@ -229,6 +249,22 @@ impl Client {
                         .help("whether the last request took effect is not known; start the task again"));
                 }
                 None => return Err(error),
+            }
+        }
+    }
+
+    /// One try. While there is no answer, it is asked every so often whether anybody still waits for it.
+    async fn attempt(&self, server: usize, frame: OutFrame) -> Outcome<InFrame> {
+        const PATIENCE: Duration = Duration::from_millis(500);
+        let mut call = self.servers[server].call(frame, self.options.deadline);
+        loop {
+            match tokio::time::timeout(PATIENCE, &mut call).await {
+                Ok(outcome) => return outcome,
+                Err(_) if (self.options.stop)() => {
+                    let error = Error::new(Code::OutcomeUnknown, "the wait for an answer was given up");
+                    return Outcome::Unknown(error.at(self.servers[server].peer().to_owned()));
+                }
+                Err(_) => {}
             }
         }
     }
@@ -254,7 +290,7 @@ pub(super) fn unexpected(result: &Option<reply::Result>) -> Error {
     Error::new(Code::BadMessage, "a server's answer is not one to the question").because(format!("{result:?}"))
 }
 
-pub(super) fn to_wire(task: TaskId, incarnation: Incarnation) -> params::Client {
+pub(crate) fn to_wire(task: TaskId, incarnation: Incarnation) -> params::Client {
     let role = Role::ALL.iter().position(|&role| role == task.role).unwrap_or(0) as u32;
     params::Client { role, index: task.index, incarnation: incarnation.0 }
 }

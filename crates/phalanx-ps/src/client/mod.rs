@@ -10,7 +10,8 @@ mod packing;
 mod remote;
 mod rows;
 
-pub use calls::{Client, Options};
+pub(crate) use calls::to_wire;
+pub use calls::{Client, Options, Stop};
 pub use exchange::{Mode, Pulled, Push};
 pub use remote::Remote;
 pub use rows::{RowGradients, RowSet};

@@ -94,6 +94,14 @@ impl Applied {
     pub fn of(&self, task: TaskId, incarnation: Incarnation) -> Arc<Mutex<Progress>> {
         Arc::clone(lock(&self.tasks).entry((task, incarnation)).or_default())
     }
+
+    /// The lives that are known here and not fenced.
+    #[must_use]
+    pub fn lives(&self) -> Vec<(TaskId, Incarnation)> {
+        // Copied first: a progress is locked for as long as its update is applied, and others must be found meanwhile.
+        let known: Vec<_> = lock(&self.tasks).iter().map(|(&life, progress)| (life, Arc::clone(progress))).collect();
+        known.into_iter().filter(|(_, progress)| !lock(progress).fenced).map(|(life, _)| life).collect()
+    }
 }
 
 #[cfg(test)]

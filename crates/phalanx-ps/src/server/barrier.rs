@@ -86,6 +86,11 @@ impl Barrier {
         }
     }
 
+    /// Who takes part.
+    pub fn members(&self) -> impl Iterator<Item = Who> {
+        self.members.keys().copied()
+    }
+
     /// The round that is open; as many rounds are closed.
     #[must_use]
     pub fn round(&self) -> u64 {

@@ -2,6 +2,7 @@
 
 use super::barrier::Arrival;
 use super::{Store, lock};
+use crate::client::to_wire;
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Incarnation, Result, Role, TaskId};
 use phalanx_wire::bulk::{Handler, Pending};
@@ -115,12 +116,16 @@ impl Service {
 
     fn describe(&self) -> params::Description {
         let (variables, tables) = self.store.counts();
+        // In statements of their own: two guards in one expression would wait for each other.
+        let stale = lock(&self.store.barrier).stale();
+        let lives = self.store.lives();
         params::Description {
             ready: self.store.is_ready(),
-            stale: self.store.stale().max(lock(&self.store.barrier).stale()),
+            stale: self.store.stale().max(stale),
             repeats: self.store.repeats(),
             variables: variables as u64,
             tables: tables as u64,
+            lives: lives.into_iter().map(|(task, incarnation)| to_wire(task, incarnation)).collect(),
         }
     }
 }

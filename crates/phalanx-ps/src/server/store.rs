@@ -10,6 +10,7 @@ use super::table::Table;
 use phalanx_base::{Code, Error, F32Block, Incarnation, Result, TaskId};
 use phalanx_wire::limits;
 use phalanx_wire::proto::params::{Assign, Exchange, Exchanged, Fenced, Spec};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
@@ -222,6 +223,13 @@ impl Store {
         progress.fenced = true;
         lock(&self.barrier).leave((task, incarnation));
         Fenced { step: progress.step, complete: progress.parts_applied == progress.parts }
+    }
+
+    /// Task lives that have pushed or joined the rounds here and are not fenced.
+    pub fn lives(&self) -> BTreeSet<(TaskId, Incarnation)> {
+        let mut lives: BTreeSet<_> = self.applied.lives().into_iter().collect();
+        lives.extend(lock(&self.barrier).members());
+        lives
     }
 
     /// Says that the model is initialised.

@@ -8,7 +8,7 @@ use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
 use phalanx_cluster::{Mood, Phase, Roster};
 use phalanx_wire::control::{self, Client};
 use phalanx_wire::proto::control::{BeatReply, BeatRequest, Identity, Missing, beat_reply, beat_request};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -55,6 +55,13 @@ impl Chief {
         }
         self.job.set_phase(state.roster.phase());
         result
+    }
+
+    /// Takes the job over from a former chief: of the lives that the servers know, those that are nobody's now are lost.
+    pub(crate) fn take_over(&self, known: BTreeSet<(TaskId, Incarnation)>) {
+        let mut here: BTreeSet<_> = self.lock().roster.lives().collect();
+        here.insert((self.who.task, self.who.incarnation));
+        self.job.add_lost(known.difference(&here).copied().collect());
     }
 
     /// Ends the job, well or badly, and waits until everybody knows, for at most 2 s.
