@@ -135,7 +135,7 @@ fn a_nan_gradient_fails_the_job_by_name_unless_it_is_to_be_skipped() {
     }
     running.ps[0].expect(1, LONG);
 
-    let job = Job::new(PROGRAM, 1, 2, &["--max-steps=100", "--step-ms=2", "--nan-at=7", "--non-finite=skip"]);
+    let job = Job::new(PROGRAM, 1, 2, &["--max-steps=1000", "--step-ms=2", "--nan-at=7", "--non-finite=skip"]);
     let mut running = job.start_all();
     running.trainers[0].expect(0, LONG);
     let worker = running.trainers[1].expect(0, LONG);

@@ -264,7 +264,8 @@ impl Supervisor {
         };
         let failure = self.server.job().failure().map_or(Ok(()), Err);
         let interrupted = self.server.job().interrupted().map_or(Ok(()), Err);
-        let outcome = failure.and(interrupted).and(finished);
+        // Ctrl-C in a terminal reaches every task: servers that went with it are no failure of this one.
+        let outcome = interrupted.and(failure).and(finished);
         self.server.leave(outcome.as_ref().err());
         outcome
     }

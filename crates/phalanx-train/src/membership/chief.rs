@@ -66,6 +66,8 @@ impl Chief {
 
     /// Ends the job, well or badly, and waits until everybody knows, for at most 2 s.
     pub(crate) fn end(&self, failure: Option<Error>) {
+        // A task that was refused learns why from the chief's next answer: there must be one.
+        let refused = failure.is_some() && !self.lock().roster.missing().is_empty();
         match failure {
             Some(error) => self.change(|roster, now| roster.fail(now, error)),
             None => self.change(Roster::end),
@@ -80,6 +82,9 @@ impl Chief {
             std::thread::sleep(Duration::from_millis(10));
         }
         self.change(|roster, now| roster.tick(now));
+        if refused {
+            std::thread::sleep((self.options.beat * 5).min(Duration::from_secs(1)));
+        }
     }
 
     /// Watches until the job is over.

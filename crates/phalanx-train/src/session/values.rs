@@ -43,7 +43,10 @@ impl<M: Module> Session<M> {
         let mode = self.rounds.as_ref().map_or(Mode::Asynchronous, Rounds::mode);
         let pulled = self.client.exchange(&mut self.remote, None, &[], mode);
         // Where the job has failed, that is the reason, and not the connection that went with it.
-        let pulled = pulled.map_err(|error| self.server.job().failure().unwrap_or(error))?;
+        let pulled = pulled.map_err(|error| {
+            let job = self.server.job();
+            job.interrupted().or_else(|| job.failure()).unwrap_or(error)
+        })?;
         self.global_step = self.global_step.max(pulled.global_step);
         self.module = Some(self.load(pulled.dense)?);
         Ok(())
