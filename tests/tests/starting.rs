@@ -70,8 +70,11 @@ fn another_build_is_refused_and_both_are_named() {
     drop(file);
     let job = Job::new(PROGRAM, 1, 2, PATIENT);
     let other = Job { program: copy, ..job.clone() };
-    let (_ps, mut chief, mut worker) = (job.start_ps(0), job.start_trainer(0), other.start_trainer(1));
-    noticed(&mut worker, &mut chief, &["error[PX0203]", "worker/0", "chief/0"]);
+    let (mut ps, mut chief, mut worker) = (job.start_ps(0), job.start_trainer(0), other.start_trainer(1));
+    for task in [&mut worker, &mut chief, &mut ps] {
+        let end = task.expect(2, LONG);
+        contains_all(&end.text, &["error[PX0203]", "worker/0", "chief/0"]);
+    }
 }
 
 #[test]

@@ -189,8 +189,11 @@ fn a_gradient_that_is_not_finite_can_be_skipped() {
 struct Memory {
     start: Option<Checkpoint>,
     saved: Arc<Mutex<Vec<Checkpoint>>>,
-    scalars: Arc<Mutex<Vec<(u64, Vec<String>)>>>,
+    scalars: Arc<Mutex<Vec<Written>>>,
 }
+
+/// A step, and the names of its scalars.
+type Written = (u64, Vec<String>);
 
 impl Saver for Memory {
     fn restore(&mut self) -> Result<Option<Checkpoint>> {

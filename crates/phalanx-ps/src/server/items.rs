@@ -7,10 +7,12 @@ use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_optim::Optimizer;
 use phalanx_wire::proto::params::Spec;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-/// Numbers in the largest shard: 32 GiB of values. Bounds the list of its chunks, which is made before any value comes.
-const LARGEST_SHARD: u64 = 1 << 33;
+/// Dense numbers of one server: 64 GiB of values. Bounds the lists of chunks, which are made before any value comes, to
+/// less than 100 MB.
+const LARGEST: u64 = 1 << 34;
 
 /// A shard of a variable, or a table's part.
 pub(crate) enum Item {
@@ -24,13 +26,15 @@ pub(crate) struct Items {
     list: Vec<Item>,
     /// A shard is found by its name and its first row: one server may hold several shards of a variable.
     by_name: HashMap<(String, u64), u32>,
+    /// Dense numbers in all.
+    numbers: u64,
 }
 
 impl Items {
-    /// Adds what is not there; what is there must be the same.
-    pub(crate) fn add(&mut self, specs: &[Spec], made: Vec<Item>) -> Result<Vec<u32>> {
-        let mut handles = Vec::with_capacity(made.len());
-        for (spec, item) in specs.iter().zip(made) {
+    /// Makes what is not there; what is there must be the same.
+    pub(crate) fn add(&mut self, specs: &[Spec]) -> Result<Vec<u32>> {
+        let mut handles = Vec::new();
+        for spec in specs {
             let key = (spec.name.clone(), spec.first_row);
             let handle = match self.by_name.get(&key) {
                 Some(&handle) => {
@@ -39,6 +43,7 @@ impl Items {
                 }
                 None => {
                     let handle = self.list.len() as u32;
+                    let item = self.make(spec)?;
                     self.list.push(item);
                     self.by_name.insert(key, handle);
                     handle
@@ -47,6 +52,20 @@ impl Items {
             handles.push(handle);
         }
         Ok(handles)
+    }
+
+    fn make(&mut self, spec: &Spec) -> Result<Item> {
+        let kind = Kind::read(spec)?;
+        if let Kind::Dense { shape, rows, .. } = &kind {
+            let numbers = self.numbers.saturating_add(rows.len() as u64 * shape.row_elements() as u64);
+            if numbers > LARGEST {
+                return Err(Error::new(Code::ShapeMismatch, format!("{:?} is too large for this server", spec.name))
+                    .because(format!("with it there would be {numbers} numbers here, at most {LARGEST} fit"))
+                    .help("split it over more servers, or make it a table"));
+            }
+            self.numbers = numbers;
+        }
+        Ok(kind.make(spec.name.clone()))
     }
 
     pub(crate) fn find(&self, specs: &[Spec]) -> Result<Vec<u32>> {
@@ -82,43 +101,46 @@ impl Items {
 }
 
 impl Item {
-    /// Makes what `spec` describes.
-    pub(crate) fn make(spec: &Spec) -> Result<Self> {
-        make(spec)
-    }
-
     /// Whether this is what the caller takes it for.
     fn check(&self, spec: &Spec) -> Result<()> {
         same(self, spec)
     }
 }
 
-fn make(spec: &Spec) -> Result<Item> {
-    let optimizer = Optimizer::from_words(&spec.optimizer)?;
-    optimizer.validate()?;
-    let dims: Result<Vec<usize>, _> = spec.shape.iter().map(|&d| usize::try_from(d)).collect();
-    let shape = Shape::new(dims.map_err(|_| Error::new(Code::ShapeMismatch, "an extent is too large"))?)?;
-    if let Some(initializer) = &spec.initializer {
-        if shape.dims().len() != 1 || shape.elements() == 0 || shape.elements() > 1 << 20 {
-            return Err(Error::new(Code::ShapeMismatch, format!("{shape} is not the width of a table")));
+/// A spec that was read and found good.
+enum Kind {
+    Dense { shape: Shape, rows: Range<usize>, optimizer: Optimizer },
+    Table { dim: usize, initializer: Initializer, optimizer: Optimizer },
+}
+
+impl Kind {
+    fn read(spec: &Spec) -> Result<Self> {
+        let optimizer = Optimizer::from_words(&spec.optimizer)?;
+        let dims: Result<Vec<usize>, _> = spec.shape.iter().map(|&d| usize::try_from(d)).collect();
+        let shape = Shape::new(dims.map_err(|_| Error::new(Code::ShapeMismatch, "an extent is too large"))?)?;
+        if let Some(initializer) = &spec.initializer {
+            if shape.dims().len() != 1 || shape.elements() == 0 || shape.elements() > 1 << 20 {
+                return Err(Error::new(Code::ShapeMismatch, format!("{shape} is not the width of a table")));
+            }
+            let initializer = Initializer::from_wire(initializer)?;
+            return Ok(Self::Table { dim: shape.elements(), initializer, optimizer });
         }
-        let initializer = Initializer::from_wire(initializer)?;
-        return Ok(Item::Table(Arc::new(Table::new(spec.name.clone(), shape.elements(), initializer, optimizer))));
+        let end = spec.first_row.checked_add(spec.rows).filter(|&end| end <= shape.rows() as u64);
+        let end = end.ok_or_else(|| {
+            let rows = format!("{}+{}", spec.first_row, spec.rows);
+            Error::new(Code::ShapeMismatch, format!("{:?} of shape {shape} has no rows {rows}", spec.name))
+        })?;
+        Ok(Self::Dense { shape, rows: spec.first_row as usize..end as usize, optimizer })
     }
-    let end = spec.first_row.checked_add(spec.rows).filter(|&end| end <= shape.rows() as u64);
-    let end = end.ok_or_else(|| {
-        Error::new(
-            Code::ShapeMismatch,
-            format!("{:?} of shape {shape} has no rows {}+{}", spec.name, spec.first_row, spec.rows),
-        )
-    })?;
-    let rows = spec.first_row as usize..end as usize;
-    if rows.len() as u64 * shape.row_elements() as u64 > LARGEST_SHARD {
-        return Err(Error::new(Code::ShapeMismatch, format!("{:?} is too large for one server", spec.name))
-            .because(format!("{} rows of shape {shape}, at most {LARGEST_SHARD} numbers", rows.len()))
-            .help("split it over more servers, or make it a table"));
+
+    fn make(self, name: String) -> Item {
+        match self {
+            Self::Dense { shape, rows, optimizer } => Item::Dense(Arc::new(Dense::new(name, shape, rows, optimizer))),
+            Self::Table { dim, initializer, optimizer } => {
+                Item::Table(Arc::new(Table::new(name, dim, initializer, optimizer)))
+            }
+        }
     }
-    Ok(Item::Dense(Arc::new(Dense::new(spec.name.clone(), shape, rows, optimizer))))
 }
 
 /// Whether what is held is what the caller takes it for.

@@ -44,8 +44,7 @@ impl Store {
     /// # Errors
     /// When a name is taken by something else.
     pub fn create(&self, specs: &[Spec]) -> Result<Vec<u32>> {
-        let made = specs.iter().map(Item::make).collect::<Result<_>>()?;
-        self.items.write().unwrap_or_else(PoisonError::into_inner).add(specs, made)
+        self.items.write().unwrap_or_else(PoisonError::into_inner).add(specs)
     }
 
     /// The handles of what was made before.

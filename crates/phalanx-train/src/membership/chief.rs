@@ -170,7 +170,13 @@ impl control::Handler for Chief {
     fn beat(&self, beat: BeatRequest) -> Result<BeatReply> {
         let peer =
             beat.who.clone().ok_or_else(|| Error::new(Code::BadMessage, "a heartbeat does not say whose it is"))?;
-        check_peer(&self.who, &peer)?;
+        if let Err(error) = check_peer(&self.who, &peer) {
+            // It is of this job and will not go on with it: without it the job would only wait for its deadline.
+            if error.code() == Code::WrongBuild && self.job.phase() == Phase::Forming {
+                self.change(|roster, now| roster.fail(now, error.clone()));
+            }
+            return Err(error);
+        }
         let task: TaskId = peer.task.parse()?;
         let mood = match beat.mood() {
             beat_request::Mood::Here => Mood::Here,
