@@ -65,6 +65,12 @@ impl Server {
     /// When the task's port cannot be used.
     pub fn start_with(config: TaskConfig, options: ServerOptions) -> Result<Self> {
         let Some(task) = config.task() else { return crate::local::start(options) };
+        if task.role == Role::Evaluator {
+            return Err(Error::new(Code::ConfigEvaluator, "an evaluator has no server")
+                .at(task.to_string())
+                .because("it follows checkpoints and talks to nobody; chief, worker and ps have servers")
+                .help("give this process another task"));
+        }
         let address: Address = config.address_of(task)?.parse()?;
         let listening =
             Listening::bind(&address, options.threads).map_err(|error| error.at(format!("{task} at {address}")))?;

@@ -6,10 +6,11 @@ use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_nn::default_device;
 use phalanx_optim::Sgd;
 use phalanx_ps::plan::Initializer;
-use phalanx_ps::{Partitioner, Placement, TableSpec};
+use phalanx_ps::{Client, Partitioner, Placement, TableSpec};
 use phalanx_train::{
     Checkpoint, MiniCluster, NonFinite, Saver, Server, ServerOptions, Session, SummaryWriter, Supervisor, SyncReplicas,
 };
+use phalanx_wire::bulk::{self, Transport};
 use std::sync::{Arc, Mutex};
 
 /// y = w·x + b.
@@ -306,4 +307,27 @@ fn drop_all_but(cluster: MiniCluster, run: impl FnOnce(&[Server])) {
     let servers = cluster.servers().to_vec();
     drop(cluster);
     run(&servers);
+}
+
+/// Tasks of other machines are reached over gRPC; here both ends are on this one.
+#[test]
+fn a_job_over_grpc_finds_the_line() {
+    let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+    let server = &cluster.trainers()[0];
+    server.wait_until_formed().unwrap();
+    let lanes = || {
+        let lane = |(task, address): (_, phalanx_wire::Address)| -> Box<dyn Transport> {
+            Box::new(bulk::Client::new(&address, format!("{task} over gRPC"), None))
+        };
+        server.servers().unwrap().into_iter().map(lane).collect()
+    };
+    let client = Client::over(lanes, server.client_options()).unwrap();
+    let supervisor = Supervisor::new(server, Sgd::new(0.1));
+    // 12 MB: two messages a step.
+    let mut session = supervisor.prepare_with_client(Line::new(3_000_000), client).unwrap();
+    while session.step(Line::loss).unwrap().unwrap().global_step < 100 {}
+    session.refresh().unwrap();
+    let seen = first(session.model().unwrap());
+    assert!(near(seen), "{seen:?}");
+    supervisor.stop(session).unwrap();
 }

@@ -1,8 +1,8 @@
 //! The bulk lane between tasks of one machine: the same frames, straight over a Unix socket.
 //!
 //! gRPC copies a frame twice on its way out and twice on its way in; here a frame is written from where its parts lie
-//! and read into one buffer that is used again. Measured with `phalanx-bench ps` (see docs/decisions): 1.3 to 1.6 times
-//! the steps per second. Other machines are reached over gRPC.
+//! and read into one buffer that is used again: 1.2 to 1.6 times the steps per second (docs/performance.md). Other
+//! machines are reached over gRPC.
 //!
 //! A connection starts with a greeting that carries the token. Then, in turns: a request `[u32 length][u32 header
 //! length][header][body]`, and an answer of the same form behind one byte that tells frames from errors.
