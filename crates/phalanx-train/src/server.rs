@@ -1,21 +1,16 @@
 //! A task of the job: it listens, finds the others, and ends when the job ends.
 
 use crate::job::Job;
-use crate::membership::{Chief, Member, Who};
+use crate::membership::{Membership, Who};
 use crate::{ServerOptions, identity};
-use phalanx_base::{Code, Context, Error, Incarnation, Result, Role, TaskId};
+use phalanx_base::{Code, Error, Incarnation, Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, Phase, TaskConfig};
 use phalanx_ps::client::Options as ClientOptions;
 use phalanx_ps::server::Service;
 use phalanx_ps::{Client, Store};
-use phalanx_wire::{Address, Endpoint, Listening, control};
+use phalanx_wire::{Address, Endpoint, Listening};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
-
-enum Membership {
-    Chief(Arc<Chief>),
-    Member(Arc<Member>),
-}
 
 /// One task, running. Cheap to clone; the last clone to go says goodbye to the job.
 ///
@@ -101,20 +96,23 @@ impl Server {
         let job = Arc::new(Job::new(options.interrupt.clone()));
         let membership = if task == chief {
             let others = addresses(config.tasks().into_iter().filter(|(other, _)| *other != task))?;
-            Membership::Chief(Arc::new(Chief::new(who, others, Arc::clone(&job), options.clone())))
+            Membership::chief(who, others, Arc::clone(&job), options.clone())
         } else {
             let chief = (chief, chief_address.parse()?);
-            Membership::Member(Arc::new(Member::new(who, chief, Arc::clone(&job), options.clone())))
+            Membership::member(who, chief, Arc::clone(&job), options.clone())
         };
         let store = (task.role == Role::Ps).then(Arc::<Store>::default);
         let digest = identity::digest(&config.job_id());
         let bulk = store.as_ref().map(|store| Arc::new(Service::new(Arc::clone(store), digest, task)) as _);
-        let control: Arc<dyn control::Handler> = match &membership {
-            Membership::Chief(chief) => Arc::clone(chief) as _,
-            Membership::Member(member) => Arc::clone(member) as _,
-        };
+        let control = membership.handler();
+        if options.token.is_none() && !address.is_loopback() {
+            (options.say)(&format!(
+                "{task}: warning: whoever reaches port {} may take part in this job; set PHALANX_TOKEN on every task",
+                address.port()
+            ));
+        }
         listening.serve(Endpoint { control, bulk, token: options.token.clone() })?;
-        watch(&membership)?;
+        membership.watch()?;
         let listening = Mutex::new(Some(listening));
         let (gone, failure) = (Mutex::new(false), Mutex::new(None));
         let inner = Inner {
@@ -143,7 +141,7 @@ impl Server {
     /// Whether this task looks after the job.
     #[must_use]
     pub fn is_chief(&self) -> bool {
-        matches!(self.inner.membership, Membership::Chief(_))
+        self.inner.membership.is_chief()
     }
 
     /// The cluster, and this task's place in it.
@@ -243,9 +241,7 @@ impl Server {
 
     /// The chief: takes note of lives that the servers know and that are nobody's now.
     pub(crate) fn take_over(&self, known: BTreeSet<(TaskId, Incarnation)>) {
-        if let Membership::Chief(chief) = &self.inner.membership {
-            chief.take_over(known);
-        }
+        self.inner.membership.take_over(known);
     }
 
     pub(crate) fn job(&self) -> &Job {
@@ -257,46 +253,13 @@ fn addresses(tasks: impl Iterator<Item = (TaskId, String)>) -> Result<Vec<(TaskI
     tasks.map(|(task, address)| Ok((task, address.parse()?))).collect()
 }
 
-/// Runs the membership on a thread of its own, so that neither computing nor serving can make a task look dead.
-fn watch(membership: &Membership) -> Result<()> {
-    let wrong = "the membership thread cannot be started";
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context(Code::Internal, wrong)?;
-    let thread = std::thread::Builder::new().name("phalanx-member".into());
-    match membership {
-        Membership::Chief(chief) => {
-            let chief = Arc::clone(chief);
-            thread.spawn(move || runtime.block_on(chief.watch()))
-        }
-        Membership::Member(member) => {
-            let member = Arc::clone(member);
-            thread.spawn(move || runtime.block_on(member.watch()))
-        }
-    }
-    .context(Code::Internal, wrong)
-    .map(drop)
-}
-
 impl Inner {
     fn leave(&self, failure: Option<&Error>) {
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::replace(&mut *gone, true) {
             return;
         }
-        match &self.membership {
-            // An interrupted job is ended, not failed: the others did nothing wrong.
-            Membership::Chief(chief) => {
-                let failed = failure.filter(|error| !matches!(error.code(), Code::Interrupted | Code::Terminated));
-                chief.end(failed.cloned());
-            }
-            Membership::Member(member) => {
-                if self.job.phase() != Phase::Over
-                    && let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build()
-                {
-                    runtime.block_on(member.leave(failure));
-                }
-                self.job.set_phase(Phase::Over);
-            }
-        }
+        self.membership.leave(&self.job, failure);
         if let Some(companion) = &self.companion {
             companion.leave(None);
         }

@@ -3,28 +3,91 @@
 mod chief;
 mod hello;
 mod member;
+mod reminder;
 
-pub(crate) use chief::Chief;
+use crate::ServerOptions;
+use crate::job::Job;
+use chief::Chief;
 pub(crate) use hello::{Who, check_peer};
-pub(crate) use member::Member;
+use member::Member;
+use phalanx_base::{Code, Context, Error, Incarnation, Result, TaskId};
+use phalanx_cluster::Phase;
+use phalanx_wire::{Address, control};
+use reminder::Reminder;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use std::time::{Duration, Instant};
-
-/// When to say who is missing: within 5 s, then every 10 s.
-pub(crate) struct Reminder {
-    next: Instant,
+/// This task's place in the job.
+pub(crate) enum Membership {
+    Chief(Arc<Chief>),
+    Member(Arc<Member>),
 }
 
-impl Reminder {
-    pub(crate) fn new() -> Self {
-        Self { next: Instant::now() + Duration::from_secs(3) }
+impl Membership {
+    /// The chief of a job that has these `others`.
+    pub(crate) fn chief(who: Who, others: Vec<(TaskId, Address)>, job: Arc<Job>, options: ServerOptions) -> Self {
+        Self::Chief(Arc::new(Chief::new(who, others, job, options)))
     }
 
-    pub(crate) fn is_due(&mut self) -> bool {
-        let due = Instant::now() >= self.next;
-        if due {
-            self.next = Instant::now() + Duration::from_secs(10);
+    /// A task that is not the chief.
+    pub(crate) fn member(who: Who, chief: (TaskId, Address), job: Arc<Job>, options: ServerOptions) -> Self {
+        Self::Member(Arc::new(Member::new(who, chief, job, options)))
+    }
+
+    pub(crate) fn is_chief(&self) -> bool {
+        matches!(self, Self::Chief(_))
+    }
+
+    /// What answers on the control lane.
+    pub(crate) fn handler(&self) -> Arc<dyn control::Handler> {
+        match self {
+            Self::Chief(chief) => Arc::clone(chief) as _,
+            Self::Member(member) => Arc::clone(member) as _,
         }
-        due
+    }
+
+    /// Watches the job on a thread of its own, so that neither computing nor serving can make a task look dead.
+    pub(crate) fn watch(&self) -> Result<()> {
+        let wrong = "the membership thread cannot be started";
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context(Code::Internal, wrong)?;
+        let thread = std::thread::Builder::new().name("phalanx-member".into());
+        let started = match self {
+            Self::Chief(chief) => {
+                let chief = Arc::clone(chief);
+                thread.spawn(move || runtime.block_on(chief.watch()))
+            }
+            Self::Member(member) => {
+                let member = Arc::clone(member);
+                thread.spawn(move || runtime.block_on(member.watch()))
+            }
+        };
+        started.context(Code::Internal, wrong).map(drop)
+    }
+
+    /// Ends this task's part; the chief ends the job with it, and waits until everybody knows.
+    pub(crate) fn leave(&self, job: &Job, failure: Option<&Error>) {
+        match self {
+            // An interrupted job is ended, not failed: the others did nothing wrong.
+            Self::Chief(chief) => {
+                let failed = failure.filter(|error| !matches!(error.code(), Code::Interrupted | Code::Terminated));
+                chief.end(failed.cloned());
+            }
+            Self::Member(member) => {
+                if job.phase() != Phase::Over
+                    && let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build()
+                {
+                    runtime.block_on(member.leave(failure));
+                }
+                job.set_phase(Phase::Over);
+            }
+        }
+    }
+
+    /// The chief: takes note of lives that the servers know and that are nobody's now.
+    pub(crate) fn take_over(&self, known: BTreeSet<(TaskId, Incarnation)>) {
+        if let Self::Chief(chief) = self {
+            chief.take_over(known);
+        }
     }
 }
