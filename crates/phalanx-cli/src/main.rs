@@ -1,7 +1,9 @@
 //! The `phalanx` command: arguments and wiring.
 
+mod ckpt;
 mod demo;
 mod demo_model;
+mod records;
 mod tf_config;
 
 use clap::Parser;
@@ -16,6 +18,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 enum Command {
     /// Trains a small model on made data with two parameter servers and two workers, as processes of their own
     Demo(demo::Args),
+    /// Looks into checkpoints, TensorFlow's or ours
+    Ckpt(ckpt::CkptArgs),
+    /// Looks into TFRecord files
+    Records(records::RecordsArgs),
     /// Says what a TF_CONFIG means, as TensorFlow reads it, or what is wrong with it
     TfConfig(tf_config::TfConfigArgs),
     /// One task of the demo
@@ -28,5 +34,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => phalanx::exit(demo::run(&args)),
         Command::DemoTask(args) => phalanx::exit(demo::task(&args)),
         Command::TfConfig(args) => tf_config::run(&args),
+        Command::Ckpt(args) => ckpt::run(&args),
+        Command::Records(args) => records::run(&args),
     }
 }

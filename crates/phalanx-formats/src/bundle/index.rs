@@ -1,0 +1,238 @@
+//! What a checkpoint, or one server's part of it, contains and where.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
+
+use phalanx_base::{Code, Error, Result, Shape};
+use prost::Message;
+
+use super::entry::Item;
+use super::proto::{Entry, Header, Version};
+use super::{Dtype, Place, Span, TableReader, TableWriter, TensorInfo, TensorSlice, malformed, parse_slice_key};
+use super::{checks, slice_key};
+
+/// Neither more tensors and slices than this,
+const MAX_ENTRIES: usize = 1 << 20;
+/// nor more data files,
+const MAX_SHARDS: u32 = 99_999;
+/// nor larger entries,
+const MAX_ENTRY_BYTES: usize = 4 << 20;
+/// nor longer names together, beyond four times the index: a few bytes of an index can stand for a long key.
+const MAX_KEY_BYTES: usize = 64 << 20;
+/// What we can read, and what we write.
+const VERSION: i32 = 1;
+
+/// The tensors of a bundle by name, sorted.
+///
+/// [`BundleWriter::finish`](super::BundleWriter::finish) makes one for one data file; [`BundleIndex::merge`] makes one
+/// for all. Its bytes are the `.index` file, and also how a server sends its part to whoever merges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BundleIndex {
+    shards: u32,
+    tensors: BTreeMap<String, TensorInfo>,
+}
+
+impl BundleIndex {
+    /// The index of one data file without tensors.
+    pub(super) fn empty() -> Self {
+        Self { shards: 1, tensors: BTreeMap::new() }
+    }
+
+    /// Reads an index and checks all of it that can be checked without the data files.
+    ///
+    /// # Errors
+    /// When it is damaged or makes no sense.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let mut header = None;
+        let (mut tensors, mut slices, mut listed) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let mut key_bytes = bytes.len().saturating_mul(4).saturating_add(MAX_KEY_BYTES);
+        TableReader::open(bytes)?.for_each(|key, value| {
+            let Some(shards) = header else {
+                header = Some(shards_of(key, value)?);
+                return Ok(());
+            };
+            key_bytes = key_bytes.checked_sub(key.len()).ok_or_else(|| malformed("its names are too long"))?;
+            if tensors.len() + slices.len() >= MAX_ENTRIES || value.len() > MAX_ENTRY_BYTES {
+                return Err(malformed(format!("more than {MAX_ENTRIES} entries, or one that is too large")));
+            }
+            let entry = Entry::decode(value).map_err(malformed);
+            let item = entry.and_then(|entry| Item::from_proto(&entry, shards)).map_err(|error| at(error, key))?;
+            if key.first() == Some(&0) {
+                if !item.slices.is_empty() {
+                    return Err(at(malformed("a slice has slices"), key));
+                }
+                slices.insert(parse_slice_key(key)?, item);
+            } else {
+                let name = std::str::from_utf8(key).map_err(|error| at(malformed(error), key))?;
+                let Item { dtype, shape, span, slices } = item;
+                let place = if slices.is_empty() { Place::Whole(span) } else { Place::Sliced(Vec::new()) };
+                if !slices.is_empty() {
+                    listed.push((name.to_owned(), slices));
+                }
+                tensors.insert(name.to_owned(), TensorInfo { dtype, shape, place });
+            }
+            Ok(())
+        })?;
+        let shards = header.ok_or_else(|| malformed("the index is empty"))?;
+        for (name, list) in listed {
+            if let Some(info) = tensors.get_mut(&name) {
+                info.place = Place::Sliced(gather(&name, info, list, &mut slices)?);
+            }
+        }
+        if let Some(((name, slice), _)) = slices.first_key_value() {
+            return Err(malformed(format!("slice {slice} of {name:?} belongs to no tensor")));
+        }
+        let index = Self { shards, tensors };
+        checks::check(&index).map(|()| index)
+    }
+
+    /// The `.index` file.
+    ///
+    /// # Errors
+    /// When a name is too long for one, or there are too many tensors or slices.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let version = Some(Version { producer: VERSION, ..Version::default() });
+        let header = Header { num_shards: self.shards.cast_signed(), endianness: 0, version };
+        let mut entries = BTreeMap::new();
+        for (name, TensorInfo { dtype, shape, place }) in &self.tensors {
+            let (dtype, shape) = (*dtype, shape.clone());
+            let item = match place {
+                Place::Whole(span) => Item { dtype, shape, span: *span, slices: Vec::new() },
+                Place::Sliced(parts) => {
+                    for (slice, span) in parts {
+                        let shape = Shape::new(slice.region(&shape)?.dims())?;
+                        let item = Item { dtype, shape, span: *span, slices: Vec::new() };
+                        entries.insert(slice_key(name, slice), item.to_proto());
+                    }
+                    let span = Span { shard: 0, offset: 0, size: 0, crc: 0 };
+                    Item { dtype, shape, span, slices: parts.iter().map(|(slice, _)| slice.clone()).collect() }
+                }
+            };
+            entries.insert(name.clone().into_bytes(), item.to_proto());
+        }
+        let mut table = TableWriter::new();
+        table.add(b"", &header.encode_to_vec())?;
+        for (key, entry) in &entries {
+            let value = entry.encode_to_vec();
+            if entries.len() > MAX_ENTRIES || value.len() > MAX_ENTRY_BYTES {
+                let what = format!("{} tensors and slices are too many for one checkpoint", entries.len());
+                return Err(Error::new(Code::DataFormat, what));
+            }
+            table.add(key, &value)?;
+        }
+        Ok(table.finish())
+    }
+
+    /// One index of several, whose data files follow each other in the order given. Slices of one tensor come together.
+    ///
+    /// # Errors
+    /// When a tensor is in two of them and not as slices of the same shape and type, or slices overlap.
+    pub fn merge(parts: impl IntoIterator<Item = Self>) -> Result<Self> {
+        let mut merged = Self { shards: 0, tensors: BTreeMap::new() };
+        for part in parts {
+            let first = merged.shards;
+            let shards = first.checked_add(part.shards).filter(|&shards| shards <= MAX_SHARDS);
+            merged.shards = shards.ok_or_else(|| Error::new(Code::DataFormat, "too many shards for one checkpoint"))?;
+            let moved = |span: Span| Span { shard: span.shard + first, ..span };
+            for (name, TensorInfo { dtype, shape, place }) in part.tensors {
+                match place {
+                    Place::Whole(span) => merged.insert(name, dtype, shape, None, moved(span))?,
+                    Place::Sliced(slices) => {
+                        for (slice, span) in slices {
+                            merged.insert(name.clone(), dtype, shape.clone(), Some(slice), moved(span))?;
+                        }
+                    }
+                }
+            }
+        }
+        if merged.shards == 0 {
+            return Err(Error::new(Code::DataFormat, "a checkpoint has one shard at least"));
+        }
+        checks::check(&merged).map(|()| merged)
+    }
+
+    /// Adds a tensor, or a slice of one. That slices do not overlap is checked at the end.
+    pub(super) fn insert(
+        &mut self,
+        name: String,
+        dtype: Dtype,
+        shape: Shape,
+        slice: Option<TensorSlice>,
+        span: Span,
+    ) -> Result<()> {
+        match self.tensors.entry(name) {
+            Slot::Vacant(slot) => {
+                let place = slice.map_or(Place::Whole(span), |slice| Place::Sliced(vec![(slice, span)]));
+                slot.insert(TensorInfo { dtype, shape, place });
+                Ok(())
+            }
+            Slot::Occupied(mut slot) => {
+                let twice = Error::new(Code::DataFormat, format!("tensor {:?} is stored twice", slot.key()));
+                let info = slot.get_mut();
+                if (info.dtype, &info.shape) != (dtype, &shape) {
+                    let (a, b) = (info.dtype, &info.shape);
+                    return Err(twice.because(format!("once as {a} {b}, once as {dtype} {shape}")));
+                }
+                let (Place::Sliced(parts), Some(slice)) = (&mut info.place, slice) else { return Err(twice) };
+                parts.push((slice, span));
+                Ok(())
+            }
+        }
+    }
+
+    /// How many data files there are.
+    #[must_use]
+    pub fn shards(&self) -> u32 {
+        self.shards
+    }
+
+    /// The tensors by name, sorted.
+    #[must_use]
+    pub fn tensors(&self) -> &BTreeMap<String, TensorInfo> {
+        &self.tensors
+    }
+}
+
+/// Adds the place in the index to an error about an entry.
+fn at(error: Error, key: &[u8]) -> Error {
+    error.at(format!("entry \"{}\"", key.escape_ascii()))
+}
+
+/// Reads the header, which is the first entry.
+fn shards_of(key: &[u8], value: &[u8]) -> Result<u32> {
+    if !key.is_empty() {
+        return Err(malformed("the index has no header"));
+    }
+    let header = Header::decode(value).map_err(malformed)?;
+    let version = header.version.unwrap_or_default();
+    if header.endianness != 0 {
+        return Err(malformed("its numbers are big-endian"));
+    }
+    if version.min_consumer > VERSION || version.bad_consumers.contains(&VERSION) {
+        return Err(malformed(format!("it wants a reader of version {}, this is {VERSION}", version.min_consumer)));
+    }
+    let shards = u32::try_from(header.num_shards).ok().filter(|shards| (1..=MAX_SHARDS).contains(shards));
+    shards.ok_or_else(|| malformed(format!("{} shards cannot be", header.num_shards)))
+}
+
+/// The slices that a tensor lists, taken from among all slices, which have entries of their own.
+fn gather(
+    name: &str,
+    info: &TensorInfo,
+    listed: Vec<TensorSlice>,
+    slices: &mut BTreeMap<(String, TensorSlice), Item>,
+) -> Result<Vec<(TensorSlice, Span)>> {
+    let mut parts = Vec::with_capacity(listed.len());
+    for slice in listed {
+        let region = slice.region(&info.shape).map_err(|error| at(malformed(error), name.as_bytes()))?;
+        let found = slices.remove_entry(&(name.to_owned(), slice));
+        let ((_, slice), part) = found
+            .ok_or_else(|| at(malformed("a slice is listed twice or has no entry of its own"), name.as_bytes()))?;
+        if (part.dtype, part.shape.dims()) != (info.dtype, &*region.dims()) {
+            let (dtype, shape) = (part.dtype, part.shape);
+            return Err(at(malformed(format!("slice {slice} is stored as {dtype} {shape}")), name.as_bytes()));
+        }
+        parts.push((slice, part.span));
+    }
+    Ok(parts)
+}

@@ -1,0 +1,140 @@
+//! Reads an event file, whoever wrote it.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use phalanx_base::{Code, Context, Error, Result};
+use prost::Message;
+
+use super::proto::{self, event, summary};
+use super::{Bucket, Event, SessionStatus, Stamp, SummaryValue, Value, What, tensor};
+use crate::record::RecordReader;
+
+/// Reads events one after another. Values of TensorFlow 1 (`simple_value`, `histo`, `image`) and of TensorFlow 2
+/// (tensors with a plugin's name) come out the same.
+#[derive(Debug)]
+pub struct EventReader<R> {
+    records: RecordReader<R>,
+    /// The plugin of each tag: only the first value of a tag names it.
+    plugins: HashMap<String, String>,
+}
+
+impl<R: Read> EventReader<R> {
+    /// The largest event that is read, 256 MiB: more than any summary, and than nearly every graph. An event may take
+    /// some ten times its bytes while it is unpacked.
+    pub const MAX_EVENT_BYTES: u64 = 256 << 20;
+
+    /// A reader of a file that is not compressed; event files never are.
+    #[must_use]
+    pub fn new(read: R) -> Self {
+        let records = RecordReader::new(read).with_max_record_bytes(Self::MAX_EVENT_BYTES);
+        Self { records, plugins: HashMap::new() }
+    }
+
+    /// The next event, or `None` at the end of the file.
+    ///
+    /// # Errors
+    /// When a record is damaged or cut short (as the last one of a killed process may be), is no event, or has a value
+    /// that its plugin cannot show.
+    pub fn next_event(&mut self) -> Result<Option<Event>> {
+        let (number, offset) = (self.records.records(), self.records.offset());
+        let Some(record) = self.records.next_record()? else { return Ok(None) };
+        let place = |error: Error| error.at(format!("record {number}, byte {offset}"));
+        let event = proto::Event::decode(record).context(Code::DataFormat, "a record is no event").map_err(place)?;
+        let what = match event.what {
+            Some(event::What::FileVersion(version)) => What::FileVersion(version),
+            Some(event::What::GraphDef(graph)) => What::Graph(graph),
+            Some(event::What::MetaGraphDef(graph)) => What::MetaGraph(graph),
+            Some(event::What::SessionLog(log)) => What::Session(match log.status {
+                1 => SessionStatus::Start,
+                2 => SessionStatus::Stop,
+                3 => SessionStatus::Checkpoint(log.checkpoint_path),
+                other => SessionStatus::Other(other),
+            }),
+            Some(event::What::Summary(summary)) => {
+                let values = summary.value.into_iter().map(|value| self.value(value)).collect::<Result<_>>();
+                What::Summary(values.map_err(place)?)
+            }
+            None => What::Other,
+        };
+        Ok(Some(Event { stamp: Stamp { wall_time: event.wall_time, step: event.step }, what }))
+    }
+
+    fn value(&mut self, value: summary::Value) -> Result<SummaryValue> {
+        use summary::value::Value as Wire;
+        let named = value.metadata.and_then(|metadata| metadata.plugin_data).map(|data| data.plugin_name);
+        let known = self.plugins.get(&value.tag);
+        let plugin = known.cloned().or(named.clone()).unwrap_or_default();
+        if let (None, Some(name)) = (known, named) {
+            self.plugins.insert(value.tag.clone(), name);
+        }
+        let (plugin, value, tag) = match value.value {
+            Some(Wire::SimpleValue(number)) => ("scalars".to_owned(), Value::Scalar(number.into()), value.tag),
+            Some(Wire::Histo(histogram)) => ("histograms".to_owned(), old_histogram(&histogram), value.tag),
+            Some(Wire::Image(image)) => ("images".to_owned(), old_image(image), value.tag),
+            Some(Wire::Tensor(tensor)) => {
+                let shown = show(&plugin, &tensor);
+                let what = || format!("summary {:?} is nothing that {plugin} can show", value.tag);
+                (plugin.clone(), shown.map_err(|error| Error::new(Code::DataFormat, what()).because(error))?, value.tag)
+            }
+            None => (plugin, Value::Other, value.tag),
+        };
+        Ok(SummaryValue { tag, plugin, value })
+    }
+}
+
+/// What a plugin sees in a tensor.
+fn show(plugin: &str, tensor: &proto::Tensor) -> Result<Value> {
+    let wrong = |why: String| Error::new(Code::DataFormat, "a tensor is malformed").because(why);
+    Ok(match plugin {
+        "scalars" => match tensor::numbers(tensor)?[..] {
+            [number] => Value::Scalar(number),
+            ref numbers => return Err(wrong(format!("it has {} numbers, not one", numbers.len()))),
+        },
+        "histograms" => {
+            let [_, 3] = tensor::dims(tensor)[..] else { return Err(wrong("its shape is not [k, 3]".to_owned())) };
+            let numbers = tensor::numbers(tensor)?;
+            let (rows, _) = numbers.as_chunks::<3>();
+            Value::Histogram(rows.iter().map(|&[left, right, count]| Bucket { left, right, count }).collect())
+        }
+        "text" => {
+            let strings = tensor::byte_strings(tensor)?;
+            Value::Text(strings.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect())
+        }
+        "images" => {
+            let mut strings = tensor::byte_strings(tensor)?.into_iter();
+            let mut pixels = || {
+                let text = String::from_utf8(strings.next()?).ok()?;
+                text.parse().ok()
+            };
+            let (Some(width), Some(height)) = (pixels(), pixels()) else {
+                return Err(wrong("it does not begin with a width and a height".to_owned()));
+            };
+            Value::Images { width, height, encoded: strings.collect() }
+        }
+        _ => Value::Other,
+    })
+}
+
+/// As TensorBoard migrates them: without the empty buckets at both ends, and between the least and the largest value.
+fn old_histogram(old: &proto::Histogram) -> Value {
+    let counts = &old.bucket[..old.bucket.len().min(old.bucket_limit.len())];
+    let first = counts.iter().position(|&count| count > 0.0);
+    let last = counts.iter().rposition(|&count| count > 0.0);
+    let (Some(first), Some(last)) = (first, last) else { return Value::Histogram(Vec::new()) };
+    let bucket = |at: usize| Bucket {
+        left: if at == first { old.min } else { old.bucket_limit[at - 1] },
+        right: if at == last { old.max } else { old.bucket_limit[at] },
+        count: counts[at],
+    };
+    Value::Histogram((first..=last).map(bucket).collect())
+}
+
+fn old_image(image: proto::Image) -> Value {
+    let pixels = |size: i32| u32::try_from(size).unwrap_or(0);
+    Value::Images {
+        width: pixels(image.width),
+        height: pixels(image.height),
+        encoded: vec![image.encoded_image_string],
+    }
+}

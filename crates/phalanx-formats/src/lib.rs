@@ -1,0 +1,18 @@
+//! The files that TensorFlow reads and writes, on `Read` and `Write`; nothing here opens a path or a socket.
+//!
+//! | what | where |
+//! | --- | --- |
+//! | masked crc32c, Fingerprint64 | [`checksum`], [`fingerprint`] |
+//! | TFRecord files, plain, gzip or zlib | [`record`] |
+//! | `tf.train.Example` and `SequenceExample`, for the wanted columns only | [`example`] |
+//! | event files: scalars, histograms, text, images | [`event`] |
+//! | checkpoints: the tensor bundle and `CheckpointState` | [`bundle`] |
+//!
+//! Every parser checks counts, offsets and sizes against what is left to read before it takes memory for them.
+
+pub mod bundle;
+pub mod checksum;
+pub mod event;
+pub mod example;
+pub mod fingerprint;
+pub mod record;
