@@ -1,7 +1,7 @@
 //! Numbers in little-endian bytes, wherever those bytes happen to lie.
 //!
-//! Bytes that come off a socket are not aligned for `f32`. Copying a short block into an aligned one stays inside
-//! the first-level cache, which measured cheaper than either unaligned arithmetic or aligning whole messages.
+//! Bytes that come off a socket are not aligned for `f32`. A short block is copied into an aligned one, which stays inside
+//! the first-level cache; no message is copied whole.
 
 /// How many numbers are handled at a time: 4 KiB, a small part of the first-level cache.
 const BLOCK: usize = 1024;

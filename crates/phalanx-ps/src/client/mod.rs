@@ -1,8 +1,8 @@
 //! What a worker calls: create, find, push and pull.
 //!
 //! One round trip a step: the gradients of the step before go out in the same message that asks for what this step
-//! needs, to all servers at once. The connections are driven by the calling thread itself, because handing every
-//! exchange to another thread and back cost more than the exchange (two context switches against one send).
+//! needs, to all servers at once. The connections are driven by the calling thread itself: handing every exchange to
+//! another thread and back would add two context switches to it.
 
 mod calls;
 mod exchange;
