@@ -14,16 +14,17 @@ use std::time::{Duration, Instant};
 
 /// Looks after one task's training.
 ///
-/// ```no_run
+/// ```
+/// use phalanx_nn::burn::{nn::LinearConfig, tensor::Tensor};
 /// use phalanx_optim::Sgd;
 /// use phalanx_train::{Server, Supervisor};
-/// # fn model() -> phalanx_nn::burn::nn::Linear { unimplemented!() }
-/// # fn loss(_: &phalanx_nn::burn::nn::Linear) -> phalanx_nn::burn::tensor::Tensor<1> { unimplemented!() }
+/// let device = phalanx_nn::default_device();
 /// let server = Server::local()?;
-/// let supervisor = Supervisor::new(&server, Sgd::new(0.5));
-/// let mut session = supervisor.prepare_or_wait_for_session(model())?;
-/// while let Some(step) = session.step(|model| loss(model))? {
-///     if step.global_step >= 1000 {
+/// let supervisor = Supervisor::new(&server, Sgd::new(0.1));
+/// let mut session = supervisor.prepare_or_wait_for_session(LinearConfig::new(2, 1).init(&device))?;
+/// let batch = Tensor::<2>::ones([4, 2], &device);
+/// while let Some(step) = session.step(|model| model.forward(batch.clone()).powf_scalar(2.0).mean())? {
+///     if step.global_step >= 10 {
 ///         break;
 ///     }
 /// }

@@ -5,8 +5,9 @@
 //!
 //! ```no_run
 //! use phalanx::prelude::*;
-//! # fn model() -> phalanx::burn::nn::Linear { unimplemented!() }
-//! # fn loss(_: &phalanx::burn::nn::Linear) -> phalanx::burn::tensor::Tensor<1> { unimplemented!() }
+//! # use phalanx::burn::{nn::{Linear, LinearConfig}, tensor::Tensor};
+//! # fn model() -> Linear { LinearConfig::new(2, 1).init(&default_device()) }
+//! # fn loss(model: &Linear) -> Tensor<1> { model.forward(Tensor::<2>::ones([4, 2], &default_device())).mean() }
 //!
 //! fn main() -> std::process::ExitCode {
 //!     phalanx::exit(train())

@@ -81,9 +81,4 @@ impl Remote {
     pub(super) fn dim(&self, set: &RowSet) -> usize {
         self.layout.tables()[set.table()].dim
     }
-
-    /// Forgets which versions are held, so that the next pull brings everything.
-    pub fn forget(&mut self) {
-        self.held.iter_mut().for_each(|held| held.fill(0));
-    }
 }
