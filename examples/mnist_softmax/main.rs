@@ -42,8 +42,8 @@ fn run(args: &Args) -> phalanx::Result<()> {
 
 fn train(args: &Args, server: &Server, optimizer: Optimizer) -> phalanx::Result<()> {
     let data = idx::Mnist::read(&args.data_dir)?;
-    let (place, of) = (server.config().trainer_index().unwrap_or(0), server.config().trainers().len().max(1));
-    let mut batches = Batches::new(data.train, args.batch_size, place, of);
+    let place = server.config().trainer_index().unwrap_or(0);
+    let mut batches = Batches::new(data.train, args.batch_size, place);
 
     let mut supervisor = Supervisor::new(server, optimizer);
     if args.sync {

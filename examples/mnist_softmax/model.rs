@@ -40,7 +40,8 @@ impl Softmax {
     }
 }
 
-/// Batches of one worker's share of the images, in a new order each epoch.
+/// Batches of all images, in a new order each epoch and another one for each worker. Every worker has all of them, so
+/// that one that is lost takes no part of the data with it.
 pub(crate) struct Batches {
     images: Images,
     order: Vec<u32>,
@@ -50,9 +51,9 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// The share of trainer `place` of `of`.
-    pub(crate) fn new(images: Images, size: usize, place: usize, of: usize) -> Self {
-        let order: Vec<u32> = (0..images.labels.len() as u32).skip(place).step_by(of).collect();
+    /// The batches of trainer number `place`.
+    pub(crate) fn new(images: Images, size: usize, place: usize) -> Self {
+        let order: Vec<u32> = (0..images.labels.len() as u32).collect();
         let random = 0x9e37_79b9_7f4a_7c15 ^ (place as u64 + 1);
         let mut batches = Self { images, next: order.len(), order, size: size.max(1), random };
         batches.size = batches.size.min(batches.order.len());
