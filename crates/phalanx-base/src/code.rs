@@ -131,6 +131,23 @@ codes! {
     DataMissing = 401, User;
     /// A data file does not have the format it should have.
     DataFormat = 402, User;
+    /// A row or a value of the input does not parse.
+    DataRow = 403, User;
+    /// The input has no column of that name, or one of another type.
+    DataColumn = 404, User;
+
+    /// A place to keep files is malformed, or this build cannot reach it.
+    StorageLocation = 501, Usage;
+    /// A file of the run directory cannot be read.
+    StorageRead = 502, Infrastructure;
+    /// A file of the run directory cannot be written: disk full, no permission, store unreachable.
+    StorageWrite = 503, Infrastructure;
+    /// There is no checkpoint where one was asked for.
+    CheckpointMissing = 511, User;
+    /// A checkpoint is truncated, damaged or not whole.
+    CheckpointDamaged = 512, User;
+    /// A checkpoint and the model differ in names or shapes.
+    CheckpointMismatch = 513, User;
 
     /// Ctrl-C.
     Interrupted = 801, Interrupted;
