@@ -21,6 +21,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 enum Command {
     /// Parameter servers and workers, asynchronously: steps per second, the best of three after a warm-up
     Ps(ps::Args),
+    /// Checkpoints and records, beside TensorFlow
+    Formats(phalanx_bench_formats::Args),
+    /// Input from CSV, TFRecord and Parquet, beside tf.data and pyarrow
+    Data(phalanx_bench_data::Args),
     /// One task of a job that is being measured
     #[command(hide = true)]
     Task(ps::Args),
@@ -29,6 +33,8 @@ enum Command {
 fn main() -> ExitCode {
     phalanx::exit(match Command::parse() {
         Command::Ps(args) => ps::measure(&args),
+        Command::Formats(args) => phalanx_bench_formats::run(&args),
+        Command::Data(args) => phalanx_bench_data::run(&args),
         Command::Task(args) => ps::task(&args),
     })
 }

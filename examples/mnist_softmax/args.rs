@@ -23,6 +23,21 @@ pub(crate) struct Args {
     /// Folder with MNIST's four IDX files, gzip or plain
     #[arg(long)]
     pub(crate) data_dir: PathBuf,
+    /// Where the chief keeps checkpoints and event files: a path, or an object store that was built in
+    #[arg(long = "model-dir", alias = "model_dir", alias = "logdir")]
+    pub(crate) model_dir: Option<String>,
+    /// Seconds between two checkpoints
+    #[arg(long, alias = "save_model_secs", default_value_t = 600)]
+    pub(crate) save_model_secs: u64,
+    /// Steps between two checkpoints, beside the seconds
+    #[arg(long)]
+    pub(crate) save_model_steps: Option<u64>,
+    /// Checkpoints that stay
+    #[arg(long, default_value_t = 5)]
+    pub(crate) max_to_keep: usize,
+    /// Seconds between two summaries
+    #[arg(long, alias = "save_summaries_secs", default_value_t = 120)]
+    pub(crate) save_summaries_secs: u64,
     /// Train synchronously
     #[arg(long)]
     pub(crate) sync: bool,
@@ -46,6 +61,9 @@ pub(crate) struct Args {
     /// Seconds that the job may take to form
     #[arg(long, default_value_t = 600)]
     formation_deadline: u64,
+    /// With --model-dir: seconds that a lost parameter server may take to come back
+    #[arg(long, default_value_t = 120)]
+    server_grace: u64,
 }
 
 impl Args {
@@ -64,6 +82,21 @@ impl Args {
         let mut options = ServerOptions::from_env()?;
         options.interrupt = Interrupt::listen()?;
         options.formation_deadline = Duration::from_secs(self.formation_deadline);
+        options.server_grace = Duration::from_secs(self.server_grace);
         Ok(options)
+    }
+
+    /// Tells the supervisor what to keep, and where.
+    pub(crate) fn keep(&self, supervisor: Supervisor) -> phalanx::Result<Supervisor> {
+        let Some(model_dir) = &self.model_dir else { return Ok(supervisor) };
+        let supervisor = supervisor
+            .logdir(model_dir)?
+            .save_model_secs(self.save_model_secs)
+            .max_to_keep(self.max_to_keep)
+            .save_summaries_secs(self.save_summaries_secs);
+        Ok(match self.save_model_steps {
+            Some(steps) => supervisor.save_model_steps(steps),
+            None => supervisor,
+        })
     }
 }

@@ -5,7 +5,8 @@
 //!               --job_name=ps --task_index=0 --data-dir=mnist        # and ps 1, worker 0, worker 1
 //! ```
 //!
-//! The first worker is the chief. `TF_CONFIG` says the same without flags; with neither, one process does it all.
+//! The first worker is the chief. With `--model-dir` it keeps checkpoints and event files, and goes on from the newest
+//! checkpoint; a parameter server that is lost may then come back. `TF_CONFIG` says the same without flags; with neither, one process does it all.
 
 #![allow(clippy::print_stdout)]
 
@@ -45,7 +46,7 @@ fn train(args: &Args, server: &Server, optimizer: Optimizer) -> phalanx::Result<
     let place = server.config().trainer_index().unwrap_or(0);
     let mut batches = Batches::new(data.train, args.batch_size, place);
 
-    let mut supervisor = Supervisor::new(server, optimizer);
+    let mut supervisor = args.keep(Supervisor::new(server, optimizer))?;
     if args.sync {
         supervisor = supervisor.sync(SyncReplicas { replicas_to_aggregate: args.replicas_to_aggregate });
     }
@@ -71,6 +72,7 @@ fn train(args: &Args, server: &Server, optimizer: Optimizer) -> phalanx::Result<
         session.refresh()?;
         let rate = (session.global_step() - first) as f64 / started.elapsed().as_secs_f64();
         let accuracy = session.model()?.accuracy(&data.test);
+        session.summaries().scalar(session.global_step(), "test/accuracy", accuracy as f32);
         let stale = if args.sync { format!(", {} stale gradients dropped", session.stale()?) } else { String::new() };
         println!("done: {} steps, {rate:.0} steps/s, test accuracy {accuracy:.4}{stale}", session.global_step());
     } else {

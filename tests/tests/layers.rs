@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Each crate and what it may name, from the table in the design; `*` is every crate above it in the list.
-const ROOMS: [(&str, &[&str]); 17] = [
+const ROOMS: [(&str, &[&str]); 19] = [
     ("phalanx-base", &[]),
     ("phalanx-cluster", &["phalanx-base"]),
     ("phalanx-optim", &["phalanx-base"]),
@@ -25,11 +25,13 @@ const ROOMS: [(&str, &[&str]); 17] = [
     ("phalanx-launch", &["phalanx-base", "phalanx-cluster", "phalanx-storage", "phalanx-formats"]),
     ("phalanx", &["*"]),
     ("phalanx-cli", &["*"]),
+    ("phalanx-bench-formats", &["phalanx-base", "phalanx-formats"]),
+    ("phalanx-bench-data", &["phalanx-base", "phalanx-formats", "phalanx-storage", "phalanx-data"]),
     ("phalanx-bench", &["*"]),
 ];
 
 /// Beside the crates, and free to name all of them.
-const BESIDE: [&str; 2] = ["phalanx-tests", "xtask"];
+const BESIDE: [&str; 3] = ["phalanx-fuzz", "phalanx-tests", "xtask"];
 
 fn metadata(arguments: &[&str]) -> Value {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");

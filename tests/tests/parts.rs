@@ -103,10 +103,11 @@ impl Sizes {
             worker.leave(Some(&PhalanxError::new(Code::JobFailed, "killed")));
             self.step(&mut session, 4).unwrap();
             own += 1;
-            let held = session.checkpoint().unwrap();
-            assert_eq!(held.global_step, own - 1 + killed, "every step that reached a server counts once: {cut:?}");
-            let wrong = held.variables[0].2.iter().filter(|&&x| x != -(held.global_step as f32)).count();
-            assert_eq!(wrong, 0, "{cut:?}: {wrong} numbers are not -{}", held.global_step);
+            let held = session.values().unwrap();
+            let step = session.global_step();
+            assert_eq!(step, own - 1 + killed, "every step that reached a server counts once: {cut:?}");
+            let wrong = held[0].2.iter().filter(|&&x| x != -(step as f32)).count();
+            assert_eq!(wrong, 0, "{cut:?}: {wrong} numbers are not -{step}");
         }
         session.finish().unwrap();
         chief.leave(None);

@@ -69,7 +69,7 @@ fn train(replicas: Option<u32>, habits: &[Habit]) -> Seen {
                         let (steps, session) = work(server, *habit, replicas, meet);
                         if let (true, Some(mut session)) = (server.is_chief(), session) {
                             session.refresh().unwrap();
-                            let values = session.checkpoint().unwrap().variables.swap_remove(0).2;
+                            let values = session.values().unwrap().swap_remove(0).2;
                             *seen.lock().unwrap() = Some((session.global_step(), session.stale().unwrap(), values));
                             session.finish().unwrap();
                             server.leave(None);

@@ -107,6 +107,8 @@ codes! {
     ServerLost = 211, Infrastructure;
     /// The job ended with an error elsewhere.
     JobFailed = 212, Infrastructure;
+    /// A parameter server was started anew: what a task knew of its former life does not hold.
+    ServerRestarted = 213, Infrastructure;
 
     /// A variable or table of that name exists with another shape, type or rule.
     VariableConflict = 301, User;

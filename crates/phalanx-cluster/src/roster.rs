@@ -64,6 +64,10 @@ pub struct Roster {
     ending_since: Duration,
     failure: Option<Error>,
     lost: Vec<(TaskId, Incarnation)>,
+    /// How long a lost server may take to come back; `None`: what it held is lost for good.
+    server_grace: Option<Duration>,
+    servers_lost: BTreeMap<TaskId, Duration>,
+    returned: Vec<TaskId>,
 }
 
 impl Roster {
@@ -76,7 +80,23 @@ impl Roster {
         let expected: Vec<TaskId> = expected.into_iter().collect();
         let phase = if expected.is_empty() { Phase::Running } else { Phase::Forming };
         let ending_since = Duration::ZERO;
-        Self { expected, members: BTreeMap::new(), lease, phase, ending_since, failure: None, lost: Vec::new() }
+        Self {
+            expected,
+            members: BTreeMap::new(),
+            lease,
+            phase,
+            ending_since,
+            failure: None,
+            lost: Vec::new(),
+            server_grace: None,
+            servers_lost: BTreeMap::new(),
+            returned: Vec::new(),
+        }
+    }
+
+    /// From now on a lost server may come back within `grace`: there is something to restore it from.
+    pub fn wait_for_servers(&mut self, grace: Duration) {
+        self.server_grace = Some(grace);
     }
 
     /// Takes a heartbeat.
@@ -96,7 +116,10 @@ impl Roster {
                         .because(format!("it was heard {:.1} s ago", (now - known.last_beat).as_secs_f32()))
                         .help("give each process a task index of its own, or stop the other one"));
                 }
-                if known.state == State::Here {
+                if task.role == Role::Ps {
+                    self.servers_lost.remove(&task);
+                    self.returned.push(task);
+                } else if known.state == State::Here {
                     self.lost.push((task, known.incarnation));
                 }
             }
@@ -119,9 +142,8 @@ impl Roster {
         let failure = if let Mood::Failed(error) = mood { Some(error) } else { None };
         match failure {
             _ if task.role == Role::Ps => {
-                let error = Error::new(Code::ServerLost, format!("{task} is gone, and the parameters it held with it"));
                 let why = failure.map_or_else(|| "it left".to_owned(), |failure| failure.to_string());
-                self.fail(now, error.because(why).help("start the job again"));
+                self.server_lost(now, task, &why);
             }
             // The model or its data are wrong: another worker would fail the same way.
             Some(error) if matches!(error.code().fault(), Fault::User | Fault::Internal) => {
@@ -141,6 +163,7 @@ impl Roster {
         if self.phase != Phase::Running {
             return;
         }
+        self.give_servers_up(now);
         let silent = |member: &Member| member.state == State::Here && now.saturating_sub(member.last_beat) > self.lease;
         let silent: Vec<TaskId> = self.members.iter().filter(|(_, m)| silent(m)).map(|(&task, _)| task).collect();
         for task in silent {
@@ -148,13 +171,45 @@ impl Roster {
             member.state = State::Gone;
             let incarnation = member.incarnation;
             if task.role == Role::Ps {
-                let error = Error::new(Code::ServerLost, format!("{task} is gone, and the parameters it held with it"));
-                let why = format!("it has been silent for {:.1} s", self.lease.as_secs_f32());
-                self.fail(now, error.because(why).help("see its log, then start the job again"));
+                self.server_lost(now, task, &format!("it has been silent for {:.1} s", self.lease.as_secs_f32()));
             } else {
                 self.lost.push((task, incarnation));
             }
         }
+    }
+
+    /// Waits for a server where that makes sense, and ends the job where it does not.
+    fn server_lost(&mut self, now: Duration, task: TaskId, why: &str) {
+        if self.server_grace.is_some() {
+            self.servers_lost.entry(task).or_insert(now);
+            return;
+        }
+        let error = Error::new(Code::ServerLost, format!("{task} is gone, and the parameters it held with it"));
+        self.fail(
+            now,
+            error.because(why).help("see its log, then start the job again; with a model_dir it can come back"),
+        );
+    }
+
+    /// Ends the job if a server has not come back in time.
+    fn give_servers_up(&mut self, now: Duration) {
+        let Some(grace) = self.server_grace else { return };
+        let late = self.servers_lost.iter().find(|(_, since)| now.saturating_sub(**since) > grace);
+        if let Some((&task, _)) = late {
+            let error = Error::new(Code::ServerLost, format!("{task} is gone and did not come back"));
+            let why = format!("it was waited for {} s", grace.as_secs());
+            self.fail(now, error.because(why).help("start the job again; it goes on from the newest checkpoint"));
+        }
+    }
+
+    /// The servers that are lost and waited for.
+    pub fn lost_servers(&self) -> impl Iterator<Item = TaskId> {
+        self.servers_lost.keys().copied()
+    }
+
+    /// Servers that were started anew since this was last asked: they hold nothing.
+    pub fn take_returned(&mut self) -> Vec<TaskId> {
+        std::mem::take(&mut self.returned)
     }
 
     /// Ends the job well.
@@ -263,6 +318,23 @@ mod tests {
         let mut roster = running();
         roster.beat(seconds(6), WORKER, Incarnation(1), Mood::Here).unwrap();
         assert_eq!(roster.phase(), Phase::Ending);
+        assert_eq!(roster.failure().unwrap().code(), Code::ServerLost);
+    }
+
+    #[test]
+    fn a_server_that_can_be_restored_is_waited_for_and_then_given_up() {
+        let mut roster = running();
+        roster.wait_for_servers(seconds(60));
+        roster.beat(seconds(6), WORKER, Incarnation(1), Mood::Here).unwrap();
+        assert_eq!((roster.phase(), roster.lost_servers().collect::<Vec<_>>()), (Phase::Running, vec![PS]));
+        let mut returned = roster.clone();
+        returned.beat(seconds(30), PS, Incarnation(2), Mood::Here).unwrap();
+        assert_eq!((returned.take_returned(), returned.lost_servers().count()), (vec![PS], 0));
+        returned.beat(seconds(70), WORKER, Incarnation(1), Mood::Here).unwrap();
+        assert_eq!(returned.phase(), Phase::Running);
+        for at in (10..70).step_by(4) {
+            roster.beat(seconds(at), WORKER, Incarnation(1), Mood::Here).unwrap();
+        }
         assert_eq!(roster.failure().unwrap().code(), Code::ServerLost);
     }
 

@@ -16,3 +16,5 @@ pub mod event;
 pub mod example;
 pub mod fingerprint;
 pub mod record;
+
+mod wire;

@@ -2,7 +2,7 @@
 
 use phalanx_base::{Code, Shape};
 use phalanx_formats::bundle::{
-    BundleIndex, BundleReader, BundleWriter, Dtype, TableReader, TableWriter, TensorSlice, slice_key,
+    BundleIndex, BundleReader, BundleWriter, Dtype, Place, TableReader, TableWriter, Tensor, TensorSlice, slice_key,
 };
 use proptest::prelude::*;
 
@@ -261,4 +261,37 @@ proptest! {
 fn slice_keys_sort_before_names_and_after_the_header() {
     let key = slice_key("zebra", &TensorSlice::rows(0, 1, 1));
     assert!(key.as_slice() > b"".as_slice() && key.as_slice() < b"\x01".as_slice());
+}
+
+#[test]
+fn strings_in_slices_come_together() {
+    let shape = Shape::new([4, 2]).unwrap();
+    let words = ["a", "", "long", "longer", "é", "\0", "x", "y"];
+    let (mut files, mut parts) = (Vec::new(), Vec::new());
+    for (slice, range) in [("0,1:-", 0..2), ("1,3:-", 2..8)] {
+        let mut writer = BundleWriter::new(Vec::new());
+        let slice: TensorSlice = slice.parse().unwrap();
+        writer.add_string_slice("words", &shape, &slice, &words[range.clone()]).unwrap();
+        let few = writer.add_string_slice("others", &shape, &slice, &words[..1]).unwrap_err();
+        assert_eq!(few.code(), Code::ShapeMismatch);
+        let (file, index) = writer.finish().unwrap();
+        files.push(file);
+        parts.push(index);
+    }
+    let index = BundleIndex::merge(parts).unwrap().to_bytes().unwrap();
+    let reader = BundleReader::open(&index, files).unwrap();
+    let read = |tensor: Tensor| -> Vec<String> {
+        tensor.strings().unwrap().iter().map(|word| String::from_utf8(word.to_vec()).unwrap()).collect()
+    };
+    assert_eq!(read(reader.read("words").unwrap()), words);
+    assert_eq!(read(reader.read_rows("words", 1, 2).unwrap()), words[2..6]);
+    reader.verify().unwrap();
+}
+
+#[test]
+fn a_whole_slice_of_strings_is_a_tensor() {
+    let mut writer = BundleWriter::new(Vec::new());
+    writer.add_string_slice("w", &Shape::new([2]).unwrap(), &"0,2".parse().unwrap(), ["a", "b"]).unwrap();
+    let (_, index) = writer.finish().unwrap();
+    assert!(matches!(index.tensors()["w"].place, Place::Whole(_)));
 }

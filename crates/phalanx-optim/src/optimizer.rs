@@ -155,6 +155,32 @@ impl Optimizer {
         self.slots().len()
     }
 
+    /// The name of a slot of the variable or table `of` in a checkpoint, as TensorFlow's `tf.train` optimizers have it.
+    ///
+    /// ```
+    /// use phalanx_optim::{Adam, Optimizer};
+    /// let optimizer: Optimizer = Adam::new(0.001).into();
+    /// assert_eq!(optimizer.slot_in_checkpoint("dense/kernel", 1), "dense/kernel/Adam_1");
+    /// ```
+    #[must_use]
+    pub fn slot_in_checkpoint(&self, of: &str, slot: usize) -> String {
+        // Numbered in the order in which TensorFlow makes them, which for RMSprop is not ours.
+        let number = match (self, self.slots().get(slot).map(|slot| slot.name)) {
+            (Self::RmsProp(_), Some("mg")) => 1,
+            (Self::RmsProp(_), Some("momentum")) if self.slots().iter().any(|slot| slot.name == "mg") => 2,
+            _ => slot,
+        };
+        let name = match self {
+            Self::Sgd(_) | Self::Momentum(_) => "Momentum",
+            Self::Adagrad(_) => "Adagrad",
+            Self::RmsProp(_) => "RMSProp",
+            Self::Adam(_) => "Adam",
+            Self::AdamW(_) => "AdamW",
+            Self::Ftrl(_) => "Ftrl",
+        };
+        if number == 0 { format!("{of}/{name}") } else { format!("{of}/{name}_{number}") }
+    }
+
     /// What every element of that slot is before the first update.
     #[must_use]
     pub fn slot_init(&self, slot: usize) -> f32 {

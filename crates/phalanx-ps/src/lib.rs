@@ -2,6 +2,7 @@
 //!
 //! | where | what |
 //! | --- | --- |
+//! | [`checkpoint`] | what a checkpoint contains, whether it fits a model, and how it comes back into servers. |
 //! | [`plan`] | who holds what: partitioners, placement, the layout of a model over servers. Pure. |
 //! | [`server`] | the shards, the names already applied, the synchronous barrier, and the service around them. |
 //! | [`client`] | what a worker calls: create, find, push and pull in one round trip. |
@@ -9,6 +10,7 @@
 //! Invariants: an update's name is applied once per server, whatever is retried or repeated; a chunk of a variable is
 //! never seen half updated; a server links no tensor library.
 
+pub mod checkpoint;
 pub mod client;
 pub mod plan;
 pub mod server;

@@ -4,12 +4,14 @@ use crate::Interrupt;
 use phalanx_base::{Error, Incarnation, Result, TaskId};
 use phalanx_cluster::Phase;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 struct State {
     phase: Phase,
     failure: Option<Error>,
     lost: Vec<(TaskId, Incarnation)>,
+    ever_lost: Vec<(TaskId, Incarnation)>,
+    returned: Vec<TaskId>,
 }
 
 /// The job as seen from here: written by the membership thread, read by everybody else.
@@ -21,7 +23,8 @@ pub(crate) struct Job {
 
 impl Job {
     pub(crate) fn new(interrupt: Interrupt) -> Self {
-        let state = Mutex::new(State { phase: Phase::Forming, failure: None, lost: Vec::new() });
+        let (lost, ever_lost, returned) = (Vec::new(), Vec::new(), Vec::new());
+        let state = Mutex::new(State { phase: Phase::Forming, failure: None, lost, ever_lost, returned });
         Self { state, changed: Condvar::new(), interrupt }
     }
 
@@ -58,7 +61,23 @@ impl Job {
     }
 
     pub(crate) fn add_lost(&self, lost: Vec<(TaskId, Incarnation)>) {
-        self.lock().lost.extend(lost);
+        let mut state = self.lock();
+        state.ever_lost.extend(&lost);
+        state.lost.extend(lost);
+    }
+
+    /// Every life that was declared lost: a server that returns must not let one in again.
+    pub(crate) fn ever_lost(&self) -> Vec<(TaskId, Incarnation)> {
+        self.lock().ever_lost.clone()
+    }
+
+    pub(crate) fn add_returned(&self, returned: Vec<TaskId>) {
+        self.lock().returned.extend(returned);
+    }
+
+    /// Servers that were started anew and hold nothing.
+    pub(crate) fn take_returned(&self) -> Vec<TaskId> {
+        std::mem::take(&mut self.lock().returned)
     }
 
     pub(crate) fn take_lost(&self) -> Vec<(TaskId, Incarnation)> {
@@ -72,6 +91,16 @@ impl Job {
     /// Whether trainers should stop.
     pub(crate) fn should_stop(&self) -> bool {
         self.phase() >= Phase::Ending || self.interrupted().is_some()
+    }
+
+    /// Waits until the job is over, whatever else happens, but not for longer than `longest`.
+    pub(crate) fn wait_until_over(&self, longest: Duration) {
+        let until = Instant::now() + longest;
+        let mut state = self.lock();
+        while state.phase != Phase::Over && Instant::now() < until {
+            let waited = self.changed.wait_timeout(state, Duration::from_millis(100));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     /// Waits until the job is in `phase` or beyond. Ends by itself: the membership thread fails the job when the

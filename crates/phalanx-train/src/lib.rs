@@ -5,8 +5,11 @@
 //! | [`Server`] | a task's life: it listens, says hello to the chief, and ends when the job ends |
 //! | [`Session`] | the worker's loop: pull values, compute, push gradients |
 //! | [`Supervisor`] | who initialises, who waits, when to stop |
+//! | [`checkpoint`] | saving, keeping and restoring a job |
+//! | [`SummaryWriter`] | what TensorBoard shows |
 //! | [`MiniCluster`] | a whole job inside of one process, for tests and first steps |
 
+pub mod checkpoint;
 mod identity;
 mod interrupt;
 mod job;
@@ -14,15 +17,17 @@ mod local;
 mod membership;
 mod mini_cluster;
 mod options;
+mod run_dir;
 mod server;
 mod services;
 mod session;
+mod summary;
 mod supervisor;
 
 pub use interrupt::Interrupt;
 pub use mini_cluster::MiniCluster;
 pub use options::{Say, ServerOptions};
 pub use server::Server;
-pub use services::{Checkpoint, Saver, SummaryWriter};
 pub use session::{NonFinite, Session, Step, SyncReplicas};
+pub use summary::SummaryWriter;
 pub use supervisor::Supervisor;

@@ -22,6 +22,8 @@ pub struct ServerOptions {
     pub beat: Duration,
     /// How long a task waits for a chief that has gone silent.
     pub grace: Duration,
+    /// How long a lost parameter server may take to come back, where there is a checkpoint to restore it from.
+    pub server_grace: Duration,
     /// Threads that serve other tasks.
     pub threads: usize,
     /// Where remarks go.
@@ -40,6 +42,7 @@ impl Default for ServerOptions {
             lease: Duration::from_secs(5),
             beat: Duration::from_millis(200),
             grace: Duration::from_secs(30),
+            server_grace: Duration::from_secs(120),
             threads: 2,
             say: Arc::new(|line| eprintln!("{line}")),
             interrupt: Interrupt::default(),

@@ -11,6 +11,7 @@ use phalanx_ps::{Client, Store};
 use phalanx_wire::{Address, Endpoint, Listening};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// One task, running. Cheap to clone; the last clone to go says goodbye to the job.
 ///
@@ -103,7 +104,8 @@ impl Server {
         };
         let store = (task.role == Role::Ps).then(Arc::<Store>::default);
         let digest = identity::digest(&config.job_id());
-        let bulk = store.as_ref().map(|store| Arc::new(Service::new(Arc::clone(store), digest, task)) as _);
+        let bulk =
+            store.as_ref().map(|store| Arc::new(Service::new(Arc::clone(store), digest, task, incarnation)) as _);
         let control = membership.handler();
         if options.token.is_none() && !address.is_loopback() {
             (options.say)(&format!(
@@ -170,6 +172,9 @@ impl Server {
     /// When the job failed, the chief is lost, or somebody asks this process to stop.
     pub fn join(&self) -> Result<()> {
         let ended = self.inner.job.wait_for(Phase::Over).map(drop);
+        if let Err(error) = &ended {
+            self.inner.hold_on(error);
+        }
         self.inner.leave(ended.as_ref().err());
         ended
     }
@@ -204,12 +209,22 @@ impl Server {
         Client::connect(&self.servers()?, self.client_options())
     }
 
+    /// Connections that hold until the job is over, also when somebody asks this process to stop: for the last save.
+    pub(crate) fn client_until_over(&self) -> Result<Client> {
+        let mut options = self.client_options();
+        let job = Arc::clone(&self.inner.job);
+        options.stop = Arc::new(move || job.phase() == Phase::Over);
+        Client::connect(&self.servers()?, options)
+    }
+
     /// Who this task is to parameter servers, and how patient it is.
     #[must_use]
     pub fn client_options(&self) -> ClientOptions {
         let inner = &self.inner;
         let mut options = ClientOptions::new(identity::digest(&inner.config.job_id()), inner.task, inner.incarnation);
         options.token = inner.options.token.clone();
+        // Longer than the chief waits for a lost server: it is the chief who gives up.
+        options.patience = inner.options.server_grace + inner.options.lease + Duration::from_secs(10);
         let job = Arc::clone(&inner.job);
         options.stop = Arc::new(move || job.phase() == Phase::Over || job.interrupted().is_some());
         options
@@ -239,6 +254,20 @@ impl Server {
         result
     }
 
+    /// The chief: a lost server may come back from now on.
+    pub(crate) fn wait_for_servers(&self) {
+        self.inner.membership.wait_for_servers();
+    }
+
+    /// The chief: ends the job badly, for everybody.
+    pub(crate) fn fail_job(&self, error: Error) {
+        self.inner.membership.fail(error);
+    }
+
+    pub(crate) fn options(&self) -> &ServerOptions {
+        &self.inner.options
+    }
+
     /// The chief: takes note of lives that the servers know and that are nobody's now.
     pub(crate) fn take_over(&self, known: BTreeSet<(TaskId, Incarnation)>) {
         self.inner.membership.take_over(known);
@@ -254,6 +283,18 @@ fn addresses(tasks: impl Iterator<Item = (TaskId, String)>) -> Result<Vec<(TaskI
 }
 
 impl Inner {
+    /// A server that was asked to stop stays a little: the chief, which was asked too, wants to save.
+    fn hold_on(&self, why: &Error) {
+        let longest = match why.code() {
+            Code::Interrupted => Duration::from_secs(5),
+            Code::Terminated => Duration::from_secs(25),
+            _ => return,
+        };
+        if self.store.as_ref().is_some_and(|store| store.is_ready()) {
+            self.job.wait_until_over(longest);
+        }
+    }
+
     fn leave(&self, failure: Option<&Error>) {
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::replace(&mut *gone, true) {

@@ -1,40 +1,10 @@
 //! What the chief does beside training: save, and write summaries, each at its own pace.
 
-use phalanx_base::{Result, Shape};
+use crate::checkpoint::{Keeper, Saved};
+use crate::summary::SummaryWriter;
+use phalanx_base::Result;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// A model at one moment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Checkpoint {
-    /// The committed steps it contains.
-    pub global_step: u64,
-    /// Every variable: name, extents, values.
-    pub variables: Vec<(String, Shape, Vec<f32>)>,
-}
-
-/// Keeps checkpoints somewhere. Without one, a job starts from its model's initial values and saves nothing.
-pub trait Saver: Send {
-    /// The newest checkpoint, if there is one.
-    ///
-    /// # Errors
-    /// When there is one and it cannot be read.
-    fn restore(&mut self) -> Result<Option<Checkpoint>>;
-
-    /// Keeps a checkpoint.
-    ///
-    /// # Errors
-    /// When it cannot be written. Training goes on; the error is told.
-    fn save(&mut self, checkpoint: &Checkpoint) -> Result<()>;
-}
-
-/// Takes the numbers that describe a run.
-pub trait SummaryWriter: Send {
-    /// Writes named numbers of one step.
-    ///
-    /// # Errors
-    /// When they cannot be written. Training goes on; the error is told.
-    fn scalars(&mut self, global_step: u64, scalars: &[(&str, f32)]) -> Result<()>;
-}
 
 /// Something done at once and then every so often.
 #[derive(Debug)]
@@ -58,27 +28,49 @@ impl Timer {
     }
 }
 
-/// The chief's services; empty on other tasks.
-#[derive(Default)]
+/// The chief's services; other tasks have none that do anything.
 pub(crate) struct Services {
-    pub(crate) saver: Option<(Timer, Box<dyn Saver>)>,
-    pub(crate) summaries: Option<(Timer, Box<dyn SummaryWriter>)>,
-    pub(crate) rate: Option<(Instant, u64)>,
+    pub(crate) keeper: Option<Keeper>,
+    pub(crate) summaries: Arc<SummaryWriter>,
+    pub(crate) pace: Option<Timer>,
+    rate: Option<(Instant, u64)>,
 }
 
 impl Services {
-    /// Writes the summaries of a step if it is time.
-    pub(crate) fn summarize(&mut self, now: Instant, global_step: u64, loss: f32) -> Result<()> {
-        let Some((timer, writer)) = &mut self.summaries else { return Ok(()) };
-        if !timer.is_due(now) {
-            return Ok(());
+    /// Of a task that keeps nothing.
+    pub(crate) fn none() -> Self {
+        Self { keeper: None, summaries: Arc::new(SummaryWriter::none()), pace: None, rate: None }
+    }
+
+    /// Of a chief with a run directory. `pace`: how often loss and rate are written, if at all.
+    pub(crate) fn new(keeper: Keeper, summaries: Arc<SummaryWriter>, pace: Option<Timer>) -> Self {
+        Self { keeper: Some(keeper), summaries, pace, rate: None }
+    }
+
+    /// Takes note of a step: tells the keeper, and writes the summaries if it is time.
+    pub(crate) fn stepped(&mut self, global_step: u64, loss: f32) {
+        if let Some(keeper) = &self.keeper {
+            keeper.reached(global_step);
         }
-        let mut scalars = vec![("loss", loss)];
+        let now = Instant::now();
+        if !self.pace.as_mut().is_some_and(|pace| pace.is_due(now)) {
+            return;
+        }
+        self.summaries.scalar(global_step, "loss", loss);
         if let Some((since, step)) = self.rate {
-            scalars.push(("global_step/sec", global_step.saturating_sub(step) as f32 / (now - since).as_secs_f32()));
+            let rate = global_step.saturating_sub(step) as f32 / (now - since).as_secs_f32();
+            self.summaries.scalar(global_step, "global_step/sec", rate);
         }
         self.rate = Some((now, global_step));
-        writer.scalars(global_step, &scalars)
+    }
+
+    /// Saves now, if something is kept, and waits for it.
+    pub(crate) fn save_within(&self, deadline: Duration) -> Result<()> {
+        self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.save(deadline))
+    }
+
+    pub(crate) fn newest(&self) -> Option<Saved> {
+        self.keeper.as_ref().and_then(Keeper::newest)
     }
 }
 

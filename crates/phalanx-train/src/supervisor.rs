@@ -1,15 +1,19 @@
 //! Who initialises, who waits, and when to stop: TensorFlow's Supervisor.
 
-use crate::services::{Services, Timer};
+use crate::checkpoint::{Catalog, Keeper, Saver, restore_job, restore_one};
+use crate::run_dir::{self, RunDir};
+use crate::services::Services;
 use crate::session::Parts;
-use crate::{NonFinite, Saver, Server, Session, SummaryWriter, SyncReplicas};
-use bytes::Bytes;
-use phalanx_base::{Code, Error, Result, write_f32s};
+use crate::summary::SummaryWriter;
+use crate::{NonFinite, Server, Session, SyncReplicas};
+use phalanx_base::{Code, Error, Result};
 use phalanx_nn::Book;
 use phalanx_nn::burn::module::Module;
 use phalanx_optim::Optimizer;
 use phalanx_ps::client::Remote;
 use phalanx_ps::{Client, Layout, Partitioner, Placement, TableSpec, VariableSpec};
+use phalanx_storage::Dir;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Looks after one task's training.
@@ -40,9 +44,7 @@ pub struct Supervisor {
     sync: Option<SyncReplicas>,
     non_finite: NonFinite,
     ready_deadline: Duration,
-    services: std::cell::RefCell<Services>,
-    save_model_secs: u64,
-    save_summaries_secs: u64,
+    run_dir: RunDir,
 }
 
 impl Supervisor {
@@ -58,9 +60,7 @@ impl Supervisor {
             sync: None,
             non_finite: NonFinite::default(),
             ready_deadline: Duration::from_secs(7200),
-            services: std::cell::RefCell::default(),
-            save_model_secs: 600,
-            save_summaries_secs: 120,
+            run_dir: RunDir::default(),
         }
     }
 
@@ -106,31 +106,62 @@ impl Supervisor {
         self
     }
 
-    /// Where the chief restores from and saves to.
+    /// The run directory: there the chief restores from, saves to and writes summaries. A path, or an object store where
+    /// that was built in. Without one, nothing is kept, and a lost parameter server ends the job.
+    ///
+    /// # Errors
+    /// When the location is malformed, or this build cannot reach it.
+    pub fn logdir(mut self, location: &str) -> Result<Self> {
+        self.run_dir.dir = Some(run_dir::open(location)?);
+        Ok(self)
+    }
+
+    /// The same for a directory that is open already.
     #[must_use]
-    pub fn saver(self, saver: impl Saver + 'static) -> Self {
-        self.services.borrow_mut().saver = Some((Timer::new(Duration::ZERO), Box::new(saver)));
+    pub fn run_dir(mut self, dir: Dir) -> Self {
+        self.run_dir.dir = Some(dir);
         self
     }
 
-    /// How often the chief saves, where there is a saver.
+    /// What checkpoints are called; `model.ckpt` gives `model.ckpt-300`.
     #[must_use]
-    pub fn save_model_secs(mut self, seconds: u64) -> Self {
-        self.save_model_secs = seconds;
+    pub fn checkpoint_basename(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.run_dir.basename);
         self
     }
 
-    /// Where the chief writes summaries.
+    /// How often the chief saves; `None` turns it off. It saves once at the start, and once at the end.
     #[must_use]
-    pub fn summary_writer(self, writer: impl SummaryWriter + 'static) -> Self {
-        self.services.borrow_mut().summaries = Some((Timer::new(Duration::ZERO), Box::new(writer)));
+    pub fn save_model_secs(mut self, seconds: impl Into<Option<u64>>) -> Self {
+        self.run_dir.save_secs = seconds.into();
         self
     }
 
-    /// How often the chief writes summaries, where there is a writer.
+    /// Saves every so many steps, instead of or beside every so many seconds.
     #[must_use]
-    pub fn save_summaries_secs(mut self, seconds: u64) -> Self {
-        self.save_summaries_secs = seconds;
+    pub fn save_model_steps(mut self, steps: u64) -> Self {
+        self.run_dir.save_steps = Some(steps);
+        self
+    }
+
+    /// How many of the newest checkpoints stay; 0 keeps all.
+    #[must_use]
+    pub fn max_to_keep(mut self, count: usize) -> Self {
+        self.run_dir.retention.max_to_keep = count;
+        self
+    }
+
+    /// One checkpoint in so many hours stays for good.
+    #[must_use]
+    pub fn keep_checkpoint_every_n_hours(mut self, hours: f64) -> Self {
+        self.run_dir.retention.keep_every_n_hours = hours;
+        self
+    }
+
+    /// How often the chief writes loss and rate; `None` turns it off.
+    #[must_use]
+    pub fn save_summaries_secs(mut self, seconds: impl Into<Option<u64>>) -> Self {
+        self.run_dir.summary_secs = seconds.into();
         self
     }
 
@@ -159,16 +190,14 @@ impl Supervisor {
         self.server.wait_until_formed()?;
         let book = Book::of(&module)?;
         let layout = self.layout(&book, client.servers())?;
-        let mut services = Services::default();
-        let remote = if self.server.is_chief() {
-            services = self.services.take();
-            let pace = |seconds| Timer::new(Duration::from_secs(seconds));
-            services.saver.iter_mut().for_each(|(timer, _)| *timer = pace(self.save_model_secs));
-            services.summaries.iter_mut().for_each(|(timer, _)| *timer = pace(self.save_summaries_secs));
-            self.initialize(&client, layout, &book, &module, &mut services)?
+        let (remote, services) = if self.server.is_chief() {
+            let mut saver = self.run_dir.saver(self.sync.is_some())?;
+            let remote = self.initialize(&client, layout, &book, &module, saver.as_mut())?;
+            let services = saver.map_or_else(|| Ok(Services::none()), |saver| self.services(&client, &remote, saver));
+            (remote, services?)
         } else {
             self.wait_for_model(&client)?;
-            Remote::find(&client, layout)?
+            (Remote::find(&client, layout)?, Services::none())
         };
         let trainers = self.server.config().trainers().len() as u32;
         let sync = self.sync.map(|sync| sync.replicas_to_aggregate.unwrap_or(trainers));
@@ -187,45 +216,79 @@ impl Supervisor {
         Layout::new(variables, self.tables.clone(), servers, self.placement)
     }
 
+    /// Makes the model on the servers that have none: from the newest checkpoint, or else from `module`'s values.
     fn initialize<M: Module>(
         &self,
         client: &Client,
         layout: Layout,
         book: &Book,
         module: &M,
-        services: &mut Services,
+        saver: Option<&mut Saver>,
     ) -> Result<Remote> {
-        if client.describe(0)?.ready {
+        let mut empty = Vec::new();
+        for server in 0..client.servers() {
+            if !client.describe(server)?.ready {
+                empty.push(server);
+            }
+        }
+        if empty.len() < client.servers() {
             // Whoever trained while there was no chief and is gone, this task's former life among them.
             self.server.take_over(client.lives()?);
+        }
+        if empty.is_empty() {
             self.server.say(&format!("the servers hold the model at step {}; going on with it", client.global_step()?));
             return Remote::find(client, layout);
         }
-        let restored = services.saver.as_mut().map_or(Ok(None), |(_, saver)| saver.restore())?;
-        let mut values = book.values(module)?;
-        if let Some(checkpoint) = &restored {
-            for (parameter, value) in book.parameters().iter().zip(&mut values) {
-                let found = checkpoint.variables.iter().find(|(name, ..)| *name == parameter.name);
-                let (_, shape, numbers) = found.ok_or_else(|| missing(&parameter.name, checkpoint.global_step))?;
-                if *shape != parameter.shape {
-                    return Err(Error::new(
-                        Code::ShapeMismatch,
-                        format!("the checkpoint's {:?} does not fit", parameter.name),
-                    )
-                    .because(format!("it has shape {shape}, the model wants {}", parameter.shape)));
-                }
-                let mut bytes = Vec::with_capacity(4 * numbers.len());
-                write_f32s(numbers, &mut bytes);
-                *value = Bytes::from(bytes);
+        let remote = Remote::announce(client, layout)?;
+        let catalog = saver.as_ref().map(|saver| saver.catalog());
+        let restored = catalog.map_or(Ok(None), |catalog| self.restore(client, &remote, catalog, &empty))?;
+        let remote = match restored {
+            Some((name, step)) => {
+                self.server.say(&format!("restored {name}: going on at step {step}"));
+                remote
             }
-            self.server.say(&format!("restored the model at step {}", checkpoint.global_step));
-        }
-        let remote = Remote::create(client, layout, &values)?;
-        if let Some(checkpoint) = restored {
-            client.set_global_step(checkpoint.global_step)?;
-        }
-        client.set_ready()?;
+            None => {
+                let remote = Remote::create(client, remote.layout().clone(), &book.values(module)?)?;
+                saver.map_or(Ok(None), |saver| saver.save_first(client))?;
+                remote
+            }
+        };
+        // The server that counts steps last, because others ask that one.
+        empty.iter().rev().try_for_each(|&server| client.set_server_ready(server))?;
         Ok(remote)
+    }
+
+    fn restore(
+        &self,
+        client: &Client,
+        remote: &Remote,
+        catalog: &Catalog,
+        empty: &[usize],
+    ) -> Result<Option<(String, u64)>> {
+        let say = |line: &str| self.server.say(line);
+        if empty.len() == client.servers() {
+            return restore_job(client, remote, catalog, &say);
+        }
+        // The others hold a model that has been trained on.
+        let mut restored = None;
+        for &server in empty {
+            restored = restore_one(client, remote, server, catalog, &say)?;
+            if let (0, Some((_, step))) = (server, &restored) {
+                client.set_global_step(*step)?;
+            }
+        }
+        Ok(restored)
+    }
+
+    /// What the chief does beside training.
+    fn services(&self, client: &Client, remote: &Remote, saver: Saver) -> Result<Services> {
+        let summaries = SummaryWriter::open_with(saver.catalog().dir(), Arc::clone(&self.server.options().say))?;
+        let summaries = Arc::new(summaries);
+        summaries.started(client.global_step()?);
+        let own = Remote::find(client, remote.layout().clone())?;
+        let keeper = Keeper::start(&self.server, own, saver, self.run_dir.save_pace(), Arc::clone(&summaries))?;
+        self.server.wait_for_servers();
+        Ok(Services::new(keeper, summaries, self.run_dir.summary_pace()))
     }
 
     fn wait_for_model(&self, client: &Client) -> Result<()> {
@@ -253,7 +316,7 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Ends this task's training: sends what is pending and leaves; the chief ends the job with it.
+    /// Ends this task's training: sends what is pending and leaves; the chief saves once more and ends the job with it.
     ///
     /// # Errors
     /// When the last updates cannot be sent, the job failed, or somebody asked this process to stop.
@@ -263,6 +326,10 @@ impl Supervisor {
             Err(_) if self.server.job().phase() == phalanx_cluster::Phase::Over => Ok(()),
             finished => finished,
         };
+        if self.server.job().failure().is_none() {
+            // What cannot be saved was said.
+            let _ = session.save_last();
+        }
         let failure = self.server.job().failure().map_or(Ok(()), Err);
         let interrupted = self.server.job().interrupted().map_or(Ok(()), Err);
         // Ctrl-C in a terminal reaches every task: servers that went with it are no failure of this one.
@@ -270,9 +337,4 @@ impl Supervisor {
         self.server.leave(outcome.as_ref().err());
         outcome
     }
-}
-
-fn missing(name: &str, step: u64) -> Error {
-    Error::new(Code::NoSuchVariable, format!("the checkpoint of step {step} has no variable {name:?}"))
-        .help("it is of another model; start in another directory, or change the model back")
 }

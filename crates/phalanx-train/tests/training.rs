@@ -2,16 +2,14 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use phalanx_base::{Code, Error, Result, Shape};
+use phalanx_base::{Code, Error, Result};
 use phalanx_nn::default_device;
 use phalanx_optim::Sgd;
 use phalanx_ps::plan::Initializer;
 use phalanx_ps::{Client, Partitioner, Placement, TableSpec};
-use phalanx_train::{
-    Checkpoint, MiniCluster, NonFinite, Saver, Server, ServerOptions, Session, SummaryWriter, Supervisor, SyncReplicas,
-};
+use phalanx_train::{MiniCluster, NonFinite, Server, ServerOptions, Session, Supervisor, SyncReplicas};
 use phalanx_wire::bulk::{self, Transport};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// y = w·x + b.
 #[derive(Module, Debug)]
@@ -125,8 +123,8 @@ fn a_variable_split_over_servers_trains_like_a_whole_one() {
     };
     // Long enough that a shard has more than one chunk.
     let width = 100_000;
-    let checkpoint = train(&cluster, 200, prepare, width, |session| session.checkpoint().unwrap());
-    let (name, shape, values) = &checkpoint.variables[0];
+    let variables = train(&cluster, 200, prepare, width, |session| session.values().unwrap());
+    let (name, shape, values) = &variables[0];
     assert_eq!((name.as_str(), shape.elements()), ("w", width));
     assert!((values[0] - 2.0).abs() < 0.05 && values[1..].iter().all(|&x| x == 0.0));
 }
@@ -183,83 +181,6 @@ fn a_gradient_that_is_not_finite_can_be_skipped() {
     assert_eq!(session.skipped(), 20);
     assert!(near(first(session.model().unwrap())));
     supervisor.stop(session).unwrap();
-}
-
-/// Keeps everything in memory.
-#[derive(Clone, Default)]
-struct Memory {
-    start: Option<Checkpoint>,
-    saved: Arc<Mutex<Vec<Checkpoint>>>,
-    scalars: Arc<Mutex<Vec<Written>>>,
-}
-
-/// A step, and the names of its scalars.
-type Written = (u64, Vec<String>);
-
-impl Saver for Memory {
-    fn restore(&mut self) -> Result<Option<Checkpoint>> {
-        Ok(self.start.clone())
-    }
-
-    fn save(&mut self, checkpoint: &Checkpoint) -> Result<()> {
-        self.saved.lock().unwrap().push(checkpoint.clone());
-        Ok(())
-    }
-}
-
-impl SummaryWriter for Memory {
-    fn scalars(&mut self, global_step: u64, scalars: &[(&str, f32)]) -> Result<()> {
-        let names = scalars.iter().map(|(name, _)| (*name).to_owned()).collect();
-        self.scalars.lock().unwrap().push((global_step, names));
-        Ok(())
-    }
-}
-
-#[test]
-fn the_chief_restores_saves_and_summarizes() {
-    let start = Checkpoint {
-        global_step: 40,
-        variables: vec![
-            ("b".into(), Shape::new([1]).unwrap(), vec![1.0]),
-            ("w".into(), Shape::new([1]).unwrap(), vec![2.0]),
-        ],
-    };
-    let memory = Memory { start: Some(start), ..Memory::default() };
-    let server = Server::local().unwrap();
-    let supervisor = Supervisor::new(&server, Sgd::new(0.1))
-        .saver(memory.clone())
-        .summary_writer(memory.clone())
-        .save_model_secs(3600)
-        .save_summaries_secs(0);
-    let mut session = supervisor.prepare_or_wait_for_session(Line::new(1)).unwrap();
-    let step = session.step(Line::loss).unwrap().unwrap();
-    assert_eq!((step.global_step, step.loss), (40, 0.0), "it starts where the checkpoint is");
-    session.step(Line::loss).unwrap();
-    let saved = memory.saved.lock().unwrap().clone();
-    assert_eq!(saved.len(), 1, "at once, then every hour");
-    assert_eq!(saved[0].global_step, 40);
-    let scalars = memory.scalars.lock().unwrap().clone();
-    assert_eq!(scalars[0], (40, vec!["loss".to_owned()]));
-    assert_eq!(scalars[1], (41, vec!["loss".to_owned(), "global_step/sec".to_owned()]));
-    supervisor.stop(session).unwrap();
-}
-
-#[test]
-fn a_checkpoint_of_another_model_is_refused() {
-    let prepare = |variables| {
-        let server = Server::local().unwrap();
-        let memory = Memory { start: Some(Checkpoint { global_step: 1, variables }), ..Memory::default() };
-        let error: Error = Supervisor::new(&server, Sgd::new(0.1))
-            .saver(memory)
-            .prepare_or_wait_for_session(Line::new(1))
-            .err()
-            .unwrap();
-        error.code()
-    };
-    let one = Shape::new([1]).unwrap();
-    assert_eq!(prepare(vec![("b".into(), one.clone(), vec![0.0])]), Code::NoSuchVariable);
-    let wide = ("w".into(), Shape::new([2]).unwrap(), vec![0.0; 2]);
-    assert_eq!(prepare(vec![("b".into(), one, vec![0.0]), wide]), Code::ShapeMismatch);
 }
 
 #[test]

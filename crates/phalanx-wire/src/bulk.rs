@@ -6,9 +6,11 @@ use crate::{
     to_status,
 };
 use http::uri::PathAndQuery;
-use phalanx_base::Result;
+use phalanx_base::{Code, Error, Result};
 use std::convert::Infallible;
 use std::future::Future;
+use std::io;
+use std::os::unix::net::UnixStream;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -25,7 +27,20 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Handler: Send + Sync + 'static {
     /// Answers one frame.
     fn call(self: Arc<Self>, frame: InFrame) -> Pending<'static, Result<OutFrame>>;
+
+    /// Whether a neighbour that introduces itself with `hello` may have a stream of its own, and what takes it.
+    /// Must not block.
+    ///
+    /// # Errors
+    /// When the neighbour is refused; without an implementation everybody is.
+    fn welcome(&self, hello: &[u8]) -> Result<Taker> {
+        let _ = hello;
+        Err(Error::new(Code::BadMessage, "this task takes no streams").help("see whether the address is right"))
+    }
 }
+
+/// Takes a stream that was opened by a neighbour.
+pub type Taker = Box<dyn FnOnce(UnixStream) + Send>;
 
 const PATH: &str = "/phalanx.Bulk/Call";
 
@@ -95,6 +110,21 @@ pub trait Transport: Send + Sync {
 pub fn reach(address: &Address, peer: String, token: Option<Token>) -> Box<dyn Transport> {
     let grpc = Client::new(address, peer, token.clone());
     if address.is_loopback() { Box::new(neighbour::Client::new(address.port(), token, grpc)) } else { Box::new(grpc) }
+}
+
+/// A stream of bytes to a neighbour, whose [`Handler::welcome`] sees `hello` first. Blocks for at most `patience`.
+///
+/// # Errors
+/// [`Code::PeerUnreachable`] when nobody takes streams at this address: another machine, or not started yet; else what
+/// the neighbour refuses the stream with.
+pub fn stream(address: &Address, token: Option<&Token>, hello: &[u8], patience: Duration) -> Result<UnixStream> {
+    let nobody = |error: io::Error| {
+        Error::new(Code::PeerUnreachable, "no stream can be opened").at(address.to_string()).because(error)
+    };
+    if !address.is_loopback() {
+        return Err(nobody(io::ErrorKind::Unsupported.into()));
+    }
+    neighbour::stream(address.port(), token, hello, patience).map_err(nobody)?
 }
 
 /// The client's end of the lane over gRPC.

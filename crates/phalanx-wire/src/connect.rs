@@ -60,15 +60,19 @@ pub(crate) const GRPC: &str = "phalanx";
 pub(crate) const BULK: &str = "phalanx-bulk";
 
 #[cfg(target_os = "linux")]
-pub(crate) fn open_local(kind: &str, port: u16) -> io::Result<UnixStream> {
-    let stream = std::os::unix::net::UnixStream::connect_addr(&local_name(kind, port)?)?;
-    stream.set_nonblocking(true)?;
-    UnixStream::from_std(stream)
+pub(crate) fn open_blocking(kind: &str, port: u16) -> io::Result<std::os::unix::net::UnixStream> {
+    std::os::unix::net::UnixStream::connect_addr(&local_name(kind, port)?)
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn open_local(_kind: &str, _port: u16) -> io::Result<UnixStream> {
+pub(crate) fn open_blocking(_kind: &str, _port: u16) -> io::Result<std::os::unix::net::UnixStream> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn open_local(kind: &str, port: u16) -> io::Result<UnixStream> {
+    let stream = open_blocking(kind, port)?;
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
 }
 
 /// The local twin of a TCP port, in Linux' abstract namespace: it leaves no file behind, and is gone with its process.

@@ -11,7 +11,9 @@ pub fn to_status(error: &Error) -> Status {
     Status::with_details(grpc_code(error.code()), error.to_string(), to_wire(error).encode_to_vec().into())
 }
 
-pub(crate) fn to_wire(error: &Error) -> Fault {
+/// An error as a message.
+#[must_use]
+pub fn to_wire(error: &Error) -> Fault {
     let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
     Fault {
         code: error.code().number(),
@@ -48,8 +50,9 @@ fn sent_by_peer(status: &Status) -> Option<Error> {
     from_wire(Fault::decode(status.details()).ok()?)
 }
 
-/// `None` for a code that this build does not know.
-pub(crate) fn from_wire(fault: Fault) -> Option<Error> {
+/// The error of a message; `None` for a code that this build does not know.
+#[must_use]
+pub fn from_wire(fault: Fault) -> Option<Error> {
     let mut error = Error::new(Code::from_number(fault.code)?, fault.what);
     if !fault.place.is_empty() {
         error = error.at(fault.place);

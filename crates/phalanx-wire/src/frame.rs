@@ -110,7 +110,11 @@ pub struct InFrame {
 }
 
 impl InFrame {
-    pub(crate) fn read(mut bytes: impl Buf) -> Result<Self> {
+    /// Reads a frame as it comes off the network: the header's length in four bytes, the header, the body.
+    ///
+    /// # Errors
+    /// When it is too short or too long, or its header does not fit.
+    pub fn read(mut bytes: impl Buf) -> Result<Self> {
         let broken = |why: String| Error::new(Code::BadMessage, "a frame is malformed").because(why);
         let length = bytes.remaining();
         if length > limits::FRAME_BYTES {

@@ -22,6 +22,10 @@ mod token;
 /// Messages as the .proto files define them.
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 pub mod proto {
+    /// What the members of a group say to each other.
+    pub mod collective {
+        tonic::include_proto!("phalanx.collective");
+    }
     /// The control lane's messages.
     pub mod control {
         tonic::include_proto!("phalanx.control");
@@ -34,7 +38,7 @@ pub mod proto {
 
 pub use address::Address;
 pub use connect::{Lane, connect};
-pub use fault::{from_status, may_have_happened, to_status};
+pub use fault::{from_status, from_wire, may_have_happened, to_status, to_wire};
 pub use frame::{InFrame, OutFrame};
 pub use listen::{Endpoint, Listening};
 pub use retry::{Backoff, Outcome};

@@ -14,7 +14,7 @@ use crate::{Outcome, Token, bulk, fault, limits};
 use bytes::{Buf, Bytes, BytesMut};
 use phalanx_base::{Code, Error, Result};
 use prost::Message;
-use std::io;
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -22,7 +22,10 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Mutex, Semaphore};
 
 const GREETING: &[u8; 8] = b"PHALANX1";
+/// Starts a stream that is handed to the task, instead of frames.
+const STREAM: &[u8; 8] = b"PHALANXS";
 const LONGEST_TOKEN: usize = 4096;
+const LONGEST_HELLO: usize = 4096;
 /// How many neighbours may be connected at once.
 const CONNECTIONS: usize = 4096;
 /// How long a greeting, or the rest of a frame that has begun, may take.
@@ -45,6 +48,13 @@ impl Connection {
     async fn write(&mut self, first: &[u8], parts: &mut (impl Buf + ?Sized)) -> io::Result<()> {
         let mut all = Buf::chain(first, parts);
         self.stream.write_all_buf(&mut all).await
+    }
+
+    async fn refuse(&mut self, error: &Error) -> io::Result<()> {
+        let fault = fault::to_wire(error).encode_to_vec();
+        let mut start = vec![FAULT];
+        start.extend((fault.len() as u32).to_le_bytes());
+        self.write(&start, &mut &fault[..]).await
     }
 
     /// Reads `[u32 length]` and that many bytes; the length is checked first.
@@ -94,8 +104,12 @@ pub(crate) async fn serve(listener: UnixListener, handler: Arc<dyn Handler>, tok
 
 async fn attend(mut peer: Connection, handler: Arc<dyn Handler>, token: Option<Token>) -> io::Result<()> {
     let greeted = tokio::time::timeout(PATIENCE, greeted(&mut peer.stream)).await;
-    let given = greeted.map_err(|_| invalid("no greeting came".into()))??;
+    let (given, hello) = greeted.map_err(|_| invalid("no greeting came".into()))??;
     let refused = Token::check_secret(token.as_ref(), &given).err();
+    if let Some(hello) = hello {
+        let welcome = refused.map_or_else(|| handler.welcome(&hello), Err);
+        return hand_over(peer, welcome).await;
+    }
     loop {
         let frame = peer.read().await?;
         let answer = match &refused {
@@ -111,26 +125,78 @@ async fn attend(mut peer: Connection, handler: Arc<dyn Handler>, token: Option<T
                 frame.put_prefix(&mut start);
                 peer.write(&start, &mut frame.into_body()).await?;
             }
-            Err(error) => {
-                let fault = fault::to_wire(&error).encode_to_vec();
-                let mut start = vec![FAULT];
-                start.extend((fault.len() as u32).to_le_bytes());
-                peer.write(&start, &mut &fault[..]).await?;
-            }
+            Err(error) => peer.refuse(&error).await?,
         }
     }
 }
 
-async fn greeted(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
+/// The token, and the hello of a neighbour that wants a stream.
+async fn greeted(stream: &mut UnixStream) -> io::Result<(Vec<u8>, Option<Vec<u8>>)> {
     let mut greeting = [0; 8];
     stream.read_exact(&mut greeting).await?;
-    let length = stream.read_u32_le().await? as usize;
-    if &greeting != GREETING || length > LONGEST_TOKEN {
+    if &greeting != GREETING && &greeting != STREAM {
         return Err(invalid("not a greeting of this protocol".into()));
     }
-    let mut token = vec![0; length];
-    stream.read_exact(&mut token).await?;
-    Ok(token)
+    let token = short(stream, LONGEST_TOKEN).await?;
+    let hello = if &greeting == STREAM { Some(short(stream, LONGEST_HELLO).await?) } else { None };
+    Ok((token, hello))
+}
+
+async fn short(stream: &mut UnixStream, longest: usize) -> io::Result<Vec<u8>> {
+    let length = stream.read_u32_le().await? as usize;
+    if length > longest {
+        return Err(invalid(format!("a greeting of {length} bytes")));
+    }
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes).await?;
+    Ok(bytes)
+}
+
+/// Gives the stream to whoever takes it, once the neighbour knows.
+async fn hand_over(mut peer: Connection, welcome: Result<bulk::Taker>) -> io::Result<()> {
+    match welcome {
+        Ok(take) => {
+            peer.stream.write_u8(FRAME).await?;
+            take(peer.stream.into_std()?);
+            Ok(())
+        }
+        Err(error) => peer.refuse(&error).await,
+    }
+}
+
+/// Opens a stream, or says why the neighbour refuses it.
+pub(crate) fn stream(
+    port: u16,
+    token: Option<&Token>,
+    hello: &[u8],
+    patience: Duration,
+) -> io::Result<Result<std::os::unix::net::UnixStream>> {
+    let mut stream = crate::connect::open_blocking(crate::connect::BULK, port)?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
+    let part = |bytes: &[u8]| [&(bytes.len() as u32).to_le_bytes(), bytes].concat();
+    stream.write_all(&[&STREAM[..], &part(Token::secret(token)), &part(hello)].concat())?;
+    let mut kind = [0];
+    stream.read_exact(&mut kind)?;
+    if kind[0] == FRAME {
+        return Ok(Ok(stream));
+    }
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > limits::CONTROL_BYTES {
+        return Err(invalid(format!("a refusal of {length} bytes")));
+    }
+    let mut fault = vec![0; length];
+    stream.read_exact(&mut fault)?;
+    Ok(Err(refusal(&fault[..])?))
+}
+
+/// The error that a peer answers with.
+fn refusal(bytes: impl Buf) -> io::Result<Error> {
+    let fault = Fault::decode(bytes).map_err(|_| invalid("an answer is malformed".into()))?;
+    let unknown = || Error::new(Code::BadMessage, "the peer reports an error this build does not know");
+    Ok(fault::from_wire(fault).unwrap_or_else(unknown))
 }
 
 /// The client's end. Where nobody listens on the socket, frames go over gRPC instead.
@@ -162,11 +228,7 @@ impl Client {
         let bytes = connection.read().await?;
         match kind {
             FRAME => Ok(InFrame::read(bytes)),
-            _ => {
-                let fault = Fault::decode(bytes).map_err(|_| invalid("an answer is malformed".into()))?;
-                let unknown = || Error::new(Code::BadMessage, "the peer reports an error this build does not know");
-                Ok(Err(fault::from_wire(fault).unwrap_or_else(unknown)))
-            }
+            _ => Ok(Err(refusal(bytes)?)),
         }
     }
 }

@@ -34,14 +34,17 @@ mod exit;
 pub use exit::exit;
 pub use phalanx_base::{Code, Error, Fault, Incarnation, Result, Role, Shape, TaskId};
 pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
+pub use phalanx_data as data;
 pub use phalanx_nn::{all_finite, burn, default_device, losses, with_threads};
-pub use phalanx_train::{MiniCluster, Server, ServerOptions, Session, Supervisor};
+pub use phalanx_storage as storage;
+pub use phalanx_train::{MiniCluster, Server, ServerOptions, Session, SummaryWriter, Supervisor, checkpoint};
 
 /// What most programs need.
 pub mod prelude {
     pub use crate::{default_device, losses, task_from_env, with_threads};
     pub use phalanx_base::{Code, Error, Role, TaskId};
     pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
+    pub use phalanx_data::{Input, IntoDataset};
     pub use phalanx_nn::Rows;
     pub use phalanx_optim::{Adagrad, Adam, AdamW, Ftrl, Momentum, Optimizer, RmsProp, Sgd};
     pub use phalanx_ps::plan::Initializer;

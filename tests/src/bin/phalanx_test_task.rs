@@ -38,6 +38,22 @@ struct Args {
     formation_deadline_ms: u64,
     #[arg(long)]
     lease_ms: Option<u64>,
+    #[arg(long, default_value_t = 60_000)]
+    server_grace_ms: u64,
+    /// Where the chief keeps checkpoints
+    #[arg(long)]
+    model_dir: Option<String>,
+    /// Steps between two checkpoints
+    #[arg(long, default_value_t = 5)]
+    save_steps: u64,
+    #[arg(long, default_value = "sgd")]
+    optimizer: String,
+    /// In how many parts each variable is split
+    #[arg(long, default_value_t = 1)]
+    shards: usize,
+    /// How wide the model is besides: makes checkpoints larger
+    #[arg(long, default_value_t = 1)]
+    ballast: usize,
 }
 
 const WIDTH: usize = 8;
@@ -48,13 +64,15 @@ const BATCH: usize = 16;
 struct Softmax {
     weight: Param<Tensor<2>>,
     bias: Param<Tensor<1>>,
+    ballast: Param<Tensor<1>>,
 }
 
 impl Softmax {
-    fn new() -> Self {
+    fn new(ballast: usize) -> Self {
         let device = default_device();
         let weight = Param::from_tensor(Tensor::zeros([WIDTH, CLASSES], &device));
-        Self { weight, bias: Param::from_tensor(Tensor::zeros([CLASSES], &device)) }
+        let bias = Param::from_tensor(Tensor::zeros([CLASSES], &device));
+        Self { weight, bias, ballast: Param::from_tensor(Tensor::zeros([ballast], &device)) }
     }
 
     /// The loss on points whose class is that of their largest coordinate among the first few.
@@ -72,7 +90,8 @@ impl Softmax {
         let device = default_device();
         let points = Tensor::<2>::from_data(TensorData::new(points, [BATCH, WIDTH]), &device);
         let labels = Tensor::<1, Int>::from_data(TensorData::new(labels, [BATCH]), &device);
-        losses::sparse_softmax_cross_entropy(points.matmul(self.weight.val()) + self.bias.val().unsqueeze(), labels)
+        let logits = points.matmul(self.weight.val()) + self.bias.val().unsqueeze();
+        losses::sparse_softmax_cross_entropy(logits, labels) + self.ballast.val().mean() * 1e-3
     }
 }
 
@@ -93,6 +112,7 @@ fn run(args: &Args) -> phalanx::Result<()> {
     options.interrupt = Interrupt::listen()?;
     options.formation_deadline = Duration::from_millis(args.formation_deadline_ms);
     options.lease = args.lease_ms.map_or(options.lease, Duration::from_millis);
+    options.server_grace = Duration::from_millis(args.server_grace_ms);
     let server = Server::start_with(config, options)?;
     if server.task().role == Role::Ps {
         return server.join();
@@ -104,11 +124,17 @@ fn run(args: &Args) -> phalanx::Result<()> {
 
 fn train(args: &Args, server: &Server) -> phalanx::Result<()> {
     let policy = if args.non_finite == "skip" { NonFinite::Skip } else { NonFinite::Stop };
-    let mut supervisor = Supervisor::new(server, Sgd::new(0.5)).non_finite(policy);
+    let optimizer = Optimizer::parse(&args.optimizer, 0.5)?;
+    let mut supervisor =
+        Supervisor::new(server, optimizer).non_finite(policy).partitioner(Partitioner::FixedShards(args.shards));
     if args.sync {
         supervisor = supervisor.sync(SyncReplicas::default());
     }
-    let mut session = supervisor.prepare_or_wait_for_session(Softmax::new())?;
+    if let Some(model_dir) = &args.model_dir {
+        supervisor = supervisor.logdir(model_dir)?.save_model_secs(None).save_model_steps(args.save_steps);
+        supervisor = supervisor.save_summaries_secs(0);
+    }
+    let mut session = supervisor.prepare_or_wait_for_session(Softmax::new(args.ballast))?;
     let mut own = 0_u64;
     loop {
         own += 1;

@@ -48,12 +48,17 @@ impl Checkpoint {
 
 impl DataSource for Files {
     fn read_range(&self, shard: u32, offset: u64, len: u64) -> Result<Vec<u8>> {
+        let len = usize::try_from(len).map_err(|_| Error::new(Code::DataFormat, "a tensor is too large"))?;
+        let mut bytes = vec![0; len];
+        self.read_into(shard, offset, &mut bytes).map(|()| bytes)
+    }
+
+    fn read_into(&self, shard: u32, offset: u64, target: &mut [u8]) -> Result<()> {
         let name = data_file(&self.prefix, shard, self.shards);
-        let read = || {
+        let mut read = || {
             let mut file = File::open(&name)?;
             file.seek(SeekFrom::Start(offset))?;
-            let mut bytes = vec![0; usize::try_from(len).map_err(std::io::Error::other)?];
-            file.read_exact(&mut bytes).map(|()| bytes)
+            file.read_exact(target)
         };
         read().context(Code::DataMissing, format!("cannot read {name}"))
     }

@@ -4,6 +4,7 @@ use phalanx_base::{Result, Shape};
 
 use super::proto::{Dims, Entry, Slice, dims, slice};
 use super::{Dtype, Extent, TensorSlice, malformed};
+use crate::wire::{Field, Wire};
 
 /// Where the bytes of a tensor or a slice are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,19 +65,33 @@ pub(super) struct Item {
 }
 
 impl Item {
-    /// Checks an entry of a bundle of `shards` data files.
-    pub(super) fn from_proto(entry: &Entry, shards: u32) -> Result<Self> {
-        let dtype =
-            Dtype::from_number(entry.dtype).ok_or_else(|| malformed(format!("unknown type {}", entry.dtype)))?;
-        let shape = shape_of(entry.shape.as_ref())?;
-        let slices = entry.slices.iter().map(slice_of).collect::<Result<Vec<_>>>()?;
-        let shard = u32::try_from(entry.shard_id).ok().filter(|&shard| shard < shards);
-        let shard = shard.ok_or_else(|| malformed(format!("shard {} of {shards} does not exist", entry.shard_id)))?;
-        let range = u64::try_from(entry.offset).ok().zip(u64::try_from(entry.size).ok());
+    /// Reads an entry of a bundle of `shards` data files and checks it. By hand, because a generated message takes a
+    /// hundred bytes for each of many slices that take four in the file.
+    pub(super) fn parse(value: &[u8], shards: u32) -> Result<Self> {
+        let (mut dtype, mut shard, mut offset, mut size, mut crc) = (0, 0, 0, 0, 0);
+        let (mut dims, mut slices) = (Vec::new(), Vec::with_capacity(count(value, 7).map_err(malformed)?));
+        let mut wire = Wire(value);
+        while let Some(field) = wire.next().map_err(malformed)? {
+            match field {
+                (1, Field::Varint(number)) => dtype = number as i32,
+                (2, Field::Bytes(shape)) => add_dims(shape, &mut dims)?,
+                (3, Field::Varint(number)) => shard = number as i32,
+                (4, Field::Varint(number)) => offset = number.cast_signed(),
+                (5, Field::Varint(number)) => size = number.cast_signed(),
+                (6, Field::Fixed32(number)) => crc = u32::from_le_bytes(number),
+                (7, Field::Bytes(slice)) => slices.push(slice_of(slice)?),
+                (1..=7, _) => return Err(malformed("a field has the wrong type")),
+                _ => {}
+            }
+        }
+        let dtype = Dtype::from_number(dtype).ok_or_else(|| malformed(format!("unknown type {dtype}")))?;
+        let shape = Shape::new(dims).map_err(malformed)?;
+        let found = u32::try_from(shard).ok().filter(|&shard| shard < shards);
+        let shard = found.ok_or_else(|| malformed(format!("shard {shard} of {shards} does not exist")))?;
+        let range = u64::try_from(offset).ok().zip(u64::try_from(size).ok());
         let range = range.filter(|(offset, size)| offset.checked_add(*size).is_some());
-        let (offset, size) =
-            range.ok_or_else(|| malformed(format!("{} bytes at {} cannot be", entry.size, entry.offset)))?;
-        let item = Self { dtype, shape, span: Span { shard, offset, size, crc: entry.crc32c }, slices };
+        let (offset, size) = range.ok_or_else(|| malformed(format!("{size} bytes at {offset} cannot be")))?;
+        let item = Self { dtype, shape, span: Span { shard, offset, size, crc }, slices };
         if item.slices.is_empty() { item.size_fits().map(|()| item) } else { Ok(item) }
     }
 
@@ -111,21 +126,70 @@ impl Item {
     }
 }
 
-fn shape_of(dims: Option<&Dims>) -> Result<Shape> {
-    let Some(dims) = dims else { return Shape::new([]) };
-    let sizes: Option<Vec<usize>> = dims.dim.iter().map(|dim| dim.size.try_into().ok()).collect();
-    let sizes = sizes.filter(|_| !dims.unknown_rank).ok_or_else(|| malformed("a shape has negative extents"))?;
-    Shape::new(sizes).map_err(malformed)
+/// How many fields of this number a message has.
+fn count(message: &[u8], wanted: u32) -> Result<usize, &'static str> {
+    let (mut wire, mut count) = (Wire(message), 0);
+    while let Some((number, _)) = wire.next()? {
+        count += usize::from(number == wanted);
+    }
+    Ok(count)
 }
 
-fn slice_of(slice: &Slice) -> Result<TensorSlice> {
-    let extent = |extent: &slice::Extent| match (extent.start, extent.length) {
-        (0, None | Some(-1)) => Some(Extent::Full),
-        (start, Some(length)) => Some(Extent::Range { start: start.try_into().ok()?, length: length.try_into().ok()? }),
-        (_, None) => None,
-    };
-    let extents: Option<Vec<_>> = slice.extent.iter().map(extent).collect();
-    extents.map(TensorSlice::new).ok_or_else(|| malformed("a slice has negative extents"))
+/// Adds the extents of a shape's message.
+fn add_dims(shape: &[u8], dims: &mut Vec<usize>) -> Result<()> {
+    let mut wire = Wire(shape);
+    while let Some(field) = wire.next().map_err(malformed)? {
+        match field {
+            (2, Field::Bytes(dim)) => {
+                let size = last_varint(dim, 1)?.unwrap_or_default().cast_signed();
+                dims.push(size.try_into().map_err(|_| malformed("a shape has negative extents"))?);
+            }
+            (3, Field::Varint(0)) => {}
+            (3, Field::Varint(_)) => return Err(malformed("a shape has no rank")),
+            (2 | 3, _) => return Err(malformed("a shape's field has the wrong type")),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The number of a message's field, of which the last counts.
+fn last_varint(message: &[u8], wanted: u32) -> Result<Option<u64>> {
+    let (mut wire, mut found) = (Wire(message), None);
+    while let Some((number, field)) = wire.next().map_err(malformed)? {
+        match field {
+            Field::Varint(value) if number == wanted => found = Some(value),
+            _ if number == wanted => return Err(malformed("a number has the wrong type")),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Reads a slice's message.
+fn slice_of(slice: &[u8]) -> Result<TensorSlice> {
+    let mut extents = Vec::with_capacity(count(slice, 1).map_err(malformed)?);
+    let mut wire = Wire(slice);
+    while let Some((number, field)) = wire.next().map_err(malformed)? {
+        match (number, field) {
+            (1, Field::Bytes(extent)) => {
+                let start = last_varint(extent, 1)?.unwrap_or_default().cast_signed();
+                let length = last_varint(extent, 2)?.map(u64::cast_signed);
+                let range = match (start, length) {
+                    (0, None | Some(-1)) => Some(Extent::Full),
+                    (_, None) => None,
+                    (start, Some(length)) => u64::try_from(start)
+                        .ok()
+                        .zip(u64::try_from(length).ok())
+                        .map(|(start, length)| Extent::Range { start, length }),
+                };
+                extents.push(range.ok_or_else(|| malformed("a slice has negative extents"))?);
+            }
+            (1, _) => return Err(malformed("a slice's field has the wrong type")),
+            _ => {}
+        }
+    }
+    Ok(TensorSlice::new(extents))
 }
 
 fn extent(extent: &Extent) -> slice::Extent {

@@ -7,7 +7,7 @@ use phalanx_base::{Code, Error, Result, Shape};
 use prost::Message;
 
 use super::entry::Item;
-use super::proto::{Entry, Header, Version};
+use super::proto::{Header, Version};
 use super::{Dtype, Place, Span, TableReader, TableWriter, TensorInfo, TensorSlice, malformed, parse_slice_key};
 use super::{checks, slice_key};
 
@@ -17,8 +17,15 @@ const MAX_ENTRIES: usize = 1 << 20;
 const MAX_SHARDS: u32 = 99_999;
 /// nor larger entries,
 const MAX_ENTRY_BYTES: usize = 4 << 20;
-/// nor longer names together, beyond four times the index: a few bytes of an index can stand for a long key.
-const MAX_KEY_BYTES: usize = 64 << 20;
+/// nor longer names together than eight times the index, beyond this: a few bytes of an index can stand for a long key.
+const FREE_KEY_BYTES: usize = 1 << 20;
+/// An entry has a key, a type, a shape, a place and a checksum: nobody's is shorter on average, and in memory it takes
+/// some two hundred bytes.
+const LEAST_ENTRY_BYTES: usize = 14;
+/// The same of a slice, whose key has numbers too.
+const LEAST_SLICE_BYTES: usize = 18;
+/// A few may be shorter: for so many bytes more.
+const FREE_ENTRY_BYTES: usize = 16 << 10;
 /// What we can read, and what we write.
 const VERSION: i32 = 1;
 
@@ -38,25 +45,27 @@ impl BundleIndex {
         Self { shards: 1, tensors: BTreeMap::new() }
     }
 
-    /// Reads an index and checks all of it that can be checked without the data files.
+    /// Reads an index and checks all of it that can be checked without the data files. Takes no more than 32 times its
+    /// bytes, and 1 MiB, of memory.
     ///
     /// # Errors
     /// When it is damaged or makes no sense.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut header = None;
         let (mut tensors, mut slices, mut listed) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        let mut key_bytes = bytes.len().saturating_mul(4).saturating_add(MAX_KEY_BYTES);
+        let mut key_bytes = bytes.len().saturating_mul(8).saturating_add(FREE_KEY_BYTES);
         TableReader::open(bytes)?.for_each(|key, value| {
             let Some(shards) = header else {
                 header = Some(shards_of(key, value)?);
                 return Ok(());
             };
             key_bytes = key_bytes.checked_sub(key.len()).ok_or_else(|| malformed("its names are too long"))?;
-            if tensors.len() + slices.len() >= MAX_ENTRIES || value.len() > MAX_ENTRY_BYTES {
-                return Err(malformed(format!("more than {MAX_ENTRIES} entries, or one that is too large")));
+            let least = tensors.len() * LEAST_ENTRY_BYTES + slices.len() * LEAST_SLICE_BYTES;
+            let too_many = tensors.len() + slices.len() >= MAX_ENTRIES || least > bytes.len() + FREE_ENTRY_BYTES;
+            if too_many || value.len() > MAX_ENTRY_BYTES {
+                return Err(malformed("it has too many entries for its size, or one that is too large"));
             }
-            let entry = Entry::decode(value).map_err(malformed);
-            let item = entry.and_then(|entry| Item::from_proto(&entry, shards)).map_err(|error| at(error, key))?;
+            let item = Item::parse(value, shards).map_err(|error| at(error, key))?;
             if key.first() == Some(&0) {
                 if !item.slices.is_empty() {
                     return Err(at(malformed("a slice has slices"), key));
@@ -195,7 +204,12 @@ impl BundleIndex {
 
 /// Adds the place in the index to an error about an entry.
 fn at(error: Error, key: &[u8]) -> Error {
-    error.at(format!("entry \"{}\"", key.escape_ascii()))
+    error.at(format!("entry \"{}\"", shortened(key).escape_ascii()))
+}
+
+/// Enough of a key to recognise it by.
+fn shortened(key: &[u8]) -> &[u8] {
+    &key[..key.len().min(100)]
 }
 
 /// Reads the header, which is the first entry.
@@ -222,7 +236,7 @@ fn gather(
     listed: Vec<TensorSlice>,
     slices: &mut BTreeMap<(String, TensorSlice), Item>,
 ) -> Result<Vec<(TensorSlice, Span)>> {
-    let mut parts = Vec::with_capacity(listed.len());
+    let mut parts = Vec::with_capacity(listed.len().min(slices.len()));
     for slice in listed {
         let region = slice.region(&info.shape).map_err(|error| at(malformed(error), name.as_bytes()))?;
         let found = slices.remove_entry(&(name.to_owned(), slice));

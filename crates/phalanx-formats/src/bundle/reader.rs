@@ -10,8 +10,8 @@ use super::{
 };
 use crate::checksum::mask;
 
-/// So much of a slice is in memory at a time.
-const CHUNK: u64 = 4 << 20;
+/// So much is read at a time.
+const CHUNK: usize = 1 << 20;
 /// A string tensor in slices has no more strings than this: their places take sixteen bytes each while reading.
 const MAX_SLICED_STRINGS: usize = 1 << 22;
 
@@ -155,27 +155,33 @@ impl<S: DataSource> BundleReader<S> {
         Ok(Tensor { dtype, shape, data })
     }
 
-    /// A span in one piece, so that an unsliced tensor is in memory once.
+    /// A span in one piece, so that an unsliced tensor is in memory once. That the file has it was found at the start.
     fn whole(&self, span: &Span) -> Result<Vec<u8>> {
-        let bytes = self.source.read_range(span.shard, span.offset, span.size)?;
-        if bytes.len() as u64 != span.size || crate::checksum::masked(&bytes) != span.crc {
-            return Err(wrong_checksum(span));
+        let mut bytes = vec![0; span.size as usize];
+        self.fill(span, &mut bytes).map(|()| bytes)
+    }
+
+    /// Reads a span to where it belongs, and sums each chunk while it is still near.
+    fn fill(&self, span: &Span, target: &mut [u8]) -> Result<()> {
+        let (mut offset, mut crc) = (span.offset, 0);
+        for chunk in target.chunks_mut(CHUNK) {
+            self.source.read_into(span.shard, offset, chunk)?;
+            crc = crc32c::crc32c_append(crc, chunk);
+            offset += chunk.len() as u64;
         }
-        Ok(bytes)
+        if mask(crc) == span.crc { Ok(()) } else { Err(wrong_checksum(span)) }
     }
 
     /// Calls `each` with the bytes of a span and their place in it, some at a time; checks them at the end.
-    fn chunks(&self, span: &Span, mut each: impl FnMut(u64, &[u8])) -> Result<()> {
-        let (mut done, mut crc) = (0, 0);
-        while done < span.size {
-            let length = CHUNK.min(span.size - done);
-            let bytes = self.source.read_range(span.shard, span.offset + done, length)?;
-            if bytes.len() as u64 != length {
-                return Err(malformed(format!("shard {} ends early", span.shard)));
-            }
-            crc = crc32c::crc32c_append(crc, &bytes);
-            each(done, &bytes);
-            done += length;
+    fn chunks(&self, span: &Span, mut each: impl FnMut(usize, &[u8])) -> Result<()> {
+        let (size, mut done, mut crc) = (span.size as usize, 0, 0);
+        let mut buffer = vec![0; CHUNK.min(size)];
+        while done < size {
+            let chunk = &mut buffer[..CHUNK.min(size - done)];
+            self.source.read_into(span.shard, span.offset + done as u64, chunk)?;
+            crc = crc32c::crc32c_append(crc, chunk);
+            each(done, chunk);
+            done += chunk.len();
         }
         if mask(crc) == span.crc { Ok(()) } else { Err(wrong_checksum(span)) }
     }
@@ -184,8 +190,14 @@ impl<S: DataSource> BundleReader<S> {
         let mut target = vec![0; wanted.elements() * width];
         for (region, span) in parts {
             let mut runs = Region::runs(region, wanted).peekable();
+            if let Some(&Run { from: 0, to, count }) = runs.peek()
+                && count == region.elements()
+            {
+                self.fill(span, &mut target[to * width..(to + count) * width])?;
+                continue;
+            }
             self.chunks(span, |at, chunk| {
-                let (at, end) = (at as usize, at as usize + chunk.len());
+                let end = at + chunk.len();
                 while let Some(&Run { from, to, count }) = runs.peek().filter(|run| run.from * width < end) {
                     let (first, last) = ((from * width).max(at), ((from + count) * width).min(end));
                     let into = to * width + first - from * width;
@@ -261,5 +273,6 @@ fn wrong_checksum(span: &Span) -> Error {
 }
 
 fn in_tensor(error: Error, name: &str) -> Error {
+    let name: String = name.chars().take(100).collect();
     error.at(format!("tensor {name:?}"))
 }

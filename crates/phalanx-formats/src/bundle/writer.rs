@@ -8,8 +8,8 @@ use super::block::MAX_KEY;
 use super::{BundleIndex, Dtype, Span, Strings, TensorSlice, checks, malformed};
 use crate::checksum::mask;
 
-/// So many numbers are converted at a time: 64 KiB, so that a file needs no buffer of its own.
-const BLOCK: usize = 16_384;
+/// So much is summed and then written at a time, so that it is read from memory once.
+const CHUNK: usize = 256 << 10;
 /// A slice's key is its name, some bytes twice, and a few numbers.
 const MAX_NAME: usize = (MAX_KEY - 256) / 2;
 
@@ -76,15 +76,8 @@ impl<W: Write> BundleWriter<W> {
         full: &Shape,
         slice: &TensorSlice,
     ) -> Result<TensorWriter<'_, W>> {
-        let region = slice.region(full)?;
-        if region.dims() == full.dims() {
-            return self.begin(name, dtype, full);
-        }
-        if region.elements() == 0 {
-            return Err(Error::new(Code::ShapeMismatch, format!("slice {slice} of {name:?} is empty"))
-                .help("a server without rows of a variable writes nothing for it"));
-        }
-        self.start(name, dtype, full.clone(), Some(slice.clone()))
+        let part = self.part(name, full, slice)?;
+        self.start(name, dtype, full.clone(), part)
     }
 
     /// Adds a tensor of numbers of any type as their little-endian bytes.
@@ -126,16 +119,56 @@ impl<W: Write> BundleWriter<W> {
         shape: &Shape,
         strings: impl IntoIterator<Item = S>,
     ) -> Result<()> {
-        let strings = Strings::new(strings);
-        if strings.len() != shape.elements() {
-            let what = format!("{} strings for {name:?} of shape {shape}", strings.len());
+        self.put_strings(name, shape, None, shape.elements(), &Strings::new(strings))
+    }
+
+    /// Adds a slice of the tensor of strings `name`, whose whole shape is `full`. TensorFlow restores such slices only
+    /// as they are stored: it does not put strings together.
+    ///
+    /// # Errors
+    /// As [`BundleWriter::begin_slice`], and when there are not as many strings as the slice has elements.
+    pub fn add_string_slice<S: AsRef<[u8]>>(
+        &mut self,
+        name: &str,
+        full: &Shape,
+        slice: &TensorSlice,
+        strings: impl IntoIterator<Item = S>,
+    ) -> Result<()> {
+        let elements = slice.region(full)?.elements();
+        let part = self.part(name, full, slice)?;
+        self.put_strings(name, full, part, elements, &Strings::new(strings))
+    }
+
+    fn put_strings(
+        &mut self,
+        name: &str,
+        shape: &Shape,
+        slice: Option<TensorSlice>,
+        elements: usize,
+        strings: &Strings,
+    ) -> Result<()> {
+        if strings.len() != elements {
+            let what = format!("{} strings for {elements} elements of {name:?} of shape {shape}", strings.len());
             return Err(Error::new(Code::ShapeMismatch, what));
         }
         self.ready(name)?;
         let start = self.offset;
         self.put(strings.encoded())?;
         let span = Span { shard: 0, offset: start, size: self.offset - start, crc: mask(strings.crc()) };
-        self.index.insert(name.to_owned(), Dtype::String, shape.clone(), None, span)
+        self.index.insert(name.to_owned(), Dtype::String, shape.clone(), slice, span)
+    }
+
+    /// The slice, or `None` where it is all of the tensor.
+    fn part(&self, name: &str, full: &Shape, slice: &TensorSlice) -> Result<Option<TensorSlice>> {
+        let region = slice.region(full)?;
+        if region.dims() == full.dims() {
+            return Ok(None);
+        }
+        if region.elements() == 0 {
+            return Err(Error::new(Code::ShapeMismatch, format!("slice {slice} of {name:?} is empty"))
+                .help("a server without rows of a variable writes nothing for it"));
+        }
+        Ok(Some(slice.clone()))
     }
 
     /// Ends the file; gives it back flushed, with the index of this shard.
@@ -196,9 +229,11 @@ impl<W: Write> TensorWriter<'_, W> {
     /// # Errors
     /// When they cannot be written.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.bundle.put(bytes)?;
-        self.crc = crc32c::crc32c_append(self.crc, bytes);
-        self.size += bytes.len() as u64;
+        for chunk in bytes.chunks(CHUNK) {
+            self.crc = crc32c::crc32c_append(self.crc, chunk);
+            self.bundle.put(chunk)?;
+            self.size += chunk.len() as u64;
+        }
         Ok(())
     }
 
@@ -207,8 +242,11 @@ impl<W: Write> TensorWriter<'_, W> {
     /// # Errors
     /// When they cannot be written.
     pub fn write_f32s(&mut self, numbers: &[f32]) -> Result<()> {
-        let mut bytes = Vec::with_capacity(4 * BLOCK.min(numbers.len()));
-        for block in numbers.chunks(BLOCK) {
+        if cfg!(target_endian = "little") {
+            return self.write(bytemuck::cast_slice(numbers));
+        }
+        let mut bytes = Vec::with_capacity(CHUNK.min(4 * numbers.len()));
+        for block in numbers.chunks(CHUNK / 4) {
             bytes.clear();
             phalanx_base::write_f32s(block, &mut bytes);
             self.write(&bytes)?;

@@ -6,8 +6,9 @@ use std::io::Read;
 use phalanx_base::{Code, Context, Error, Result};
 use prost::Message;
 
-use super::proto::{self, event, summary};
-use super::{Bucket, Event, SessionStatus, Stamp, SummaryValue, Value, What, tensor};
+use super::proto::{self, packed_event, summary};
+use super::tensor::{self, Spread};
+use super::{Bucket, Event, SessionStatus, Stamp, SummaryValue, Value, What};
 use crate::record::RecordReader;
 
 /// Reads events one after another. Values of TensorFlow 1 (`simple_value`, `histo`, `image`) and of TensorFlow 2
@@ -21,8 +22,10 @@ pub struct EventReader<R> {
 
 impl<R: Read> EventReader<R> {
     /// The largest event that is read, 256 MiB: more than any summary, and than nearly every graph. An event may take
-    /// some ten times its bytes while it is unpacked.
+    /// some ten times its bytes, and an odd one sixty times, while it is unpacked.
     pub const MAX_EVENT_BYTES: u64 = 256 << 20;
+    /// The longest name of a plugin. Every value carries it, so a long one would be in memory very often.
+    const MAX_PLUGIN_BYTES: usize = 64;
 
     /// A reader of a file that is not compressed; event files never are.
     #[must_use]
@@ -40,29 +43,41 @@ impl<R: Read> EventReader<R> {
         let (number, offset) = (self.records.records(), self.records.offset());
         let Some(record) = self.records.next_record()? else { return Ok(None) };
         let place = |error: Error| error.at(format!("record {number}, byte {offset}"));
-        let event = proto::Event::decode(record).context(Code::DataFormat, "a record is no event").map_err(place)?;
+        let mut room = Spread::of_event(record.len());
+        let event =
+            proto::PackedEvent::decode(record).context(Code::DataFormat, "a record is no event").map_err(place)?;
         let what = match event.what {
-            Some(event::What::FileVersion(version)) => What::FileVersion(version),
-            Some(event::What::GraphDef(graph)) => What::Graph(graph),
-            Some(event::What::MetaGraphDef(graph)) => What::MetaGraph(graph),
-            Some(event::What::SessionLog(log)) => What::Session(match log.status {
+            Some(packed_event::What::FileVersion(version)) => What::FileVersion(version),
+            Some(packed_event::What::GraphDef(graph)) => What::Graph(graph),
+            Some(packed_event::What::MetaGraphDef(graph)) => What::MetaGraph(graph),
+            Some(packed_event::What::SessionLog(log)) => What::Session(match log.status {
                 1 => SessionStatus::Start,
                 2 => SessionStatus::Stop,
                 3 => SessionStatus::Checkpoint(log.checkpoint_path),
                 other => SessionStatus::Other(other),
             }),
-            Some(event::What::Summary(summary)) => {
-                let values = summary.value.into_iter().map(|value| self.value(value)).collect::<Result<_>>();
-                What::Summary(values.map_err(place)?)
+            Some(packed_event::What::Summary(mut summary)) => {
+                // One without tag and value says nothing.
+                summary.value.retain(|packed| !packed.is_empty());
+                let mut values = Vec::with_capacity(summary.value.len());
+                for packed in summary.value {
+                    values.push(self.value(&packed, &mut room).map_err(place)?);
+                }
+                What::Summary(values)
             }
             None => What::Other,
         };
         Ok(Some(Event { stamp: Stamp { wall_time: event.wall_time, step: event.step }, what }))
     }
 
-    fn value(&mut self, value: summary::Value) -> Result<SummaryValue> {
+    fn value(&mut self, packed: &[u8], room: &mut Spread) -> Result<SummaryValue> {
         use summary::value::Value as Wire;
+        let value = summary::Value::decode(packed).context(Code::DataFormat, "a value of an event is malformed")?;
         let named = value.metadata.and_then(|metadata| metadata.plugin_data).map(|data| data.plugin_name);
+        if let Some(name) = named.as_ref().filter(|name| name.len() > Self::MAX_PLUGIN_BYTES) {
+            let what = format!("the name of a plugin has {} bytes", name.len());
+            return Err(Error::new(Code::DataFormat, what).because(format!("at most {}", Self::MAX_PLUGIN_BYTES)));
+        }
         let known = self.plugins.get(&value.tag);
         let plugin = known.cloned().or(named.clone()).unwrap_or_default();
         if let (None, Some(name)) = (known, named) {
@@ -73,7 +88,7 @@ impl<R: Read> EventReader<R> {
             Some(Wire::Histo(histogram)) => ("histograms".to_owned(), old_histogram(&histogram), value.tag),
             Some(Wire::Image(image)) => ("images".to_owned(), old_image(image), value.tag),
             Some(Wire::Tensor(tensor)) => {
-                let shown = show(&plugin, &tensor);
+                let shown = show(&plugin, tensor, room);
                 let what = || format!("summary {:?} is nothing that {plugin} can show", value.tag);
                 (plugin.clone(), shown.map_err(|error| Error::new(Code::DataFormat, what()).because(error))?, value.tag)
             }
@@ -84,25 +99,28 @@ impl<R: Read> EventReader<R> {
 }
 
 /// What a plugin sees in a tensor.
-fn show(plugin: &str, tensor: &proto::Tensor) -> Result<Value> {
+fn show(plugin: &str, tensor: proto::Tensor, room: &mut Spread) -> Result<Value> {
     let wrong = |why: String| Error::new(Code::DataFormat, "a tensor is malformed").because(why);
     Ok(match plugin {
-        "scalars" => match tensor::numbers(tensor)?[..] {
+        "scalars" => match tensor::numbers(&tensor, room)?[..] {
             [number] => Value::Scalar(number),
             ref numbers => return Err(wrong(format!("it has {} numbers, not one", numbers.len()))),
         },
         "histograms" => {
-            let [_, 3] = tensor::dims(tensor)[..] else { return Err(wrong("its shape is not [k, 3]".to_owned())) };
-            let numbers = tensor::numbers(tensor)?;
+            let [_, 3] = tensor::dims(&tensor)[..] else { return Err(wrong("its shape is not [k, 3]".to_owned())) };
+            let numbers = tensor::numbers(&tensor, room)?;
             let (rows, _) = numbers.as_chunks::<3>();
             Value::Histogram(rows.iter().map(|&[left, right, count]| Bucket { left, right, count }).collect())
         }
         "text" => {
-            let strings = tensor::byte_strings(tensor)?;
-            Value::Text(strings.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect())
+            let strings = tensor::byte_strings(tensor, room)?;
+            let text = |bytes| {
+                String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+            };
+            Value::Text(strings.into_iter().map(text).collect())
         }
         "images" => {
-            let mut strings = tensor::byte_strings(tensor)?.into_iter();
+            let mut strings = tensor::byte_strings(tensor, room)?.into_iter();
             let mut pixels = || {
                 let text = String::from_utf8(strings.next()?).ok()?;
                 text.parse().ok()

@@ -10,8 +10,21 @@ const I32: i32 = 3;
 const STRING: i32 = 7;
 const I64: i32 = 9;
 
-/// A tensor may say one value for many; more than this many are not believed.
-const MAX_SPREAD: usize = 1 << 20;
+/// A tensor may say one value for many. How many bytes an event's tensors may become in this way.
+pub(super) struct Spread(usize);
+
+impl Spread {
+    /// What an event of this many bytes is allowed: nobody writes tensors so, but a histogram of zeros could be.
+    pub(super) fn of_event(bytes: usize) -> Self {
+        Self(bytes.saturating_mul(8).saturating_add(64 << 10))
+    }
+
+    /// Takes room for `count` values of `size` bytes each.
+    fn take(&mut self, count: usize, size: usize) -> Option<()> {
+        self.0 = self.0.checked_sub(count.checked_mul(size)?)?;
+        Some(())
+    }
+}
 
 pub(super) fn scalar(value: f32) -> Tensor {
     Tensor { float_val: vec![value], ..new(F32, &[]) }
@@ -49,7 +62,7 @@ fn malformed(why: impl std::fmt::Display) -> Error {
 }
 
 /// The numbers of a tensor of any numeric type.
-pub(super) fn numbers(tensor: &Tensor) -> Result<Vec<f64>> {
+pub(super) fn numbers(tensor: &Tensor, room: &mut Spread) -> Result<Vec<f64>> {
     let wanted = elements(tensor)?;
     let content = &tensor.tensor_content;
     let values: Vec<f64> = match (tensor.dtype, content.is_empty()) {
@@ -63,7 +76,7 @@ pub(super) fn numbers(tensor: &Tensor) -> Result<Vec<f64>> {
         (I64, false) => words(content, i64::from_le_bytes)?.map(|value| value as f64).collect(),
         (dtype, _) => return Err(malformed(format!("numbers are expected, its type is {dtype}"))),
     };
-    spread(values, wanted)
+    spread(values, wanted, |_| size_of::<f64>(), room)
 }
 
 fn words<T, const N: usize>(content: &[u8], from: impl Fn([u8; N]) -> T) -> Result<impl Iterator<Item = T>> {
@@ -76,23 +89,31 @@ fn words<T, const N: usize>(content: &[u8], from: impl Fn([u8; N]) -> T) -> Resu
 }
 
 /// The strings of a tensor.
-pub(super) fn byte_strings(tensor: &Tensor) -> Result<Vec<Vec<u8>>> {
+pub(super) fn byte_strings(tensor: Tensor, room: &mut Spread) -> Result<Vec<Vec<u8>>> {
     if tensor.dtype != STRING {
         return Err(malformed(format!("strings are expected, its type is {}", tensor.dtype)));
     }
-    spread(tensor.string_val.clone(), elements(tensor)?)
+    let wanted = elements(&tensor)?;
+    spread(tensor.string_val, wanted, |text| size_of::<Vec<u8>>() + text.len(), room)
 }
 
 /// Fewer values than the shape asks for: the last one stands for the rest, and none at all for zeros.
-fn spread<T: Clone + Default>(mut values: Vec<T>, wanted: usize) -> Result<Vec<T>> {
+fn spread<T: Clone + Default>(
+    mut values: Vec<T>,
+    wanted: usize,
+    size: impl Fn(&T) -> usize,
+    room: &mut Spread,
+) -> Result<Vec<T>> {
     if values.len() > wanted {
         return Err(malformed(format!("it has {} values, its shape asks for {wanted}", values.len())));
     }
     if values.len() < wanted {
-        if wanted > MAX_SPREAD {
-            return Err(malformed(format!("it has {} values for the {wanted} of its shape", values.len())));
-        }
-        values.resize(wanted, values.last().cloned().unwrap_or_default());
+        let last = values.last().cloned().unwrap_or_default();
+        let missing = wanted - values.len();
+        let few = || malformed(format!("it has {} values for the {wanted} of its shape", values.len()));
+        room.take(missing, size(&last)).ok_or_else(few)?;
+        values.reserve_exact(missing);
+        values.resize(wanted, last);
     }
     Ok(values)
 }

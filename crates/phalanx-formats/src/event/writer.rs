@@ -64,6 +64,11 @@ impl<W: Write> EventWriter<W> {
         Ok(writer)
     }
 
+    /// Goes on in a file that has its first record already.
+    pub fn headless(write: W) -> Self {
+        Self { records: RecordWriter::new(write), tags: HashMap::new() }
+    }
+
     /// A point of a curve.
     ///
     /// # Errors

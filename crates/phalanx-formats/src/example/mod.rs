@@ -20,6 +20,7 @@
 
 mod builder;
 mod column;
+mod columns;
 mod feature;
 mod lookup;
 mod parser;
@@ -27,7 +28,6 @@ mod sequence;
 mod sequence_writer;
 mod spec;
 mod whole;
-mod wire;
 mod writer;
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use phalanx_base::Result;
 
-use super::builder::{Columns, Form, Problem};
-use super::wire::{Field, Wire};
+use super::builder::Form;
+use super::columns::{Columns, Problem};
 use super::{Batch, FeatureSpec};
+use crate::wire::{Field, Wire};
 
 /// Reads the wanted features of one Example after another.
 ///

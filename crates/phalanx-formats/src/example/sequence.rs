@@ -2,9 +2,10 @@
 
 use phalanx_base::Result;
 
-use super::builder::{Columns, Form, Problem};
-use super::wire::{Field, Wire};
+use super::builder::Form;
+use super::columns::{Columns, Problem};
 use super::{Column, FeatureSpec};
+use crate::wire::{Field, Wire};
 
 /// Reads the wanted context features and feature lists of one SequenceExample after another; the rules for context
 /// features are those of [`ExampleParser`](super::ExampleParser).

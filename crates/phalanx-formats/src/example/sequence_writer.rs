@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::ExampleWriter;
-use super::wire::put_bytes;
 use super::writer::{encode_map, feature_of_bytes, feature_of_f32s, feature_of_i64s};
+use crate::wire::put_bytes;
 
 /// The context and the feature lists of one SequenceExample; keys are sorted.
 ///

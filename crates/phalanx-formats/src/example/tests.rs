@@ -1,5 +1,5 @@
-use super::wire::{put_bytes, put_varint};
 use super::*;
+use crate::wire::{put_bytes, put_varint};
 use proptest::prelude::*;
 
 fn parse(specs: Vec<FeatureSpec>, examples: &[Vec<u8>]) -> phalanx_base::Result<Batch> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::wire::{put_bytes, put_varint};
+use crate::wire::{put_bytes, put_varint};
 
 /// The features of one Example. The same features give the same bytes: keys are sorted, numbers are packed.
 ///

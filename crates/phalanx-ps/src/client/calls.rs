@@ -133,7 +133,7 @@ impl Client {
     /// # Errors
     /// When the server that counts them does not answer.
     pub fn set_global_step(&self, step: u64) -> Result<()> {
-        let op = request::Op::Assign(params::Assign { ranges: Vec::new(), global_step: Some(step) });
+        let op = request::Op::Assign(params::Assign { global_step: Some(step), ..params::Assign::default() });
         self.block(self.call(0, self.frame(op))).map(drop)
     }
 
@@ -142,11 +142,16 @@ impl Client {
     /// # Errors
     /// When a server does not answer.
     pub fn set_ready(&self) -> Result<()> {
-        for server in (0..self.servers.len()).rev() {
-            let frame = self.frame(request::Op::SetReady(params::SetReady {}));
-            self.block(self.call(server, frame))?;
-        }
-        Ok(())
+        (0..self.servers.len()).rev().try_for_each(|server| self.set_server_ready(server))
+    }
+
+    /// Tells one server that what it holds is whole.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn set_server_ready(&self, server: usize) -> Result<()> {
+        let frame = self.frame(request::Op::SetReady(params::SetReady {}));
+        self.block(self.call(server, frame)).map(drop)
     }
 
     /// Shuts a lost task's life out everywhere and answers for each server the last step that reached it and
@@ -164,75 +169,65 @@ impl Client {
         answers.into_iter().map(fenced).collect()
     }
 
-    /// Synchronous mode: enters the barrier; answers the round to compute for.
+    /// Shuts a lost task's life out on one server.
     ///
     /// # Errors
-    /// When the server that keeps the barrier does not answer.
-    pub fn join_rounds(&self, replicas_to_aggregate: u32) -> Result<u64> {
-        let op = request::Op::Join(params::Join { replicas_to_aggregate });
-        let answer = self.block(self.call(0, self.frame(op)))?.0;
-        round(&answer)?.ok_or_else(|| unexpected(&answer.result))
-    }
-
-    /// Synchronous mode: leaves the barrier.
-    ///
-    /// # Errors
-    /// When the server that keeps the barrier does not answer.
-    pub fn leave_rounds(&self) -> Result<()> {
-        self.block(self.call(0, self.frame(request::Op::Leave(params::Leave {})))).map(drop)
-    }
-
-    /// Synchronous mode: says that the gradient of `step` is on every server, and waits up to `wait` for the round to
-    /// close. `None`: not yet, ask again.
-    ///
-    /// # Errors
-    /// When the server that keeps the barrier does not answer.
-    pub fn arrive(&self, step: u64, round_of: u64, wait: Duration) -> Result<Option<u64>> {
-        let wait_ms = wait.as_millis().try_into().unwrap_or(u32::MAX);
-        let op = request::Op::Arrive(params::Arrive { step, round: round_of, wait_ms });
-        round(&self.block(self.call(0, self.frame(op)))?.0)
+    /// When the server does not answer.
+    pub fn fence_on(&self, server: usize, task: TaskId, incarnation: Incarnation) -> Result<()> {
+        let lost = Some(to_wire(task, incarnation));
+        self.block(self.call(server, self.frame(request::Op::Fence(params::Fence { lost })))).map(drop)
     }
 
     /// Makes the layout's shards and tables, or finds them made; answers the handles on each server.
-    pub(super) fn make(&self, layout: &Layout, create: bool) -> Result<Vec<Vec<u32>>> {
-        let answers = self.call_all(|server| {
-            let specs = layout.specs_for(server);
-            self.frame(if create {
-                request::Op::Create(params::Create { specs })
-            } else {
-                request::Op::Find(params::Find { specs })
-            })
-        })?;
-        let handles = |(answer, _): (Reply, Bytes)| match answer.result {
-            Some(reply::Result::Handles(handles)) => Ok(handles.handles),
-            other => Err(unexpected(&other)),
-        };
-        answers.into_iter().map(handles).collect()
+    pub(super) fn make(&self, layout: &Layout, create: bool) -> Result<Vec<Made>> {
+        let answers = self.call_all(|server| self.make_frame(layout, server, create))?;
+        answers.into_iter().map(|(answer, _)| Made::read(answer)).collect()
     }
 
-    pub(super) fn frame(&self, op: request::Op) -> OutFrame {
+    /// The same on one server.
+    pub(super) fn make_on(&self, layout: &Layout, server: usize, create: bool) -> Result<Made> {
+        Made::read(self.block(self.call(server, self.make_frame(layout, server, create)))?.0)
+    }
+
+    fn make_frame(&self, layout: &Layout, server: usize, create: bool) -> OutFrame {
+        let specs = layout.specs_for(server);
+        self.frame(if create {
+            request::Op::Create(params::Create { specs })
+        } else {
+            request::Op::Find(params::Find { specs })
+        })
+    }
+
+    pub(crate) fn frame(&self, op: request::Op) -> OutFrame {
+        self.frame_for(0, op)
+    }
+
+    /// A frame that only this life of a server may answer.
+    pub(super) fn frame_for(&self, server_life: u64, op: request::Op) -> OutFrame {
         let client = Some(to_wire(self.options.task, self.options.incarnation));
-        OutFrame::new(&params::Request { job: self.options.job, client, op: Some(op) })
+        OutFrame::new(&params::Request { job: self.options.job, client, op: Some(op), server_life })
     }
 
-    pub(super) fn block<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+    pub(crate) fn block<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
         self.runtime.block_on(future)
     }
 
-    fn call_all(&self, frame: impl Fn(usize) -> OutFrame) -> Result<Vec<(Reply, Bytes)>> {
+    pub(super) fn call_all(&self, frame: impl Fn(usize) -> OutFrame) -> Result<Vec<(Reply, Bytes)>> {
         let calls = (0..self.servers.len()).map(|server| self.call(server, frame(server)));
         self.block(try_join_all(calls))
     }
 
     /// One call, tried again while the connection fails. Every request has a name or changes nothing when repeated,
     /// so trying again is always safe; only when patience ends is the outcome unknown.
-    pub(super) async fn call(&self, server: usize, frame: OutFrame) -> Result<(Reply, Bytes)> {
+    pub(crate) async fn call(&self, server: usize, frame: OutFrame) -> Result<(Reply, Bytes)> {
         let transport = &self.servers[server];
         let mut backoff = Backoff::new(self.options.patience, self.options.incarnation.0);
         let mut unknown = false;
         loop {
             let error = match self.attempt(server, frame.clone()).await {
                 Outcome::Done(answer) => return read(&answer),
+                // A server that is being restored will be there soon.
+                Outcome::Failed(error) if error.code() == Code::NotInitialized => error,
                 Outcome::Failed(error) if error.code() != Code::PeerUnreachable => return Err(error),
                 Outcome::Failed(error) => error,
                 Outcome::Unknown(error) => {
@@ -270,6 +265,21 @@ impl Client {
     }
 }
 
+/// What a server made or found, and which life of it.
+pub(super) struct Made {
+    pub(super) handles: Vec<u32>,
+    pub(super) life: u64,
+}
+
+impl Made {
+    fn read(answer: Reply) -> Result<Self> {
+        match answer.result {
+            Some(reply::Result::Handles(handles)) => Ok(Self { handles: handles.handles, life: answer.server_life }),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
 fn runtime() -> Result<tokio::runtime::Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context(Code::Internal, "the client's event loop cannot be started")
@@ -277,13 +287,6 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 
 fn read(answer: &InFrame) -> Result<(Reply, Bytes)> {
     Ok((answer.header()?, answer.body().clone()))
-}
-
-fn round(answer: &Reply) -> Result<Option<u64>> {
-    match &answer.result {
-        Some(reply::Result::Arrived(arrived)) => Ok(arrived.round),
-        other => Err(unexpected(other)),
-    }
 }
 
 pub(super) fn unexpected(result: &Option<reply::Result>) -> Error {

@@ -89,12 +89,7 @@ impl Client {
     /// When a server refuses or does not answer. The push may then have reached some servers; sending it again under
     /// the same name completes it.
     pub fn exchange(&self, remote: &mut Remote, push: Option<&Push>, pull: &[RowSet], mode: Mode) -> Result<Pulled> {
-        let answers = {
-            let remote = &*remote;
-            let ask = |server| Ask { server, remote, push, pull: Some(pull), mode };
-            let calls = (0..self.servers()).map(|server| self.exchange_with(ask(server)));
-            self.block(try_join_all(calls))?
-        };
+        let answers = self.ask_all(remote, push, Some(pull), mode)?;
         let mut pulled = Pulled { global_step: 0, dense: Vec::new(), rows: Vec::new(), repeated: false, stale: false };
         pulled.rows = pull.iter().map(|set| vec![0.0; set.unique().len() * remote.dim(set)]).collect();
         for (server, answer) in answers.iter().enumerate() {
@@ -118,12 +113,44 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::exchange`].
-    pub fn push(&self, remote: &Remote, push: &Push, mode: Mode) -> Result<(u64, bool)> {
-        let ask = |server| Ask { server, remote, push: Some(push), pull: None, mode };
-        let calls = (0..self.servers()).map(|server| self.exchange_with(ask(server)));
-        let answers = self.block(try_join_all(calls))?;
+    pub fn push(&self, remote: &mut Remote, push: &Push, mode: Mode) -> Result<(u64, bool)> {
+        let answers = self.ask_all(remote, Some(push), None, mode)?;
         let step = answers.iter().map(|answer| answer.global_step).max().unwrap_or(0);
         Ok((step, answers.iter().any(|answer| answer.stale)))
+    }
+
+    /// Asks all servers at once. Where one was started anew since its handles were given out, they are asked for again,
+    /// and then everything: servers that have the update drop it.
+    fn ask_all(
+        &self,
+        remote: &mut Remote,
+        push: Option<&Push>,
+        pull: Option<&[RowSet]>,
+        mode: Mode,
+    ) -> Result<Vec<Answer>> {
+        loop {
+            let asked = {
+                let remote = &*remote;
+                let ask = |server| Ask { server, remote, push, pull, mode };
+                let calls = (0..self.servers()).map(|server| self.exchange_with(ask(server)));
+                self.block(try_join_all(calls))
+            };
+            match asked {
+                Err(error) if error.code() == Code::ServerRestarted => self.find_again(remote)?,
+                asked => return asked,
+            }
+        }
+    }
+
+    /// Asks every server that was started anew for its handles; waits until it is restored.
+    fn find_again(&self, remote: &mut Remote) -> Result<()> {
+        for server in 0..self.servers() {
+            let found = self.make_on(&remote.layout, server, false)?;
+            if found.life != remote.lives[server] {
+                remote.take(server, found)?;
+            }
+        }
+        Ok(())
     }
 
     /// Replaces the values of one server's shards, in as many messages as it takes.
@@ -132,7 +159,7 @@ impl Client {
         for part in pack(pieces, &[], &[]) {
             let pieces = &pieces[part.pieces];
             let ranges = pieces.iter().map(|piece| range(remote, piece, 0)).collect();
-            let mut frame = self.frame(request::Op::Assign(Assign { ranges, global_step: None }));
+            let mut frame = self.frame(request::Op::Assign(Assign { ranges, ..Assign::default() }));
             for piece in pieces {
                 let shard = &remote.layout.shards()[piece.shard];
                 let at = shard.elements.start + piece.elements.start;
@@ -205,7 +232,7 @@ impl Client {
                 body.push(set.ids_at(positions));
             }
         }
-        let mut frame = self.frame(request::Op::Exchange(header));
+        let mut frame = self.frame_for(remote.lives[server], request::Op::Exchange(header));
         body.into_iter().for_each(|bytes| frame.push(bytes));
         frame
     }
@@ -213,7 +240,7 @@ impl Client {
 
 fn range(remote: &Remote, piece: &Piece, held: u64) -> Range {
     let (start, count) = (piece.elements.start as u64, piece.elements.len() as u64);
-    Range { handle: remote.handles[piece.shard], start, count, held }
+    Range { handle: remote.handles[piece.shard], start, count, held, slot: 0 }
 }
 
 impl Answer {

@@ -8,10 +8,13 @@ mod calls;
 mod exchange;
 mod packing;
 mod remote;
+mod rounds;
 mod rows;
+mod save;
 
 pub(crate) use calls::to_wire;
 pub use calls::{Client, Options, Stop};
 pub use exchange::{Mode, Pulled, Push};
 pub use remote::Remote;
 pub use rows::{RowGradients, RowSet};
+pub use save::{CutMade, Part};

@@ -1,5 +1,6 @@
 //! A model as it lies on the servers.
 
+use super::calls::Made;
 use super::packing::{Piece, pieces};
 use super::{Client, RowSet};
 use crate::plan::Layout;
@@ -18,6 +19,8 @@ pub struct Remote {
     pub(super) pieces: Vec<Vec<Piece>>,
     /// Per server, the version held of each piece.
     pub(super) held: Vec<Vec<u64>>,
+    /// Per server, the life that gave the handles out.
+    pub(super) lives: Vec<u64>,
 }
 
 impl Remote {
@@ -36,7 +39,7 @@ impl Remote {
                 .because(format!("{} bytes for shape {}", value.len(), spec.shape)));
             }
         }
-        let remote = Self::new(client.make(&layout, true)?, layout)?;
+        let remote = Self::announce(client, layout)?;
         for server in 0..client.servers() {
             // A server that is ready holds a model that is being trained; it keeps its values.
             if !client.describe(server)?.ready {
@@ -44,6 +47,23 @@ impl Remote {
             }
         }
         Ok(remote)
+    }
+
+    /// Makes the model on the servers without values, for who restores them.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn announce(client: &Client, layout: Layout) -> Result<Self> {
+        Self::new(client.make(&layout, true)?, layout)
+    }
+
+    /// The same on one server only: one that returns into a job that goes on with the others.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn announce_on(&mut self, client: &Client, server: usize) -> Result<()> {
+        let made = client.make_on(&self.layout, server, true)?;
+        self.take(server, made)
     }
 
     /// Finds the model that the chief has made.
@@ -54,21 +74,38 @@ impl Remote {
         Self::new(client.make(&layout, false)?, layout)
     }
 
-    fn new(per_server: Vec<Vec<u32>>, layout: Layout) -> Result<Self> {
-        let mut handles = vec![0; layout.shards().len()];
-        let mut tables = Vec::with_capacity(per_server.len());
-        for (server, given) in per_server.iter().enumerate() {
-            let shards: Vec<usize> = layout.shards_on(server).collect();
-            if given.len() != shards.len() + layout.tables().len() {
-                return Err(Error::new(Code::BadMessage, "a server gave another number of handles than was asked for"));
-            }
-            let (dense, rows) = given.split_at(shards.len());
-            shards.iter().zip(dense).for_each(|(&shard, &handle)| handles[shard] = handle);
-            tables.push(rows.to_vec());
-        }
+    fn new(per_server: Vec<Made>, layout: Layout) -> Result<Self> {
         let pieces: Vec<Vec<Piece>> = (0..layout.servers()).map(|server| pieces(&layout, server)).collect();
         let held = pieces.iter().map(|pieces| vec![0; pieces.len()]).collect();
-        Ok(Self { layout, handles, tables, pieces, held })
+        let (handles, tables) = (vec![0; layout.shards().len()], vec![Vec::new(); layout.servers()]);
+        let lives = vec![0; layout.servers()];
+        let mut remote = Self { layout, handles, tables, pieces, held, lives };
+        for (server, made) in per_server.into_iter().enumerate() {
+            remote.take(server, made)?;
+        }
+        Ok(remote)
+    }
+
+    /// Takes the handles that a server gave out; what was held of its former life is not the newest any more.
+    pub(super) fn take(&mut self, server: usize, made: Made) -> Result<()> {
+        let shards: Vec<usize> = self.layout.shards_on(server).collect();
+        if made.handles.len() != shards.len() + self.layout.tables().len() {
+            return Err(Error::new(Code::BadMessage, "a server gave another number of handles than was asked for"));
+        }
+        let (dense, rows) = made.handles.split_at(shards.len());
+        shards.iter().zip(dense).for_each(|(&shard, &handle)| self.handles[shard] = handle);
+        self.tables[server] = rows.to_vec();
+        self.held[server].fill(0);
+        self.lives[server] = made.life;
+        Ok(())
+    }
+
+    pub(crate) fn handle(&self, shard: usize) -> u32 {
+        self.handles[shard]
+    }
+
+    pub(crate) fn table_handle(&self, server: usize, table: usize) -> u32 {
+        self.tables[server][table]
     }
 
     /// The layout.

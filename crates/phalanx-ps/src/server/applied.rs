@@ -3,6 +3,7 @@
 use super::lock;
 use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// How far one incarnation of a task has come on this server. Its steps are numbered from 1 without gaps, and each has
@@ -17,6 +18,8 @@ pub struct Progress {
     pub parts: u32,
     /// The task was declared lost: only another task may finish its step.
     pub fenced: bool,
+    /// The server was restored and has forgotten the newest steps: the next one may be any later one.
+    pub behind: bool,
 }
 
 /// What to do with an update.
@@ -60,6 +63,9 @@ impl Progress {
             let last = by_another && step == self.step && !complete && part + 1 == parts;
             return Ok(if last { Verdict::Last } else { Verdict::Repeat });
         }
+        if self.behind && step > self.step && part == 0 {
+            return Ok(Verdict::Fresh);
+        }
         let next_part = step == self.step && part == self.parts_applied && !complete;
         let next_step = step == self.step + 1 && part == 0 && complete;
         if next_part || next_step {
@@ -75,7 +81,7 @@ impl Progress {
 
     /// Records that (`step`, `part`) was applied.
     pub fn advance(&mut self, step: u64, part: u32, parts: u32) {
-        (self.step, self.parts_applied, self.parts) = (step, part + 1, parts);
+        (self.step, self.parts_applied, self.parts, self.behind) = (step, part + 1, parts, false);
     }
 }
 
@@ -85,6 +91,8 @@ type Shared = Arc<Mutex<Progress>>;
 #[derive(Debug, Default)]
 pub struct Applied {
     tasks: Mutex<HashMap<(TaskId, Incarnation), Shared>>,
+    /// Whether steps were forgotten; see [`Progress::behind`].
+    behind: AtomicBool,
 }
 
 impl Applied {
@@ -92,15 +100,30 @@ impl Applied {
     /// arrives at the same moment waits and is then dropped; other tasks are not held up.
     #[must_use]
     pub fn of(&self, task: TaskId, incarnation: Incarnation) -> Arc<Mutex<Progress>> {
-        Arc::clone(lock(&self.tasks).entry((task, incarnation)).or_default())
+        let behind = self.behind.load(Ordering::Acquire);
+        let first = || Arc::new(Mutex::new(Progress { behind, ..Progress::default() }));
+        Arc::clone(lock(&self.tasks).entry((task, incarnation)).or_insert_with(first))
+    }
+
+    /// Takes what a checkpoint says, which may be older than what the tasks have done since.
+    pub fn restore(&self, known: impl IntoIterator<Item = ((TaskId, Incarnation), Progress)>) {
+        self.behind.store(true, Ordering::Release);
+        let known = known.into_iter().map(|(life, progress)| (life, Progress { behind: true, ..progress }));
+        lock(&self.tasks).extend(known.map(|(life, progress)| (life, Arc::new(Mutex::new(progress)))));
+    }
+
+    /// Every life and how far it came.
+    #[must_use]
+    pub fn all(&self) -> Vec<((TaskId, Incarnation), Progress)> {
+        // Copied first: a progress is locked for as long as its update is applied, and others must be found meanwhile.
+        let known: Vec<_> = lock(&self.tasks).iter().map(|(&life, progress)| (life, Arc::clone(progress))).collect();
+        known.into_iter().map(|(life, progress)| (life, *lock(&progress))).collect()
     }
 
     /// The lives that are known here and not fenced.
     #[must_use]
     pub fn lives(&self) -> Vec<(TaskId, Incarnation)> {
-        // Copied first: a progress is locked for as long as its update is applied, and others must be found meanwhile.
-        let known: Vec<_> = lock(&self.tasks).iter().map(|(&life, progress)| (life, Arc::clone(progress))).collect();
-        known.into_iter().filter(|(_, progress)| !lock(progress).fenced).map(|(life, _)| life).collect()
+        self.all().into_iter().filter(|(_, progress)| !progress.fenced).map(|(life, _)| life).collect()
     }
 }
 
@@ -124,6 +147,25 @@ mod tests {
         assert_eq!(progress.judge(2, 0, 1, false).unwrap_err().code(), Code::UpdateGap);
         assert_eq!(progress.judge(1, 1, 2, false).unwrap_err().code(), Code::UpdateGap);
         assert_eq!(progress.judge(1, 2, 2, false).unwrap_err().code(), Code::BadMessage);
+    }
+
+    #[test]
+    fn a_restored_server_takes_the_next_step_whatever_it_is_and_no_gap_after_it() {
+        let applied = Applied::default();
+        let life = |index| (TaskId::new(phalanx_base::Role::Worker, index), Incarnation(1));
+        let saved = Progress { step: 3, parts_applied: 1, parts: 1, ..Progress::default() };
+        applied.restore([(life(0), saved)]);
+        let known = applied.of(life(0).0, life(0).1);
+        assert_eq!(lock(&known).judge(3, 0, 1, false).unwrap(), Verdict::Repeat, "the checkpoint has it");
+        for index in 0..2 {
+            let progress = applied.of(life(index).0, life(index).1);
+            let mut progress = lock(&progress);
+            assert_eq!(progress.judge(9, 0, 1, false).unwrap(), Verdict::Fresh);
+            progress.advance(9, 0, 1);
+            assert_eq!(progress.judge(9, 0, 1, false).unwrap(), Verdict::Repeat);
+            assert_eq!(progress.judge(11, 0, 1, false).unwrap_err().code(), Code::UpdateGap);
+            assert_eq!(progress.judge(10, 0, 1, false).unwrap(), Verdict::Fresh);
+        }
     }
 
     proptest! {

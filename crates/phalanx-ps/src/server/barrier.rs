@@ -35,6 +35,8 @@ pub struct Barrier {
     arrived: u32,
     members: BTreeMap<Who, Member>,
     stale: u64,
+    /// While it is held, a round that is complete stays open.
+    held: bool,
 }
 
 impl Barrier {
@@ -54,6 +56,10 @@ impl Barrier {
 
     /// Takes note that the gradient of the worker's `step`, computed for `round`, is on every server.
     pub fn arrive(&mut self, who: Who, step: u64, round: u64) -> Arrival {
+        if round > self.round {
+            // A server that was restored has forgotten rounds; whoever computed for this one knows that they are closed.
+            (self.round, self.arrived) = (round, 0);
+        }
         let member = self.members.entry(who).or_default();
         if step <= member.step {
             return self.poll(who);
@@ -67,14 +73,32 @@ impl Barrier {
         }
         member.waiting = true;
         self.arrived += 1;
-        if self.arrived >= self.to_aggregate {
+        self.close_if_complete();
+        self.poll(who)
+    }
+
+    /// Keeps the open round from closing, or lets it close; answers its number.
+    pub fn hold(&mut self, held: bool) -> u64 {
+        self.held = held;
+        self.close_if_complete();
+        self.round
+    }
+
+    fn close_if_complete(&mut self) {
+        if self.to_aggregate == 0 || self.arrived < self.to_aggregate {
+            self.release_if_needed();
+        } else if !self.held {
             self.round += 1;
             self.arrived = 0;
             self.members.values_mut().for_each(|member| member.waiting = false);
-        } else {
-            self.release_if_needed();
         }
-        self.poll(who)
+    }
+
+    /// For a server that was restored: how many gradients make a round.
+    pub fn remember(&mut self, to_aggregate: u32) {
+        if self.to_aggregate == 0 {
+            self.to_aggregate = to_aggregate;
+        }
     }
 
     /// Whether the worker may go on.
@@ -144,6 +168,25 @@ mod tests {
         assert_eq!(barrier.arrive(worker(1), 1, 0), Arrival::Go(1));
         assert_eq!(barrier.arrive(worker(2), 1, 0), Arrival::Go(1));
         assert_eq!((barrier.stale(), barrier.round()), (1, 1));
+    }
+
+    #[test]
+    fn a_round_that_is_held_closes_when_it_is_let_go() {
+        let mut barrier = joined(2, 2);
+        assert_eq!(barrier.hold(true), 0);
+        barrier.arrive(worker(0), 1, 0);
+        assert_eq!(barrier.arrive(worker(1), 1, 0), Arrival::Wait, "complete and held");
+        assert_eq!(barrier.hold(false), 1);
+        assert_eq!((barrier.poll(worker(0)), barrier.poll(worker(1))), (Arrival::Go(1), Arrival::Go(1)));
+    }
+
+    #[test]
+    fn a_restored_barrier_goes_on_with_the_round_that_workers_know() {
+        let mut barrier = Barrier::default();
+        barrier.remember(2);
+        assert_eq!(barrier.arrive(worker(0), 8, 7), Arrival::Go(7), "nobody else is known yet");
+        barrier.join(worker(1), 2, 0);
+        assert_eq!(barrier.arrive(worker(1), 5, 7), Arrival::Go(8));
     }
 
     #[test]

@@ -2,12 +2,13 @@
 //!
 //! Hot path: no allocation per chunk, and never two locks at once.
 
+use super::cut::{Clock, Kept};
 use super::lock;
 use phalanx_base::{Code, Error, F32Block, Result, Shape, read_f32s};
 use phalanx_optim::Optimizer;
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Numbers in one chunk: 64 KiB of values. Small enough that two workers seldom meet in one, large enough that a
 /// lock costs nothing beside the arithmetic.
@@ -16,7 +17,7 @@ pub const CHUNK: usize = 16 * 1024;
 #[derive(Default)]
 struct Chunk {
     /// Values, then each slot, all of the same length; empty before the first touch.
-    numbers: Box<[f32]>,
+    kept: Kept,
     pending: Option<Pending>,
     /// Rounds below this are applied, or came to nothing: what comes later for them is dropped.
     settled: u64,
@@ -42,16 +43,25 @@ pub(crate) struct Dense {
     changes: AtomicU64,
     /// Rounds below this are closed.
     closed: AtomicU64,
+    clock: Arc<Clock>,
+    /// Rounds below this are in the newest cut.
+    cut_closed: AtomicU64,
 }
 
 impl Dense {
     /// A shard of `rows` of a variable, starting at zero. A chunk takes memory when it is first touched, so that what
     /// was only announced costs nothing.
-    pub(crate) fn new(name: String, shape: Shape, rows: Range<usize>, optimizer: Optimizer) -> Self {
+    pub(crate) fn new(name: String, shape: Shape, rows: Range<usize>, optimizer: Optimizer, clock: Arc<Clock>) -> Self {
         let len = rows.len() * shape.row_elements();
         let chunks = (0..len.div_ceil(CHUNK)).map(|_| Mutex::default()).collect();
-        let (updates, changes, closed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Self { name, shape, rows, optimizer, len, chunks, updates, changes, closed }
+        let zero = AtomicU64::default;
+        let (updates, changes, closed, cut_closed) = (zero(), zero(), zero(), zero());
+        Self { name, shape, rows, optimizer, len, chunks, updates, changes, closed, clock, cut_closed }
+    }
+
+    /// How many numbers it has, slots not counted.
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 
     /// Grows with every change; never 0.
@@ -81,11 +91,13 @@ impl Dense {
             self.updates.load(Ordering::Acquire)
         };
         let rule = self.optimizer.at_step(step);
+        let now = self.clock.now();
         self.each_chunk(&range, |chunk, inside, at| {
+            chunk.kept.keep(now);
             let mut outcome = Ok(());
             block.each(&gradient[4 * at..4 * (at + inside.len())], |offset, run| {
                 outcome = std::mem::replace(&mut outcome, Ok(()))
-                    .and_then(|()| rule.apply_range(&mut chunk.numbers, inside.start + offset, run));
+                    .and_then(|()| rule.apply_range(&mut chunk.kept.numbers, inside.start + offset, run));
             });
             outcome
         })?;
@@ -143,19 +155,62 @@ impl Dense {
         let closed = self.closed.load(Ordering::Acquire);
         self.each_chunk(&range, |chunk, inside, _| {
             self.settle(chunk, closed)?;
-            out.extend_from_slice(bytemuck::cast_slice(&chunk.numbers[inside]));
+            out.extend_from_slice(bytemuck::cast_slice(&chunk.kept.numbers[inside]));
             Ok(())
         })
     }
 
-    /// Replaces the values of `range`; slots stay.
-    pub(crate) fn assign(&self, range: Range<usize>, values: &[u8]) -> Result<()> {
+    /// Replaces the values of `range`, or one of their slots, counted from 1.
+    pub(crate) fn assign(&self, slot: usize, range: Range<usize>, values: &[u8]) -> Result<()> {
+        if slot > self.optimizer.slot_count() {
+            return Err(Error::new(Code::ShapeMismatch, format!("{:?} has no slot {slot}", self.name)));
+        }
         self.each_chunk(&range, |chunk, inside, at| {
-            read_f32s(&values[4 * at..], &mut chunk.numbers[inside]);
+            let first = slot * chunk.kept.numbers.len() / (1 + self.optimizer.slot_count());
+            read_f32s(&values[4 * at..], &mut chunk.kept.numbers[first + inside.start..first + inside.end]);
             Ok(())
         })?;
         self.changes.fetch_add(1, Ordering::AcqRel);
         Ok(())
+    }
+
+    /// Says how often it was updated, as a restore does.
+    pub(crate) fn set_updates(&self, updates: u64, closed: u64) {
+        self.updates.store(updates, Ordering::Release);
+        self.close(closed);
+    }
+
+    /// Notes how far it is, and which rounds the cut contains; updates are held up meanwhile.
+    pub(crate) fn cut(&self, closed: u64) -> (u64, u64) {
+        let closed = self.close(closed);
+        self.cut_closed.store(closed, Ordering::Release);
+        (self.updates.load(Ordering::Acquire), closed)
+    }
+
+    /// Hands out the values (`part` 0) or a slot (from 1) as they were at the newest cut, chunk by chunk.
+    pub(crate) fn at_cut(&self, part: usize, mut each: impl FnMut(&[f32]) -> Result<()>) -> Result<()> {
+        let closed = self.cut_closed.load(Ordering::Acquire);
+        let mut copy = Vec::with_capacity(CHUNK);
+        for (index, chunk) in self.chunks.iter().enumerate() {
+            let len = CHUNK.min(self.len - index * CHUNK);
+            copy.clear();
+            {
+                let mut chunk = lock(chunk);
+                self.settle(&mut chunk, closed)?;
+                match chunk.kept.at_cut() {
+                    [] if part == 0 => copy.resize(len, 0.0),
+                    [] => copy.resize(len, self.optimizer.slot_init(part - 1)),
+                    numbers => copy.extend_from_slice(&numbers[part * len..][..len]),
+                }
+            }
+            each(&copy)?;
+        }
+        Ok(())
+    }
+
+    /// The cut needs no copies any more.
+    pub(crate) fn let_go(&self, cut: u64) {
+        self.chunks.iter().for_each(|chunk| lock(chunk).kept.let_go(cut));
     }
 
     /// Applies the mean of a closed round.
@@ -163,9 +218,12 @@ impl Dense {
         chunk.settled = chunk.settled.max(closed);
         match &mut chunk.pending {
             Some(pending) if pending.round < closed && pending.count > 0 => {
+                if pending.round >= self.cut_closed.load(Ordering::Acquire) {
+                    chunk.kept.keep(self.clock.now());
+                }
                 let scale = 1.0 / pending.count as f32;
                 pending.sum.iter_mut().for_each(|sum| *sum *= scale);
-                self.optimizer.at_step(pending.round + 1).apply(&mut chunk.numbers, &pending.sum)?;
+                self.optimizer.at_step(pending.round + 1).apply(&mut chunk.kept.numbers, &pending.sum)?;
                 pending.count = 0;
                 pending.sum.fill(0.0);
                 Ok(())
@@ -186,10 +244,12 @@ impl Dense {
             let (index, first) = (at / CHUNK, at % CHUNK);
             let n = (CHUNK - first).min(range.end - at);
             let mut chunk = lock(&self.chunks[index]);
-            if chunk.numbers.is_empty() {
+            if chunk.kept.numbers.is_empty() {
                 let numbers = CHUNK.min(self.len - index * CHUNK);
-                chunk.numbers = vec![0.0; numbers * (1 + self.optimizer.slot_count())].into();
-                self.optimizer.init_slots(&mut chunk.numbers);
+                let mut numbers: Box<[f32]> = vec![0.0; numbers * (1 + self.optimizer.slot_count())].into();
+                self.optimizer.init_slots(&mut numbers);
+                // What was never touched is what it starts as: the cut needs no copy of it.
+                chunk.kept.numbers = numbers;
             }
             each(&mut chunk, first..first + n, at - range.start)?;
             at += n;
@@ -219,7 +279,7 @@ mod tests {
     }
 
     fn shard(len: usize, optimizer: impl Into<Optimizer>) -> Dense {
-        Dense::new("w".into(), Shape::new([len]).unwrap(), 0..len, optimizer.into())
+        Dense::new("w".into(), Shape::new([len]).unwrap(), 0..len, optimizer.into(), Arc::default())
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a server holds, by name and by handle.
 
+use super::cut::Clock;
 use super::dense::Dense;
 use super::table::Table;
 use crate::plan::Initializer;
@@ -28,9 +29,19 @@ pub(crate) struct Items {
     by_name: HashMap<(String, u64), u32>,
     /// Dense numbers in all.
     numbers: u64,
+    clock: Arc<Clock>,
 }
 
 impl Items {
+    pub(crate) fn new(clock: Arc<Clock>) -> Self {
+        Self { clock, ..Self::default() }
+    }
+
+    /// Everything, in the order of the handles.
+    pub(crate) fn list(&self) -> &[Item] {
+        &self.list
+    }
+
     /// Makes what is not there; what is there must be the same.
     pub(crate) fn add(&mut self, specs: &[Spec]) -> Result<Vec<u32>> {
         let mut handles = Vec::new();
@@ -65,7 +76,7 @@ impl Items {
             }
             self.numbers = numbers;
         }
-        Ok(kind.make(spec.name.clone()))
+        Ok(kind.make(spec.name.clone(), Arc::clone(&self.clock)))
     }
 
     pub(crate) fn find(&self, specs: &[Spec]) -> Result<Vec<u32>> {
@@ -133,11 +144,13 @@ impl Kind {
         Ok(Self::Dense { shape, rows: spec.first_row as usize..end as usize, optimizer })
     }
 
-    fn make(self, name: String) -> Item {
+    fn make(self, name: String, clock: Arc<Clock>) -> Item {
         match self {
-            Self::Dense { shape, rows, optimizer } => Item::Dense(Arc::new(Dense::new(name, shape, rows, optimizer))),
+            Self::Dense { shape, rows, optimizer } => {
+                Item::Dense(Arc::new(Dense::new(name, shape, rows, optimizer, clock)))
+            }
             Self::Table { dim, initializer, optimizer } => {
-                Item::Table(Arc::new(Table::new(name, dim, initializer, optimizer)))
+                Item::Table(Arc::new(Table::new(name, dim, initializer, optimizer, clock)))
             }
         }
     }

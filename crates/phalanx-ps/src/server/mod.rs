@@ -1,16 +1,20 @@
 //! One parameter server: its shards, what it has already applied, and the service around it.
 
 mod applied;
+mod assign;
 mod barrier;
 mod body;
-mod dense;
+pub(crate) mod cut;
+pub(crate) mod dense;
 mod items;
+mod saving;
 mod service;
 mod store;
-mod table;
+pub(crate) mod table;
 
 pub use applied::{Applied, Progress, Verdict};
 pub use barrier::{Arrival, Barrier};
+pub use cut::Cut;
 pub use dense::CHUNK;
 pub use service::Service;
 pub use store::Store;

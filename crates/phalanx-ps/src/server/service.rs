@@ -1,14 +1,16 @@
 //! The store behind the bulk lane.
 
 use super::barrier::Arrival;
+use super::saving::{IntoFile, ToFetch};
 use super::{Store, lock};
 use crate::client::to_wire;
 use bytes::Bytes;
-use phalanx_base::{Code, Error, Incarnation, Result, Role, TaskId};
+use phalanx_base::{Code, Context, Error, Incarnation, Result, Role, TaskId};
+use phalanx_storage::Dir;
 use phalanx_wire::bulk::{Handler, Pending};
 use phalanx_wire::proto::params::{self, Reply, reply, request};
 use phalanx_wire::{InFrame, OutFrame};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -20,33 +22,43 @@ pub struct Service {
     store: Arc<Store>,
     job: u64,
     task: TaskId,
+    life: Incarnation,
     /// Rung whenever the barrier may have let somebody go.
     moved: Notify,
+    /// The instants that are being written down, by their ids.
+    saving: Mutex<Option<(u64, Arc<IntoFile>)>>,
+    fetching: Mutex<Option<(u64, Arc<ToFetch>)>>,
 }
 
 impl Service {
-    /// Serves `store` as `task` of the job with this digest.
+    /// Serves `store` as this life of `task` of the job with this digest.
     #[must_use]
-    pub fn new(store: Arc<Store>, job: u64, task: TaskId) -> Self {
-        Self { store, job, task, moved: Notify::new() }
+    pub fn new(store: Arc<Store>, job: u64, task: TaskId, life: Incarnation) -> Self {
+        let (saving, fetching) = (Mutex::default(), Mutex::default());
+        Self { store, job, task, life, moved: Notify::new(), saving, fetching }
     }
 
-    async fn answer(&self, frame: InFrame) -> Result<OutFrame> {
+    async fn answer(self: &Arc<Self>, frame: InFrame) -> Result<OutFrame> {
         let ask: params::Request = frame.header()?;
         if ask.job != self.job {
             return Err(Error::new(Code::WrongJob, format!("{} belongs to another job", self.task))
                 .help("see whether two jobs use the same address"));
         }
+        if ask.server_life != 0 && ask.server_life != self.life.0 {
+            return Err(Error::new(Code::ServerRestarted, format!("{} was started anew", self.task))
+                .because("the request is for its former life")
+                .help("the task asks again by itself"));
+        }
         let op = ask.op.ok_or_else(|| Error::new(Code::BadMessage, "a request asks for nothing"))?;
         let from = identity(ask.client.as_ref());
         let store = &self.store;
-        let mut values = Vec::new();
+        let mut values = Bytes::new();
         let result = match op {
             request::Op::Exchange(ask) => {
                 let on_behalf_of = ask.on_behalf_of.as_ref();
                 let from = on_behalf_of.map_or(from, |other| identity(Some(other)))?;
                 let (exchanged, out) = store.exchange(from, &ask, frame.body())?;
-                values = out;
+                values = out.into();
                 Some(reply::Result::Exchanged(exchanged))
             }
             request::Op::Create(ask) => Some(handles(store.create(&ask.specs)?)),
@@ -77,21 +89,95 @@ impl Service {
                 None
             }
             request::Op::Arrive(ask) => Some(reply::Result::Arrived(self.arrive(from?, &ask).await?)),
+            request::Op::Hold(ask) => Some(reply::Result::Arrived(self.hold(ask.millis))),
+            request::Op::Cut(ask) => {
+                let cut = store.cut(ask.id, ask.closed, ask.first)?;
+                let pause_micros = cut.pause.as_micros() as u64;
+                let (table_rows, bytes, global_step) = (cut.table_rows(), cut.bytes(), cut.global_step);
+                Some(reply::Result::CutMade(params::CutMade { pause_micros, table_rows, bytes, global_step }))
+            }
+            request::Op::Save(ask) => Some(reply::Result::Saved(self.save(ask, &mut values).await?)),
+            request::Op::Fetch(ask) => Some(reply::Result::Saved(self.fetch(ask, &mut values).await?)),
+            request::Op::Release(ask) => {
+                store.release(ask.cut);
+                lock(&self.saving).take_if(|(cut, _)| *cut == ask.cut);
+                lock(&self.fetching).take_if(|(cut, _)| *cut == ask.cut);
+                None
+            }
+            request::Op::Probe(ask) => Some(reply::Result::Probed(probe(ask).await?)),
         };
-        let mut out = OutFrame::new(&Reply { global_step: store.global_step(), result });
+        let (global_step, server_life) = (store.global_step(), self.life.0);
+        let mut out = OutFrame::new(&Reply { global_step, server_life, result });
         if !values.is_empty() {
-            out.push(Bytes::from(values));
+            out.push(values);
         }
         Ok(out)
     }
 
+    /// Keeps the open round from closing, but not for ever: whoever asked may die.
+    fn hold(self: &Arc<Self>, millis: u32) -> params::Arrived {
+        let round = lock(&self.store.barrier).hold(millis > 0);
+        if millis > 0 {
+            let (service, time) = (Arc::clone(self), Duration::from_millis(millis.into()));
+            tokio::spawn(async move {
+                tokio::time::sleep(time).await;
+                service.hold(0);
+            });
+        } else {
+            self.store.reach_step(round);
+            self.moved.notify_waiters();
+        }
+        params::Arrived { round: Some(round) }
+    }
+
+    async fn save(&self, ask: params::Save, index: &mut Bytes) -> Result<params::Saved> {
+        let wait = Duration::from_millis(ask.wait_ms.into()).min(LONGEST_WAIT);
+        let saving = {
+            let mut saving = lock(&self.saving);
+            match saving.as_ref().filter(|(cut, _)| *cut == ask.cut) {
+                Some((_, saving)) => Arc::clone(saving),
+                None => {
+                    let started = IntoFile::start(self.store.cut_with(ask.cut)?, ask.clone())?;
+                    *saving = Some((ask.cut, Arc::clone(&started)));
+                    started
+                }
+            }
+        };
+        let Some(outcome) = saving.wait(wait).await else { return Ok(params::Saved::default()) };
+        let written = outcome?;
+        *index = written.index;
+        Ok(params::Saved { done: true, staged: written.staged, bytes: written.bytes })
+    }
+
+    async fn fetch(&self, ask: params::Fetch, body: &mut Bytes) -> Result<params::Saved> {
+        let fetching = {
+            let mut fetching = lock(&self.fetching);
+            match fetching.as_ref().filter(|(cut, _)| *cut == ask.cut) {
+                Some((_, fetching)) => Arc::clone(fetching),
+                None => {
+                    let part = ask.part.clone().unwrap_or_default();
+                    let started = ToFetch::start(self.store.cut_with(ask.cut)?, part)?;
+                    *fetching = Some((ask.cut, Arc::clone(&started)));
+                    started
+                }
+            }
+        };
+        let (done, bytes, size) = fetching.block(ask.block).await?;
+        *body = bytes;
+        Ok(params::Saved { done, staged: String::new(), bytes: size })
+    }
+
     async fn arrive(&self, who: (TaskId, Incarnation), ask: &params::Arrive) -> Result<params::Arrived> {
         let wait = Duration::from_millis(ask.wait_ms.into()).min(LONGEST_WAIT);
+        if !self.store.is_ready() {
+            return Err(super::cut::not_ready());
+        }
         let waiting = async {
             let mut moved = std::pin::pin!(self.moved.notified());
             // Listen before looking, or a round that closes in between would be missed.
             moved.as_mut().enable();
             let (mut arrival, round) = self.store.at_barrier(who, |barrier| {
+                barrier.remember(ask.replicas_to_aggregate);
                 let before = barrier.round();
                 let arrival = barrier.arrive(who, ask.step, ask.round);
                 (arrival, (barrier.round() != before).then(|| barrier.round()))
@@ -145,7 +231,16 @@ fn handles(handles: Vec<u32>) -> reply::Result {
     reply::Result::Handles(params::Handles { handles })
 }
 
-fn identity(client: Option<&params::Client>) -> Result<(TaskId, Incarnation)> {
+/// Whether this task sees the file. Whatever keeps it from doing so: it does not.
+async fn probe(ask: params::Probe) -> Result<params::Probed> {
+    let look = move || {
+        let found = Dir::open(&ask.location).and_then(|dir| dir.read(&ask.file, 1 << 10));
+        params::Probed { sees: found.is_ok_and(|content| content == ask.content.as_bytes()) }
+    };
+    tokio::task::spawn_blocking(look).await.context(Code::Internal, "the look for a file did not end")
+}
+
+pub(super) fn identity(client: Option<&params::Client>) -> Result<(TaskId, Incarnation)> {
     let client = client.ok_or_else(|| Error::new(Code::BadMessage, "a request does not say whose it is"))?;
     let role = Role::ALL.get(client.role as usize).copied();
     let role = role.ok_or_else(|| Error::new(Code::BadMessage, format!("{} is not a role", client.role)))?;

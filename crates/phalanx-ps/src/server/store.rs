@@ -3,13 +3,14 @@
 use super::applied::{Applied, Verdict};
 use super::barrier::Barrier;
 use super::body::Body;
+use super::cut::{Clock, Cut, not_ready};
 use super::dense::Dense;
 use super::items::{Item, Items};
 use super::lock;
 use super::table::Table;
 use phalanx_base::{Code, Error, F32Block, Incarnation, Result, TaskId};
 use phalanx_wire::limits;
-use phalanx_wire::proto::params::{Assign, Exchange, Exchanged, Fenced, Spec};
+use phalanx_wire::proto::params::{Exchange, Exchanged, Fenced, Spec};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -27,15 +28,37 @@ struct Pull {
 }
 
 /// One parameter server's state. All methods may be called from any thread; none waits for the network.
-#[derive(Default)]
 pub struct Store {
     items: RwLock<Items>,
-    applied: Applied,
+    pub(super) applied: Applied,
     pub(crate) barrier: Mutex<Barrier>,
-    global_step: AtomicU64,
+    pub(super) global_step: AtomicU64,
+    /// Held by every exchange; a cut takes it for itself, so that no update is half in it.
+    pub(super) gate: RwLock<()>,
+    pub(super) clock: Arc<Clock>,
+    /// The instant that is being kept.
+    pub(super) cut: Mutex<Option<Arc<Cut>>>,
     ready: AtomicBool,
     stale: AtomicU64,
     repeats: AtomicU64,
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        let clock = Arc::<Clock>::default();
+        Self {
+            items: RwLock::new(Items::new(Arc::clone(&clock))),
+            applied: Applied::default(),
+            barrier: Mutex::default(),
+            global_step: AtomicU64::default(),
+            gate: RwLock::default(),
+            clock,
+            cut: Mutex::default(),
+            ready: AtomicBool::default(),
+            stale: AtomicU64::default(),
+            repeats: AtomicU64::default(),
+        }
+    }
 }
 
 impl Store {
@@ -52,6 +75,9 @@ impl Store {
     /// # Errors
     /// When something is not there, or is not what the caller takes it for.
     pub fn find(&self, specs: &[Spec]) -> Result<Vec<u32>> {
+        if !self.is_ready() {
+            return Err(not_ready());
+        }
         self.items().find(specs)
     }
 
@@ -62,6 +88,7 @@ impl Store {
     pub fn exchange(&self, from: (TaskId, Incarnation), ask: &Exchange, body: &[u8]) -> Result<(Exchanged, Vec<u8>)> {
         let mut body = Body(body);
         let mut answer = Exchanged::default();
+        let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         // Everything is checked before anything is changed: an update is applied whole or not at all.
         let push = self.read_push(ask, &mut body)?;
         let pull = self.read_pull(ask, &mut body)?;
@@ -181,28 +208,6 @@ impl Store {
         Ok(values)
     }
 
-    /// Replaces values, as a restore does, before the model is ready.
-    ///
-    /// # Errors
-    /// When the message does not fit what is held here, or comes (again) after training has begun.
-    pub fn assign(&self, ask: &Assign, body: &[u8]) -> Result<()> {
-        if self.is_ready() {
-            return Err(Error::new(Code::VariableConflict, "the model is being trained, its values are not replaced")
-                .because("it was declared ready before this message came"));
-        }
-        let mut body = Body(body);
-        for range in &ask.ranges {
-            let shard = self.dense(range.handle)?;
-            let elements = shard.check(range.start, range.count)?;
-            let values = body.numbers(elements.len())?;
-            shard.assign(elements, values)?;
-        }
-        if let Some(step) = ask.global_step {
-            self.global_step.store(step, Ordering::Release);
-        }
-        body.end()
-    }
-
     /// Lets a task to the barrier, unless it was shut out: a late message must not bring it back in.
     pub(crate) fn at_barrier<T>(
         &self,
@@ -266,18 +271,18 @@ impl Store {
         self.items().counts()
     }
 
-    fn items(&self) -> RwLockReadGuard<'_, Items> {
+    pub(super) fn items(&self) -> RwLockReadGuard<'_, Items> {
         self.items.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn dense(&self, handle: u32) -> Result<Arc<Dense>> {
+    pub(super) fn dense(&self, handle: u32) -> Result<Arc<Dense>> {
         match self.items().get(handle)? {
             Item::Dense(shard) => Ok(Arc::clone(shard)),
             Item::Table(table) => Err(Error::new(Code::ShapeMismatch, format!("{:?} is a table", table.name))),
         }
     }
 
-    fn table(&self, handle: u32) -> Result<Arc<Table>> {
+    pub(super) fn table(&self, handle: u32) -> Result<Arc<Table>> {
         match self.items().get(handle)? {
             Item::Table(table) => Ok(Arc::clone(table)),
             Item::Dense(shard) => Err(Error::new(Code::ShapeMismatch, format!("{:?} is not a table", shard.name))),

@@ -2,22 +2,28 @@
 //!
 //! Hot path: ids of a request are grouped by stripe, so each lock is taken once a request; no allocation per row.
 
+use super::cut::{Clock, Kept};
 use super::lock;
 use crate::plan::Initializer;
 use hashbrown::HashTable;
 use phalanx_base::{Result, read_f32s};
 use phalanx_optim::{Optimizer, Rule};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 const STRIPES: usize = 16;
+
+/// Numbers in a block of rows: as much as is copied when a cut is kept and one of its rows changes.
+const BLOCK: usize = 8 * 1024;
 
 /// Rows whose ids share a few hash bits.
 #[derive(Default)]
 struct Stripe {
     index: HashTable<(i64, usize)>,
-    /// Rows one after the other.
-    rows: Vec<f32>,
+    /// The ids of the rows, in the order in which they came into being.
+    ids: Vec<i64>,
+    /// The rows, in the same order, so many to a block.
+    blocks: Vec<Kept>,
     pending: Pending,
     /// Rounds below this are applied: what comes later for them is dropped.
     settled: u64,
@@ -42,17 +48,30 @@ pub(crate) struct Table {
     stripes: Vec<Mutex<Stripe>>,
     updates: AtomicU64,
     closed: AtomicU64,
+    clock: Arc<Clock>,
 }
 
 impl Table {
-    pub(crate) fn new(name: String, dim: usize, initializer: Initializer, optimizer: Optimizer) -> Self {
+    pub(crate) fn new(
+        name: String,
+        dim: usize,
+        initializer: Initializer,
+        optimizer: Optimizer,
+        clock: Arc<Clock>,
+    ) -> Self {
         let stripes = (0..STRIPES).map(|_| Mutex::default()).collect();
         let (updates, closed) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { name, dim, initializer, optimizer, stripes, updates, closed }
+        Self { name, dim, initializer, optimizer, stripes, updates, closed, clock }
     }
 
-    fn width(&self) -> usize {
+    /// How many numbers a row has, slots counted.
+    pub(crate) fn width(&self) -> usize {
         self.dim * (1 + self.optimizer.slot_count())
+    }
+
+    /// How many rows a block has.
+    fn block_rows(&self) -> usize {
+        (BLOCK / self.width()).max(1)
     }
 
     /// Writes the rows of `ids` into `out`, one after the other; rows that are not there come into being.
@@ -62,7 +81,8 @@ impl Table {
         self.each_stripe(ids, |stripe, group| {
             self.settle(stripe, closed)?;
             for &at in group {
-                let row = self.row(stripe, ids[at as usize]);
+                let row = self.find(stripe, ids[at as usize]);
+                let row = self.at(stripe, row);
                 let at = at as usize * bytes;
                 out[at..at + bytes].copy_from_slice(bytemuck::cast_slice(&row[..self.dim]));
             }
@@ -112,6 +132,75 @@ impl Table {
         self.closed.fetch_max(closed, Ordering::AcqRel).max(closed)
     }
 
+    /// Replaces rows with their slots, as a restore does.
+    pub(crate) fn assign(&self, ids: &[i64], rows: &[u8]) -> Result<()> {
+        let bytes = 4 * self.width();
+        self.each_stripe(ids, |stripe, group| {
+            for &at in group {
+                read_f32s(&rows[at as usize * bytes..][..bytes], self.row(stripe, ids[at as usize]));
+            }
+            Ok(())
+        })
+    }
+
+    /// Says how often it was updated, as a restore does.
+    pub(crate) fn set_updates(&self, updates: u64, closed: u64) {
+        self.updates.store(updates, Ordering::Release);
+        self.close(closed);
+    }
+
+    /// Notes how far it is: updates, rounds, and the rows of each stripe. Updates are held up meanwhile.
+    pub(crate) fn cut(&self, closed: u64) -> Result<(u64, u64, Vec<usize>)> {
+        let closed = self.close(closed);
+        let mut rows = Vec::with_capacity(STRIPES);
+        for stripe in &self.stripes {
+            let mut stripe = lock(stripe);
+            self.settle(&mut stripe, closed)?;
+            rows.push(stripe.ids.len());
+        }
+        Ok((self.updates.load(Ordering::Acquire), closed, rows))
+    }
+
+    /// Hands out the ids that were there at the cut, of which there were `rows` in each stripe.
+    pub(crate) fn ids_at_cut(&self, rows: &[usize], mut each: impl FnMut(&[i64]) -> Result<()>) -> Result<()> {
+        let mut copy = Vec::with_capacity(BLOCK);
+        for (stripe, &rows) in self.stripes.iter().zip(rows) {
+            for first in (0..rows).step_by(BLOCK) {
+                copy.clear();
+                copy.extend_from_slice(&lock(stripe).ids[first..rows.min(first + BLOCK)]);
+                each(&copy)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands out their values (`part` 0) or a slot (from 1) as they were at the cut, in the same order.
+    pub(crate) fn at_cut(&self, part: usize, rows: &[usize], mut each: impl FnMut(&[f32]) -> Result<()>) -> Result<()> {
+        let mut copy = Vec::with_capacity(BLOCK);
+        for (stripe, &rows) in self.stripes.iter().zip(rows) {
+            for (block, first) in (0..rows).step_by(self.block_rows()).enumerate() {
+                let count = self.block_rows().min(rows - first);
+                copy.clear();
+                {
+                    let stripe = lock(stripe);
+                    let numbers = stripe.blocks[block].at_cut();
+                    for row in numbers.chunks_exact(self.width()).take(count) {
+                        copy.extend_from_slice(&row[part * self.dim..][..self.dim]);
+                    }
+                }
+                each(&copy)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The cut needs no copies any more.
+    pub(crate) fn let_go(&self, cut: u64) {
+        for stripe in &self.stripes {
+            lock(stripe).blocks.iter_mut().for_each(|block| block.let_go(cut));
+        }
+    }
+
     fn slice<'a>(&self, gradients: &'a [u8], at: u32) -> &'a [u8] {
         let bytes = 4 * self.dim;
         &gradients[at as usize * bytes..][..bytes]
@@ -133,21 +222,40 @@ impl Table {
         Ok(())
     }
 
+    /// A row to be changed.
     fn row<'a>(&self, stripe: &'a mut Stripe, id: i64) -> &'a mut [f32] {
-        let width = self.width();
-        let Stripe { index, rows, .. } = stripe;
+        let row = self.find(stripe, id);
+        let block = &mut stripe.blocks[row / self.block_rows()];
+        block.keep(self.clock.now());
+        &mut block.numbers[row % self.block_rows() * self.width()..][..self.width()]
+    }
+
+    /// A row to be looked at.
+    fn at<'a>(&self, stripe: &'a Stripe, row: usize) -> &'a [f32] {
+        &stripe.blocks[row / self.block_rows()].numbers[row % self.block_rows() * self.width()..][..self.width()]
+    }
+
+    /// Which row of the stripe is that of `id`; one that is not there comes into being.
+    fn find(&self, stripe: &mut Stripe, id: i64) -> usize {
+        let Stripe { index, ids, blocks, .. } = stripe;
         let entry = index.entry(hash(id), |&(known, _)| known == id, |&(known, _)| hash(known));
         let &mut (_, at) = entry
             .or_insert_with(|| {
-                let at = rows.len() / width;
-                rows.resize(rows.len() + width, 0.0);
-                let row = &mut rows[at * width..];
+                let (at, width) = (ids.len(), self.width());
+                ids.push(id);
+                if at.is_multiple_of(self.block_rows()) {
+                    let numbers = vec![0.0; self.block_rows() * width].into_boxed_slice();
+                    blocks.push(Kept::new(numbers, self.clock.now()));
+                }
+                // No copy for the cut: it does not have this row.
+                let block = &mut blocks[at / self.block_rows()].numbers;
+                let row = &mut block[at % self.block_rows() * width..][..width];
                 self.optimizer.init_slots(row);
                 self.initializer.fill(id, &mut row[..self.dim]);
                 (id, at)
             })
             .into_mut();
-        &mut rows[at * width..][..width]
+        at
     }
 
     /// Calls `each` for every stripe that has some of `ids`, with their positions.
@@ -206,7 +314,7 @@ mod tests {
     use phalanx_optim::{Adagrad, Sgd};
 
     fn table(optimizer: impl Into<Optimizer>) -> Table {
-        Table::new("t".into(), 2, Initializer::constant(1.0), optimizer.into())
+        Table::new("t".into(), 2, Initializer::constant(1.0), optimizer.into(), Arc::default())
     }
 
     fn rows(table: &Table, ids: &[i64]) -> Vec<f32> {
@@ -232,7 +340,8 @@ mod tests {
 
     #[test]
     fn many_rows_keep_apart_and_come_back_in_the_order_asked_for() {
-        let table = Table::new("t".into(), 2, Initializer::uniform(-1.0, 1.0, 3), Adagrad::new(0.1).into());
+        let table =
+            Table::new("t".into(), 2, Initializer::uniform(-1.0, 1.0, 3), Adagrad::new(0.1).into(), Arc::default());
         let ids: Vec<i64> = (0..5000).map(|i| i * 7919 - 1_000_000).collect();
         let first = rows(&table, &ids);
         let backwards: Vec<i64> = ids.iter().rev().copied().collect();

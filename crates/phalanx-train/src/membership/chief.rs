@@ -50,6 +50,7 @@ impl Chief {
         let mut state = self.lock();
         let result = change(&mut state.roster, self.started.elapsed());
         self.job.add_lost(state.roster.take_lost());
+        self.job.add_returned(state.roster.take_returned());
         if let Some(failure) = state.roster.failure() {
             self.job.note_failure(failure.clone());
         }
@@ -62,6 +63,16 @@ impl Chief {
         let mut here: BTreeSet<_> = self.lock().roster.lives().collect();
         here.insert((self.who.task, self.who.incarnation));
         self.job.add_lost(known.difference(&here).copied().collect());
+    }
+
+    /// From now on a lost server may come back: there is something to restore it from.
+    pub(crate) fn wait_for_servers(&self) {
+        self.change(|roster, _| roster.wait_for_servers(self.options.server_grace));
+    }
+
+    /// Ends the job badly; the others hear it with their next beat.
+    pub(crate) fn fail(&self, error: Error) {
+        self.change(|roster, now| roster.fail(now, error));
     }
 
     /// Ends the job, well or badly, and waits until everybody knows, for at most 2 s.
@@ -91,8 +102,20 @@ impl Chief {
     pub(crate) async fn watch(&self) {
         let mut reminder = Reminder::new();
         let mut clients: BTreeMap<TaskId, Client> = BTreeMap::new();
+        let mut waited_for = Vec::new();
         while self.job.phase() != Phase::Over {
-            self.change(|roster, now| roster.tick(now));
+            let lost: Vec<TaskId> = self.change(|roster, now| {
+                roster.tick(now);
+                roster.lost_servers().collect()
+            });
+            for task in lost.iter().filter(|task| !waited_for.contains(*task)) {
+                let seconds = self.options.server_grace.as_secs();
+                (self.options.say)(&format!(
+                    "{}: {task} is lost; waiting {seconds} s for it to come back",
+                    self.who.task
+                ));
+            }
+            waited_for = lost;
             let missing = self.lock().roster.missing();
             if self.job.phase() == Phase::Forming {
                 if let Err(error) = self.look_for(&missing, &mut clients).await {

@@ -84,6 +84,20 @@ impl Membership {
         }
     }
 
+    /// The chief: a lost server may come back from now on.
+    pub(crate) fn wait_for_servers(&self) {
+        if let Self::Chief(chief) = self {
+            chief.wait_for_servers();
+        }
+    }
+
+    /// The chief: ends the job badly.
+    pub(crate) fn fail(&self, error: Error) {
+        if let Self::Chief(chief) = self {
+            chief.fail(error);
+        }
+    }
+
     /// The chief: takes note of lives that the servers know and that are nobody's now.
     pub(crate) fn take_over(&self, known: BTreeSet<(TaskId, Incarnation)>) {
         if let Self::Chief(chief) = self {

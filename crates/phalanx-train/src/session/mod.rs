@@ -17,7 +17,6 @@ use phalanx_nn::burn::tensor::{Device, Tensor};
 use phalanx_nn::{Book, Rows, all_finite, scalar};
 use phalanx_ps::Client;
 use phalanx_ps::client::{Mode, Pulled, Push, Remote, RowGradients, RowSet};
-use std::time::Instant;
 
 use rounds::Rounds;
 pub use rounds::SyncReplicas;
@@ -152,9 +151,7 @@ impl<M: Module> Session<M> {
             }
         }
         self.keep(value, dense, row_gradients)?;
-        if let Err(error) = self.serve(value) {
-            self.server.say(&format!("training goes on, but: {error}"));
-        }
+        self.services.stepped(self.global_step, value);
         Ok(Some(Step { loss: value, global_step: self.global_step }))
     }
 
@@ -228,17 +225,6 @@ impl<M: Module> Session<M> {
         (!loss.is_finite()).then(|| "the loss is not finite".to_owned())
     }
 
-    /// The chief's services, when they are due.
-    fn serve(&mut self, loss: f32) -> Result<()> {
-        let now = Instant::now();
-        if let Some((timer, _)) = &mut self.services.saver
-            && timer.is_due(now)
-        {
-            self.save()?;
-        }
-        self.services.summarize(now, self.global_step, loss)
-    }
-
     /// The model with the values that were fetched last.
     ///
     /// # Errors
@@ -283,7 +269,7 @@ impl<M: Module> Session<M> {
         match (&self.rounds, self.pending.take()) {
             (Some(_), _) => self.client.leave_rounds()?,
             (None, Some(pending)) => {
-                self.global_step = self.client.push(&self.remote, &pending, Mode::Asynchronous)?.0;
+                self.global_step = self.client.push(&mut self.remote, &pending, Mode::Asynchronous)?.0;
                 self.orphans.remember(pending);
             }
             (None, None) => {}
@@ -294,6 +280,6 @@ impl<M: Module> Session<M> {
     /// The chief: shuts lost trainers out, and finishes the step that one of them left half pushed.
     fn finish_orphans(&mut self) -> Result<()> {
         let synchronous = self.rounds.is_some();
-        self.orphans.finish(&self.server, &self.client, &self.remote, synchronous)
+        self.orphans.finish(&self.server, &self.client, &mut self.remote, synchronous)
     }
 }

@@ -27,7 +27,7 @@ impl Orphans {
         &mut self,
         server: &Server,
         client: &Client,
-        remote: &Remote,
+        remote: &mut Remote,
         synchronous: bool,
     ) -> Result<()> {
         self.lost.extend(server.job().take_lost());

@@ -22,11 +22,12 @@ pub struct SyncReplicas {
 pub(super) struct Rounds {
     /// The round to compute for.
     round: u64,
+    replicas: u32,
 }
 
 impl Rounds {
     pub(super) fn join(client: &Client, replicas_to_aggregate: u32) -> Result<Self> {
-        Ok(Self { round: client.join_rounds(replicas_to_aggregate)? })
+        Ok(Self { round: client.join_rounds(replicas_to_aggregate)?, replicas: replicas_to_aggregate })
     }
 
     pub(super) fn mode(&self) -> Mode {
@@ -46,7 +47,7 @@ impl Rounds {
         if let Some(push) = push {
             client.push(remote, push, self.mode())?;
             loop {
-                if let Some(round) = client.arrive(push.name.sequence, self.round, WAIT)? {
+                if let Some(round) = client.arrive(push.name.sequence, self.round, self.replicas, WAIT)? {
                     self.round = round;
                     break;
                 }

@@ -1,29 +1,52 @@
 //! A session's values as a whole: fetched, looked at, saved.
 
 use super::{Rounds, Session};
-use crate::services::Checkpoint;
-use phalanx_base::{Code, Error, Result};
+use crate::checkpoint::Saved;
+use crate::summary::SummaryWriter;
+use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_nn::burn::module::Module;
 use phalanx_ps::client::Mode;
+use std::time::Duration;
+
+/// How long a save that somebody waits for may take.
+const SAVE: Duration = Duration::from_secs(3600);
 
 impl<M: Module> Session<M> {
-    /// Saves now, if there is a saver.
+    /// Saves now and waits for it, where this task is the chief and has a run directory. Other trainers go on meanwhile.
     ///
     /// # Errors
-    /// When the values cannot be fetched or written.
+    /// When it cannot be saved.
     pub fn save(&mut self) -> Result<()> {
-        if self.services.saver.is_none() {
-            return Ok(());
-        }
-        let checkpoint = self.checkpoint()?;
-        self.services.saver.as_mut().map_or(Ok(()), |(_, saver)| saver.save(&checkpoint))
+        self.services.save_within(SAVE)
+    }
+
+    /// The save at the end; in a hurry when somebody asked this process to stop.
+    pub(crate) fn save_last(&mut self) -> Result<()> {
+        self.services.summaries.stopped(self.global_step);
+        self.services.save_within(match self.server.job().interrupted().map(|why| why.code()) {
+            None => SAVE,
+            Some(Code::Terminated) => Duration::from_secs(20),
+            Some(_) => Duration::from_secs(4),
+        })
+    }
+
+    /// The newest checkpoint that this task saved.
+    #[must_use]
+    pub fn newest_checkpoint(&self) -> Option<Saved> {
+        self.services.newest()
+    }
+
+    /// Where summaries go; on tasks that are not the chief, and without a run directory, they go nowhere.
+    #[must_use]
+    pub fn summaries(&self) -> &SummaryWriter {
+        &self.services.summaries
     }
 
     /// All variables as the servers have them now.
     ///
     /// # Errors
     /// When a server does not answer.
-    pub fn checkpoint(&mut self) -> Result<Checkpoint> {
+    pub fn values(&mut self) -> Result<Vec<(String, Shape, Vec<f32>)>> {
         self.refresh()?;
         let module = self.module.as_ref().ok_or_else(|| Error::new(Code::Internal, "the model is gone"))?;
         let values = self.book.values(module)?;
@@ -32,7 +55,7 @@ impl<M: Module> Session<M> {
             phalanx_base::read_f32s(&bytes, &mut numbers);
             (parameter.name.clone(), parameter.shape.clone(), numbers)
         });
-        Ok(Checkpoint { global_step: self.global_step, variables: variables.collect() })
+        Ok(variables.collect())
     }
 
     /// Fetches the newest values into the model.

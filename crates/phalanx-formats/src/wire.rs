@@ -3,15 +3,15 @@
 //! Hot: nothing here may allocate; faults are static texts, which the caller dresses.
 
 /// Why bytes are no protobuf message.
-pub(super) type Fault = &'static str;
+pub(crate) type Fault = &'static str;
 
 /// What is left of a message.
 #[derive(Clone, Copy)]
-pub(super) struct Wire<'a>(pub(super) &'a [u8]);
+pub(crate) struct Wire<'a>(pub(crate) &'a [u8]);
 
 /// The contents of one field.
 #[derive(Clone, Copy)]
-pub(super) enum Field<'a> {
+pub(crate) enum Field<'a> {
     /// Wire type 0.
     Varint(u64),
     /// Wire type 2.
@@ -29,7 +29,7 @@ const MAX_GROUPS: u32 = 100;
 impl<'a> Wire<'a> {
     /// The next field's number and contents; `None` at the end.
     #[inline]
-    pub(super) fn next(&mut self) -> Result<Option<(u32, Field<'a>)>, Fault> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, Field<'a>)>, Fault> {
         if self.0.is_empty() {
             return Ok(None);
         }
@@ -46,6 +46,15 @@ impl<'a> Wire<'a> {
         Ok(Some((number, field)))
     }
 
+    /// The contents of the next field if it has this tag, of wire type 2, and is short; `None` says nothing.
+    #[inline]
+    pub(crate) fn short(&mut self, tag: u8) -> Option<&'a [u8]> {
+        let [first, length, rest @ ..] = self.0 else { return None };
+        let (bytes, rest) = rest.split_at_checked(usize::from(*length)).filter(|_| *first == tag && *length < 0x80)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
     #[inline]
     fn tag(&mut self) -> Result<(u32, u8), Fault> {
         let tag = u32::try_from(self.varint()?).map_err(|_| "a field's number is too large")?;
@@ -56,7 +65,7 @@ impl<'a> Wire<'a> {
     }
 
     #[inline]
-    pub(super) fn varint(&mut self) -> Result<u64, Fault> {
+    pub(crate) fn varint(&mut self) -> Result<u64, Fault> {
         if let [first, rest @ ..] = self.0
             && *first < 0x80
         {
@@ -130,8 +139,27 @@ impl<'a> Wire<'a> {
     }
 }
 
+/// The tag and the contents of a message that is one field of wire type 2 and nothing else, which nearly every message
+/// of an Example is; `None` for any other and for long ones.
+#[inline]
+pub(crate) fn only_field(bytes: &[u8]) -> Option<(u8, &[u8])> {
+    let [tag, length, rest @ ..] = bytes else { return None };
+    (*tag < 0x80 && *tag & 7 == 2 && *length < 0x80 && usize::from(*length) == rest.len()).then_some((*tag, rest))
+}
+
+/// The key and the value of a map's entry in the usual form; `None` for any other.
+#[inline]
+pub(crate) fn usual_entry(entry: &[u8]) -> Option<(&[u8], &[u8])> {
+    let [0x0a, length, rest @ ..] = entry else { return None };
+    let (key, value) = rest.split_at_checked(usize::from(*length)).filter(|_| *length < 0x80)?;
+    match value {
+        [0x12, length, value @ ..] if *length < 0x80 && usize::from(*length) == value.len() => Some((key, value)),
+        _ => None,
+    }
+}
+
 /// Appends a varint.
-pub(super) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
+pub(crate) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -140,7 +168,7 @@ pub(super) fn put_varint(mut value: u64, out: &mut Vec<u8>) {
 }
 
 /// Appends a field of wire type 2.
-pub(super) fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     put_varint(u64::from(number << 3 | 2), out);
     put_varint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);

@@ -1,0 +1,103 @@
+//! What can be said about CSV files.
+
+use super::plan::Default;
+use crate::{BadRows, DType};
+
+/// How CSV files are to be read.
+#[derive(Clone, Debug)]
+pub(super) struct CsvOptions {
+    pub(super) names: Option<Vec<String>>,
+    pub(super) header: bool,
+    pub(super) delimiter: u8,
+    pub(super) quotes: bool,
+    pub(super) trim: bool,
+    pub(super) na: Vec<u8>,
+    pub(super) comment: Option<u8>,
+    pub(super) select: Option<Vec<String>>,
+    pub(super) columns: Vec<(String, Given)>,
+    pub(super) label: Option<String>,
+    pub(super) bad_rows: BadRows,
+    pub(super) infer_rows: usize,
+}
+
+/// One thing that was said about a column.
+#[derive(Clone, Debug)]
+pub(super) enum Given {
+    Type(DType),
+    Default(Default),
+    Required,
+}
+
+impl Given {
+    /// Whether it settles the type.
+    pub(super) fn is_typed(&self) -> bool {
+        !matches!(self, Self::Required)
+    }
+}
+
+/// The defaults of TensorFlow's `make_csv_dataset`.
+impl std::default::Default for CsvOptions {
+    fn default() -> Self {
+        Self {
+            names: None,
+            header: true,
+            delimiter: b',',
+            quotes: true,
+            trim: false,
+            na: Vec::new(),
+            comment: None,
+            select: None,
+            columns: Vec::new(),
+            label: None,
+            bad_rows: BadRows::stop(),
+            infer_rows: 100,
+        }
+    }
+}
+
+impl CsvOptions {
+    /// Every column that was spoken of.
+    pub(super) fn named(&self) -> impl Iterator<Item = &String> {
+        self.columns.iter().map(|(name, _)| name).chain(&self.label)
+    }
+}
+
+/// A default for missing values: a number or a text.
+#[derive(Clone, Debug)]
+pub struct CsvDefault(pub(super) Default);
+
+impl From<f32> for CsvDefault {
+    fn from(value: f32) -> Self {
+        Self(Default::F32(Some(value)))
+    }
+}
+
+impl From<f64> for CsvDefault {
+    fn from(value: f64) -> Self {
+        Self(Default::F32(Some(value as f32)))
+    }
+}
+
+impl From<i32> for CsvDefault {
+    fn from(value: i32) -> Self {
+        Self(Default::I64(Some(value.into())))
+    }
+}
+
+impl From<i64> for CsvDefault {
+    fn from(value: i64) -> Self {
+        Self(Default::I64(Some(value)))
+    }
+}
+
+impl From<&str> for CsvDefault {
+    fn from(value: &str) -> Self {
+        Self(Default::Bytes(Some(value.into())))
+    }
+}
+
+impl From<&[u8]> for CsvDefault {
+    fn from(value: &[u8]) -> Self {
+        Self(Default::Bytes(Some(value.into())))
+    }
+}

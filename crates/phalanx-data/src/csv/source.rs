@@ -1,0 +1,147 @@
+//! CSV files as a source.
+
+use std::sync::{Arc, OnceLock};
+
+use phalanx_base::Result;
+
+use super::options::{CsvDefault, CsvOptions, Given};
+use super::plan::Plan;
+use super::reader::CsvReader;
+use crate::{BadRows, DType, Files, PartPosition, Reader, Source};
+
+/// CSV files and how to read them; made by [`csv`](crate::csv()).
+#[derive(Clone, Debug)]
+pub struct Csv {
+    files: Files,
+    options: CsvOptions,
+    /// Made at first use, and then the same for all parts and epochs.
+    plan: OnceLock<Result<Arc<Plan>>>,
+}
+
+impl Csv {
+    pub(super) fn new(files: Files, options: CsvOptions) -> Self {
+        Self { files, options, plan: OnceLock::new() }
+    }
+
+    fn with(self, change: impl FnOnce(&mut CsvOptions)) -> Self {
+        let mut options = self.options;
+        change(&mut options);
+        Self::new(self.files, options)
+    }
+
+    /// Names for the columns. Where files have a header, it is skipped.
+    #[must_use]
+    pub fn names<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
+        self.with(|options| options.names = Some(names.into_iter().map(Into::into).collect()))
+    }
+
+    /// Whether the first row of every file is a header; it is, unless said otherwise.
+    #[must_use]
+    pub fn header(self, header: bool) -> Self {
+        self.with(|options| options.header = header)
+    }
+
+    /// Gives a column its type; the others are found from the first rows. Float32, int64 or string.
+    #[must_use]
+    pub fn column(self, name: impl Into<String>, dtype: DType) -> Self {
+        self.with(|options| options.columns.push((name.into(), Given::Type(dtype))))
+    }
+
+    /// What a missing value of a column becomes, instead of 0 or the empty text; also gives the column its type.
+    #[must_use]
+    pub fn default_value(self, name: impl Into<String>, value: impl Into<CsvDefault>) -> Self {
+        self.with(|options| options.columns.push((name.into(), Given::Default(value.into().0))))
+    }
+
+    /// Makes a missing value of a column an error.
+    #[must_use]
+    pub fn required(self, name: impl Into<String>) -> Self {
+        self.with(|options| options.columns.push((name.into(), Given::Required)))
+    }
+
+    /// What separates fields: a comma, unless said otherwise.
+    #[must_use]
+    pub fn delimiter(self, delimiter: u8) -> Self {
+        self.with(|options| options.delimiter = delimiter)
+    }
+
+    /// Whether `"` quotes fields; it does, unless said otherwise.
+    #[must_use]
+    pub fn quotes(self, quotes: bool) -> Self {
+        self.with(|options| options.quotes = quotes)
+    }
+
+    /// Whether spaces around a text are taken off (around numbers they never count). They are kept, unless said
+    /// otherwise, as TensorFlow does.
+    #[must_use]
+    pub fn trim(self, trim: bool) -> Self {
+        self.with(|options| options.trim = trim)
+    }
+
+    /// A text that means "missing", as an empty field does: `?`, `NA`.
+    #[must_use]
+    pub fn na_value(self, text: impl Into<String>) -> Self {
+        self.with(|options| options.na = text.into().into_bytes())
+    }
+
+    /// Lines that begin with this byte are left out.
+    #[must_use]
+    pub fn comment(self, byte: u8) -> Self {
+        self.with(|options| options.comment = Some(byte))
+    }
+
+    /// Reads these columns only (and the label); the other fields are not even looked at.
+    #[must_use]
+    pub fn select<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
+        self.with(|options| options.select = Some(names.into_iter().map(Into::into).collect()))
+    }
+
+    /// Marks a column as the label.
+    #[must_use]
+    pub fn label(self, name: impl Into<String>) -> Self {
+        self.with(|options| options.label = Some(name.into()))
+    }
+
+    /// What to do with rows that do not parse; reading stops at the first, unless said otherwise.
+    #[must_use]
+    pub fn bad_rows(self, bad_rows: BadRows) -> Self {
+        self.with(|options| options.bad_rows = bad_rows)
+    }
+
+    /// How many rows types are found from: 100, unless said otherwise.
+    #[must_use]
+    pub fn infer_rows(self, rows: usize) -> Self {
+        self.with(|options| options.infer_rows = rows.max(1))
+    }
+
+    /// The columns and their types, as they will be read.
+    ///
+    /// # Errors
+    /// When files are missing, or the header or the first rows do not parse.
+    pub fn columns(&self) -> Result<Vec<(String, DType)>> {
+        Ok(self.plan()?.wanted.iter().map(|wanted| (wanted.name.clone(), wanted.default.dtype())).collect())
+    }
+
+    fn plan(&self) -> Result<Arc<Plan>> {
+        let make = || Plan::new(self.files.list()?, self.options.clone()).map(Arc::new);
+        self.plan.get_or_init(make).clone()
+    }
+}
+
+impl Source for Csv {
+    fn parts(&self) -> Result<usize> {
+        Ok(self.plan()?.files.len())
+    }
+
+    fn open(&self, part: usize, from: PartPosition) -> Result<Box<dyn Reader>> {
+        Ok(Box::new(CsvReader::open(self.plan()?, part, from)?))
+    }
+
+    fn kind(&self) -> &str {
+        "csv"
+    }
+
+    fn part_name(&self, part: usize) -> String {
+        self.plan().ok().and_then(|plan| plan.files.get(part).cloned()).unwrap_or_else(|| format!("file {part}"))
+    }
+}

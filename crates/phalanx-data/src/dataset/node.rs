@@ -1,0 +1,181 @@
+//! The plan of a pipeline (nodes, immutable) and its carrying out (stages, one set per iterator).
+
+use super::options::Options;
+use super::random::mix;
+use crate::Batch;
+use crate::position::{Loader, Saver};
+use phalanx_base::Result;
+use std::sync::Arc;
+
+/// How many rows stages pass on at once, where nobody asked for fewer.
+pub(crate) const CHUNK: usize = 1024;
+
+/// What one element of a dataset is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A row: chunks of many elements travel between stages.
+    Rows,
+    /// A whole batch: each travels alone.
+    Batches,
+}
+
+impl Kind {
+    /// How many elements a chunk is.
+    pub(crate) fn elements(self, chunk: &Batch) -> usize {
+        match self {
+            Self::Rows => chunk.rows(),
+            Self::Batches => 1,
+        }
+    }
+}
+
+/// How a stage takes to being fed only a worker's share of the rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passage {
+    /// The workers' results together are the whole result: `map`, `shuffle`, `batch`.
+    ByRow,
+    /// The result depends on how many rows came before: `take`, `enumerate`, `zip`.
+    ByOrder,
+    /// The rows begin here.
+    Source,
+}
+
+/// What a stage is told when it is opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context {
+    /// What un-seeded shuffles draw from.
+    pub(crate) seed: u64,
+    /// Stands for the pass over the dataset and the rounds of every `repeat` above.
+    pub(crate) epoch: u64,
+    /// Where in the plan the stage is, so that two shuffles differ.
+    pub(crate) path: u64,
+    pub(crate) options: Options,
+}
+
+impl Context {
+    pub(crate) fn child(self, index: usize) -> Self {
+        Self { path: mix(self.path, index as u64 + 1), ..self }
+    }
+
+    pub(crate) fn round(self, round: u64) -> Self {
+        Self { epoch: mix(self.epoch, round + 1), ..self }
+    }
+}
+
+/// A stage at work.
+pub(crate) trait Stage: Send {
+    /// The next elements: of rows at least one and at most `max` (which is not 0), of batches exactly one. `None` at
+    /// the end, and from then on. After an error it is not asked again.
+    fn next(&mut self, max: usize) -> Result<Option<Batch>>;
+
+    /// Writes what [`Op::open`] needs to continue after the elements handed out so far.
+    fn save(&self, out: &mut Saver);
+
+    /// Leaves out up to `count` elements; returns how many there were.
+    fn skip(&mut self, count: u64, kind: Kind) -> Result<u64> {
+        let mut skipped = 0;
+        while skipped < count {
+            let max = usize::try_from(count - skipped).unwrap_or(CHUNK).min(CHUNK);
+            let Some(chunk) = self.next(max)? else { break };
+            skipped += kind.elements(&chunk) as u64;
+        }
+        Ok(skipped)
+    }
+}
+
+/// One kind of stage with its settings: the plan.
+pub(crate) trait Op: Send + Sync {
+    /// Name and the settings that decide which elements come: part of the fingerprint. Empty for stages that change
+    /// nothing about the elements, so that a position outlives a change of buffers.
+    fn describe(&self) -> String;
+
+    /// Starts the stage, and what feeds it, at the beginning or at a saved place.
+    fn open(&self, inputs: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>>;
+
+    fn kind(&self, inputs: &[Node]) -> Kind {
+        inputs.first().map_or(Kind::Rows, Node::kind)
+    }
+
+    fn passage(&self) -> Passage {
+        Passage::ByRow
+    }
+
+    /// The most rows an element has, where that is known; the global batch is read off here.
+    fn batch_size(&self, inputs: &[Node]) -> Option<usize> {
+        inputs.first().and_then(Node::batch_size)
+    }
+
+    /// This source's files, if it reads files.
+    fn files(&self) -> Option<&super::files::FilesOp> {
+        None
+    }
+
+    /// The same stage with the order of elements kept, if it does not keep it.
+    fn ordered(&self) -> Option<Arc<dyn Op>> {
+        None
+    }
+
+    /// The same stage without what it remembers: needed when its input changes.
+    fn renewed(&self) -> Option<Arc<dyn Op>> {
+        None
+    }
+
+    /// Whether the order of elements is drawn anew without a seed, so that workers disagree on it.
+    fn is_unseeded(&self) -> bool {
+        false
+    }
+}
+
+/// A stage of the plan with what feeds it. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Node {
+    op: Arc<dyn Op>,
+    inputs: Arc<[Self]>,
+}
+
+impl Node {
+    pub(crate) fn new(op: Arc<dyn Op>, inputs: impl Into<Arc<[Self]>>) -> Self {
+        Self { op, inputs: inputs.into() }
+    }
+
+    pub(crate) fn op(&self) -> &dyn Op {
+        &*self.op
+    }
+
+    pub(crate) fn inputs(&self) -> &[Self] {
+        &self.inputs
+    }
+
+    pub(crate) fn with_inputs(&self, inputs: Vec<Self>) -> Self {
+        Self { op: self.op.renewed().unwrap_or_else(|| self.op.clone()), inputs: inputs.into() }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.op.kind(&self.inputs)
+    }
+
+    pub(crate) fn batch_size(&self) -> Option<usize> {
+        self.op.batch_size(&self.inputs)
+    }
+
+    pub(crate) fn open(&self, cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
+        self.op.open(&self.inputs, cx, from)
+    }
+
+    /// The whole plan on one line, sources first.
+    pub(crate) fn describe(&self) -> String {
+        let inputs: Vec<String> = self.inputs.iter().map(Self::describe).collect();
+        let own = self.op.describe();
+        match (inputs.as_slice(), own.is_empty()) {
+            ([], _) => own,
+            ([only], true) => only.clone(),
+            ([only], false) => format!("{only} → {own}"),
+            (several, _) => format!("({}) → {own}", several.join(", ")),
+        }
+    }
+}
+
+/// Opens the only input of a stage.
+pub(crate) fn open_input(inputs: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
+    inputs[0].open(cx.child(0), from)
+}

@@ -1,0 +1,17 @@
+//! Files as the readers see them: patterns become a sorted list, a path becomes a stream of decompressed bytes.
+//!
+//! This is the only place of the crate that opens anything, local or in an object store (`phalanx-storage` does both).
+
+mod ahead;
+mod bad_rows;
+mod input;
+mod into_dataset;
+mod list;
+mod open;
+
+pub use bad_rows::BadRows;
+pub use into_dataset::IntoDataset;
+pub use list::Files;
+
+pub(crate) use input::Input;
+pub(crate) use open::{OpenFile, open};

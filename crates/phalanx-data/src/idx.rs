@@ -1,0 +1,281 @@
+//! IDX files, the format of MNIST: images and labels in files of their own, read side by side.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use phalanx_base::{Code, Error, Result};
+
+use crate::files::{Files, Input};
+use crate::strided::{Become, Element, Layout, Opened, StridedReader};
+use crate::{PartPosition, Reader, Source};
+
+/// Reads IDX files as one column; [`Idx::column`] adds further ones. Plain or gzip.
+///
+/// Bytes become uint8, other whole numbers int64, floats float32 (also doubles, rounded).
+///
+/// ```
+/// use phalanx_data::{PartPosition, Source, idx};
+/// let folder = tempfile::tempdir().unwrap();
+/// let (images, labels) = (folder.path().join("images"), folder.path().join("labels"));
+/// std::fs::write(&images, [&[0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2][..], &[0, 51, 102, 255]].concat()).unwrap();
+/// std::fs::write(&labels, [0, 0, 8, 1, 0, 0, 0, 2, 7, 9]).unwrap();
+///
+/// let digits = idx("image", &images).scaled("image").column("label", &labels).label("label");
+/// let batch = digits.open(0, PartPosition::START)?.read(10)?.unwrap();
+/// assert_eq!(batch.column("image")?.row_shape(), [1, 2]);
+/// assert_eq!(batch.f32("image")?, [0.0, 0.2, 0.4, 1.0]);
+/// assert_eq!(batch.i64("label")?, [7, 9]);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+pub fn idx(name: impl Into<String>, files: impl Into<Files>) -> Idx {
+    let column = IdxColumn { name: name.into(), files: files.into(), become_: Become::Natural };
+    Idx { columns: vec![column], label: None, list: OnceLock::new() }
+}
+
+/// The 60,000 training digits in a folder that has MNIST's four files (or Fashion-MNIST's), gzip or not: `image` is
+/// uint8 of shape 28 × 28 ([`Idx::scaled`] makes it float32 between 0 and 1), `label` int64.
+pub fn mnist_train(folder: impl AsRef<Path>) -> Idx {
+    mnist(folder.as_ref(), "train")
+}
+
+/// The 10,000 test digits; see [`mnist_train`].
+pub fn mnist_test(folder: impl AsRef<Path>) -> Idx {
+    mnist(folder.as_ref(), "t10k")
+}
+
+fn mnist(folder: &Path, part: &str) -> Idx {
+    let file = |what: &str| {
+        let plain = folder.join(format!("{part}-{what}-ubyte"));
+        let gzip = folder.join(format!("{part}-{what}-ubyte.gz"));
+        if plain.exists() { plain } else { gzip }
+    };
+    idx("image", file("images-idx3")).column("label", file("labels-idx1")).label("label")
+}
+
+/// IDX files, a column each; made by [`idx`], [`mnist_train`] and [`mnist_test`].
+#[derive(Clone, Debug)]
+pub struct Idx {
+    columns: Vec<IdxColumn>,
+    label: Option<String>,
+    list: OnceLock<Result<Arc<Vec<Vec<String>>>>>,
+}
+
+#[derive(Clone, Debug)]
+struct IdxColumn {
+    name: String,
+    files: Files,
+    become_: Become,
+}
+
+impl Idx {
+    /// Another column from other files of as many rows; as many files, in the same order.
+    #[must_use]
+    pub fn column(mut self, name: impl Into<String>, files: impl Into<Files>) -> Self {
+        self.columns.push(IdxColumn { name: name.into(), files: files.into(), become_: Become::Natural });
+        Self { list: OnceLock::new(), ..self }
+    }
+
+    /// Makes a column float32; bytes are divided by 255.
+    #[must_use]
+    pub fn scaled(self, name: &str) -> Self {
+        self.converted(name, Become::Scaled)
+    }
+
+    /// Marks a column as the label, which makes bytes int64.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>) -> Self {
+        let name = name.into();
+        self.label = Some(name.clone());
+        self.converted(&name, Become::Integers)
+    }
+
+    fn converted(mut self, name: &str, become_: Become) -> Self {
+        self.columns.iter_mut().filter(|column| column.name == name).for_each(|column| column.become_ = become_);
+        self
+    }
+
+    /// The files of every part, a path for each column.
+    fn list(&self) -> Result<Arc<Vec<Vec<String>>>> {
+        let make = || {
+            let lists: Vec<Vec<String>> =
+                self.columns.iter().map(|column| column.files.list()).collect::<Result<_>>()?;
+            let parts = lists[0].len();
+            if let Some(at) = lists.iter().position(|list| list.len() != parts) {
+                let (first, other) = (&self.columns[0].name, &self.columns[at].name);
+                return Err(Error::new(Code::DataMissing, "columns have different numbers of files")
+                    .because(format!("{first:?} has {parts}, {other:?} has {}", lists[at].len())));
+            }
+            Ok(Arc::new((0..parts).map(|part| lists.iter().map(|list| list[part].clone()).collect()).collect()))
+        };
+        self.list.get_or_init(make).clone()
+    }
+}
+
+impl Source for Idx {
+    fn parts(&self) -> Result<usize> {
+        Ok(self.list()?.len())
+    }
+
+    fn open(&self, part: usize, from: PartPosition) -> Result<Box<dyn Reader>> {
+        let list = self.list()?;
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for (column, path) in self.columns.iter().zip(&list[part]) {
+            let layout = layout(path)?;
+            let stride = layout.stride().unwrap_or(0) as u64;
+            let start = layout.start + from.row.min(layout.rows) * stride;
+            let stream = Box::new(Input::open(path, start)?);
+            let IdxColumn { name, become_, .. } = column.clone();
+            columns.push(Opened { place: format!("{path:?}"), name, layout, stream, become_ });
+        }
+        Ok(Box::new(StridedReader::new(columns, self.label.as_deref(), from.row)?))
+    }
+
+    fn kind(&self) -> &str {
+        "idx"
+    }
+
+    fn part_name(&self, part: usize) -> String {
+        let first = |list: Arc<Vec<Vec<String>>>| list.get(part).map(|paths| paths[0].clone());
+        self.list().ok().and_then(first).unwrap_or_else(|| format!("file {part}"))
+    }
+}
+
+/// Reads a header: two zeros, the type, the number of dimensions, the dimensions.
+fn layout(path: &str) -> Result<Layout> {
+    let wrong = |why: String| Err(Error::new(Code::DataFormat, format!("{path:?} is not an IDX file")).because(why));
+    let mut input = Input::open(path, 0)?;
+    let mut magic = [0; 4];
+    let count = input.fill(&mut magic)?;
+    if count < 4 {
+        return wrong(if count == 0 { "it is empty".to_owned() } else { format!("it has only {count} bytes") });
+    }
+    let element = match magic[2] {
+        0x08 => Element::U8,
+        0x09 => Element::I8,
+        0x0b => Element::I16,
+        0x0c => Element::I32,
+        0x0d => Element::F32,
+        0x0e => Element::F64,
+        other => return wrong(format!("its third byte is {other:#04x}, which is no type of IDX")),
+    };
+    if magic[..2] != [0, 0] {
+        return wrong("it does not begin with two zeros".to_owned());
+    }
+    let dims = usize::from(magic[3]);
+    let mut sizes = vec![0; 4 * dims];
+    if input.fill(&mut sizes)? < sizes.len() || dims == 0 {
+        return wrong(format!("it ends before its {dims} dimensions"));
+    }
+    let sizes: Vec<u32> = sizes.as_chunks::<4>().0.iter().map(|&size| u32::from_be_bytes(size)).collect();
+    let row_shape: Vec<usize> = sizes[1..].iter().map(|&size| size as usize).collect();
+    let layout = Layout { element, big_endian: true, row_shape, rows: sizes[0].into(), start: 4 + 4 * dims as u64 };
+    if layout.stride().is_none_or(|stride| stride > 1 << 30) {
+        return wrong(format!("its rows have the shape {:?}", layout.row_shape));
+    }
+    Ok(layout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &Path, name: &str, bytes: &[u8]) -> std::path::PathBuf {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn error(source: &Idx) -> Error {
+        let mut reader = match source.open(0, PartPosition::START) {
+            Ok(reader) => reader,
+            Err(error) => return error,
+        };
+        loop {
+            match reader.read(100) {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("no error"),
+                Err(error) => return error,
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_of_every_type() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |kind: u8, bytes: &[u8]| {
+            let head = [0, 0, kind, 1, 0, 0, 0, 2];
+            let path = write(folder.path(), "a", &[&head[..], bytes].concat());
+            let mut reader = idx("x", path).open(0, PartPosition::START).unwrap();
+            let batch = reader.read(10).unwrap().unwrap();
+            assert!(reader.read(10).unwrap().is_none());
+            batch.columns()[0].clone()
+        };
+        assert_eq!(read(0x08, &[1, 255]).as_u8().unwrap(), [1, 255]);
+        assert_eq!(read(0x09, &[1, 255]).as_i64().unwrap(), [1, -1]);
+        assert_eq!(read(0x0b, &[1, 0, 255, 254]).as_i64().unwrap(), [256, -2]);
+        assert_eq!(read(0x0c, &[0, 0, 1, 0, 255, 255, 255, 255]).as_i64().unwrap(), [256, -1]);
+        let floats: Vec<u8> = [1.5_f32, -2.0].iter().flat_map(|value| value.to_be_bytes()).collect();
+        assert_eq!(read(0x0d, &floats).as_f32().unwrap(), [1.5, -2.0]);
+        let doubles: Vec<u8> = [1.5_f64, -2.0].iter().flat_map(|value| value.to_be_bytes()).collect();
+        assert_eq!(read(0x0e, &doubles).as_f32().unwrap(), [1.5, -2.0]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        for (bytes, said) in [
+            (&[][..], "it is empty"),
+            (&[0, 0, 8], "only 3 bytes"),
+            (&[0, 0, 7, 1, 0, 0, 0, 1, 0], "no type of IDX"),
+            (&[1, 0, 8, 1, 0, 0, 0, 1, 0], "two zeros"),
+            (&[0, 0, 8, 3, 0, 0, 0, 1], "before its 3 dimensions"),
+            (&[0, 0, 8, 3, 0, 0, 0, 1, 255, 255, 255, 255, 255, 255, 255, 255], "shape"),
+            (&[0, 0, 8, 1, 0, 0, 0, 3, 1, 2], "says 3 rows, it ends inside of row 2"),
+        ] {
+            let error = error(&idx("x", write(folder.path(), "a", bytes)));
+            assert_eq!(error.code(), Code::DataFormat);
+            assert!(error.to_string().contains(said), "{error}");
+        }
+        let (a, b) = (
+            write(folder.path(), "a", &[0, 0, 8, 1, 0, 0, 0, 1, 7]),
+            write(folder.path(), "b", &[0, 0, 8, 1, 0, 0, 0, 0]),
+        );
+        assert!(error(&idx("x", &a).column("y", &b)).to_string().contains("different numbers of rows"));
+        let missing = idx("x", folder.path().join("c")).parts().unwrap_err();
+        assert_eq!(missing.code(), Code::DataMissing);
+    }
+
+    #[test]
+    fn a_position_continues_with_the_next_row() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = write(folder.path(), "a", &[0, 0, 8, 2, 0, 0, 0, 3, 0, 0, 0, 2, 1, 2, 3, 4, 5, 6]);
+        let source = idx("x", path);
+        let mut reader = source.open(0, PartPosition::START).unwrap();
+        reader.read(2).unwrap();
+        let mut again = source.open(0, reader.position()).unwrap();
+        assert_eq!(again.read(10).unwrap().unwrap().u8("x").unwrap(), [5, 6]);
+        assert!(source.open(0, PartPosition { row: 4, ..PartPosition::START }).is_err());
+    }
+
+    #[test]
+    fn the_digits_of_mnist() {
+        let Ok(folder) = std::env::var("PHALANX_DATA_DIR") else {
+            eprintln!("skipped: needs data (PHALANX_DATA_DIR)");
+            return;
+        };
+        let train = mnist_train(Path::new(&folder).join("mnist")).scaled("image");
+        let mut reader = train.open(0, PartPosition::START).unwrap();
+        let (mut rows, mut first, mut classes) = (0, Vec::new(), [0; 10]);
+        while let Some(batch) = reader.read(1000).unwrap() {
+            if rows == 0 {
+                first = batch.i64("label").unwrap()[..5].to_vec();
+                assert_eq!(batch.column("image").unwrap().row_shape(), [28, 28]);
+                assert!(batch.f32("image").unwrap().iter().all(|pixel| (0.0..=1.0).contains(pixel)));
+            }
+            rows += batch.rows();
+            batch.i64("label").unwrap().iter().for_each(|&label| classes[label as usize] += 1);
+        }
+        assert_eq!((rows, first), (60_000, vec![5, 0, 4, 1, 9]));
+        assert!(classes.iter().all(|&count| count > 5_000), "{classes:?}");
+    }
+}

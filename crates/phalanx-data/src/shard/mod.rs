@@ -1,0 +1,10 @@
+//! How workers share the input: every element goes to exactly one of them in each epoch.
+
+mod choice;
+mod context;
+mod distribute;
+mod plan;
+
+pub use choice::{AutoShardPolicy, Sharding};
+pub use context::InputContext;
+pub use distribute::{Distributed, DistributedIter, datasets_from_function, distribute_dataset, replica_batch_sizes};

@@ -1,0 +1,58 @@
+//! Metrics and the numbers of losses, as Keras 2.15 defines them, on plain slices.
+//!
+//! A [`Metric`] is fed with [`Values`] batch by batch and keeps sums; sums of replicas and workers are added with
+//! [`Metric::merge`]. [`parse`] finds one by the name Keras uses. [`Loss`] gives the losses of single examples.
+//! Where Keras looks at the rank of tensors, here everything is rows of examples: `[examples, width]`.
+
+mod accuracy;
+mod auc;
+mod best_at;
+mod confusion;
+mod counts;
+mod crossentropy;
+mod divergence;
+mod heads;
+mod loss_values;
+mod mean;
+mod measured;
+mod metric;
+mod names;
+mod regression;
+mod thresholds;
+mod values;
+mod weights;
+
+pub use accuracy::{
+    Accuracy, BinaryAccuracy, BinaryMatch, CategoricalAccuracy, CategoricalMatch, Equal, SparseCategoricalAccuracy,
+    SparseCategoricalMatch, SparseTopKCategoricalAccuracy, SparseTopKMatch, TopKCategoricalAccuracy, TopKMatch,
+};
+pub use auc::{Auc, Curve, Summation};
+pub use best_at::{
+    BestAt, PrecisionAtRecall, PrecisionByRecall, RecallAtPrecision, RecallByPrecision, SensitivityAtSpecificity,
+    SensitivityBySpecificity, SpecificityAtSensitivity, SpecificityBySensitivity, Tradeoff,
+};
+pub use confusion::Counts;
+pub use counts::{
+    CountMetric, FalseNegative, FalseNegatives, FalsePositive, FalsePositives, OfCounts, Precision, PrecisionOf,
+    Recall, RecallOf, TrueNegative, TrueNegatives, TruePositive, TruePositives,
+};
+pub use crossentropy::{
+    BinaryCrossentropy, BinaryEntropy, CategoricalCrossentropy, CategoricalEntropy, SparseCategoricalCrossentropy,
+    SparseEntropy,
+};
+pub use divergence::{
+    CategoricalHinge, CategoricalHingeLoss, Hinge, HingeLoss, KlDivergence, KullbackLeibler, Poisson, PoissonLoss,
+    SquaredHinge, SquaredHingeLoss,
+};
+pub use heads::HeadMetrics;
+pub use loss_values::{Loss, Reduced, Reduction, compute_average_loss};
+pub use mean::{AccuracyBaseline, Mean, Sum};
+pub use measured::{MeanMetric, Measure, PerExample};
+pub use metric::Metric;
+pub use names::parse;
+pub use regression::{
+    AbsoluteError, AbsolutePercentageError, Cosine, CosineSimilarity, LogCosh, LogCoshError, MeanAbsoluteError,
+    MeanAbsolutePercentageError, MeanSquaredError, MeanSquaredLogarithmicError, RootMeanSquaredError, RootSquaredError,
+    SquaredError, SquaredLogarithmicError,
+};
+pub use values::{Pair, Sparse, Values};

@@ -1,0 +1,157 @@
+//! Whether a checkpoint has what a model wants. Pure.
+
+use super::{GLOBAL_STEP, OWN, table_keys, table_values};
+use crate::Layout;
+use phalanx_base::{Code, Error, Result, Shape, nearest};
+use phalanx_formats::bundle::{BundleIndex, Dtype};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+/// So many names of a kind are listed in a message.
+const LISTED: usize = 8;
+
+/// How a checkpoint and a model differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// What the model has and the checkpoint has not, with the nearest name that the checkpoint has and the model not.
+    pub missing: Vec<(String, Option<String>)>,
+    /// What has another shape or type: name, in the checkpoint, in the model.
+    pub changed: Vec<(String, String, String)>,
+    /// What the checkpoint has and the model has not.
+    pub extra: Vec<String>,
+}
+
+/// Compares a checkpoint with a model, slots and tables included.
+#[must_use]
+pub fn compare(index: &BundleIndex, layout: &Layout) -> Difference {
+    let mut difference = Difference::default();
+    let wanted = wanted(layout);
+    let known: BTreeSet<&str> = wanted.iter().map(|(name, ..)| name.as_str()).collect();
+    let own = |name: &str| name == GLOBAL_STEP || name.starts_with(OWN);
+    let extra = index.tensors().keys().filter(|name| !known.contains(name.as_str()) && !own(name));
+    difference.extra = extra.cloned().collect();
+    for (name, dtype, shape) in &wanted {
+        match index.tensors().get(name) {
+            None => {
+                let near = nearest(name, difference.extra.iter().map(String::as_str)).map(str::to_owned);
+                difference.missing.push((name.clone(), near));
+            }
+            Some(info) if info.dtype != *dtype || !shape.fits(&info.shape) => {
+                let found = format!("{} {}", info.dtype, info.shape);
+                difference.changed.push((name.clone(), found, format!("{dtype} {shape}")));
+            }
+            Some(_) => {}
+        }
+    }
+    difference
+}
+
+impl Difference {
+    /// Refuses a checkpoint that lacks something or has it otherwise; extra tensors do no harm.
+    ///
+    /// # Errors
+    /// When it does.
+    pub fn check(&self, checkpoint: &str) -> Result<()> {
+        if self.missing.is_empty() && self.changed.is_empty() {
+            return Ok(());
+        }
+        let mut why = String::new();
+        list(&mut why, "missing", &self.missing, |(name, near)| match near {
+            Some(near) => format!("{name:?} (it has {near:?})"),
+            None => format!("{name:?}"),
+        });
+        list(&mut why, "other", &self.changed, |(name, found, wanted)| format!("{name:?} is {found}, not {wanted}"));
+        list(&mut why, "extra", &self.extra, |name| format!("{name:?}"));
+        Err(Error::new(Code::CheckpointMismatch, format!("checkpoint {checkpoint:?} is not of this model"))
+            .because(why)
+            .help("use another model_dir, or build the model and optimizer that the checkpoint was made with"))
+    }
+}
+
+fn list<T>(out: &mut String, what: &str, items: &[T], show: impl Fn(&T) -> String) {
+    if items.is_empty() {
+        return;
+    }
+    let shown: Vec<String> = items.iter().take(LISTED).map(show).collect();
+    let separator = if out.is_empty() { "" } else { "; " };
+    let _ = write!(out, "{separator}{what}: {}", shown.join(", "));
+    if items.len() > LISTED {
+        let _ = write!(out, " and {} more", items.len() - LISTED);
+    }
+}
+
+/// A shape, or that of a table, which has as many rows as it has.
+enum Wanted {
+    Exactly(Shape),
+    Rows(Vec<usize>),
+}
+
+impl Wanted {
+    fn fits(&self, found: &Shape) -> bool {
+        match self {
+            Self::Exactly(shape) => shape == found,
+            Self::Rows(row) => found.dims().split_first().is_some_and(|(_, rest)| rest == row),
+        }
+    }
+}
+
+impl std::fmt::Display for Wanted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exactly(shape) => write!(f, "{shape}"),
+            Self::Rows(row) => write!(f, "rows of {row:?}"),
+        }
+    }
+}
+
+fn wanted(layout: &Layout) -> Vec<(String, Dtype, Wanted)> {
+    let mut wanted = Vec::new();
+    for spec in layout.variables() {
+        let slots = (0..spec.optimizer.slot_count()).map(|slot| spec.optimizer.slot_in_checkpoint(&spec.name, slot));
+        let names = std::iter::once(spec.name.clone()).chain(slots);
+        wanted.extend(names.map(|name| (name, Dtype::F32, Wanted::Exactly(spec.shape.clone()))));
+    }
+    for spec in layout.tables() {
+        wanted.push((table_keys(&spec.name), Dtype::I64, Wanted::Rows(Vec::new())));
+        let slots = (0..spec.optimizer.slot_count()).map(|slot| spec.optimizer.slot_in_checkpoint(&spec.name, slot));
+        for name in std::iter::once(spec.name.clone()).chain(slots) {
+            wanted.push((table_values(&name), Dtype::F32, Wanted::Rows(vec![spec.dim])));
+        }
+    }
+    wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Partitioner, Placement, VariableSpec};
+    use phalanx_formats::bundle::BundleWriter;
+    use phalanx_optim::Adagrad;
+
+    #[test]
+    fn what_is_missing_extra_or_of_another_shape_is_listed_with_the_nearest_name() {
+        let variable = |name: &str, dims: &[usize]| VariableSpec {
+            name: name.into(),
+            shape: Shape::new(dims).unwrap(),
+            optimizer: Adagrad::new(0.1).into(),
+            partitioner: Partitioner::Whole,
+        };
+        let variables = vec![variable("dense/kernel", &[2, 3]), variable("dense/bias", &[3])];
+        let layout = Layout::new(variables, vec![], 1, Placement::RoundRobin).unwrap();
+        let mut bundle = BundleWriter::new(Vec::new());
+        let shape = Shape::new([3, 2]).unwrap();
+        for name in ["dense/kernel", "dense/kernel/Adagrad", "dense/bais"] {
+            bundle.add_f32s(name, &shape, &[0.0; 6]).unwrap();
+        }
+        bundle.add_i64s(GLOBAL_STEP, &Shape::new([]).unwrap(), &[3]).unwrap();
+        let index = bundle.finish().unwrap().1;
+        let error = compare(&index, &layout).check("model.ckpt-3").unwrap_err();
+        assert_eq!(error.code(), Code::CheckpointMismatch);
+        assert_eq!(
+            error.why().unwrap(),
+            "missing: \"dense/bias\" (it has \"dense/bais\"), \"dense/bias/Adagrad\"; other: \"dense/kernel\" is \
+             float32 [3, 2], not float32 [2, 3], \"dense/kernel/Adagrad\" is float32 [3, 2], not float32 [2, 3]; \
+             extra: \"dense/bais\""
+        );
+    }
+}

@@ -1,0 +1,45 @@
+//! A checkpoint's data files in a run directory.
+
+use phalanx_base::{Code, Error, Result};
+use phalanx_formats::bundle::DataSource;
+use phalanx_storage::{Dir, ReadFile};
+
+/// The data files of one checkpoint, open.
+#[derive(Clone)]
+pub struct Files {
+    files: Vec<ReadFile>,
+}
+
+impl Files {
+    /// The files with these names, one for each shard.
+    ///
+    /// # Errors
+    /// When one is missing.
+    pub fn open(dir: &Dir, names: impl IntoIterator<Item = String>) -> Result<Self> {
+        let files = names.into_iter().map(|name| dir.open_read(&name)).collect::<Result<_>>()?;
+        Ok(Self { files })
+    }
+
+    pub(super) fn read(&self, shard: u32, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.file(shard)?.read_exact_at(offset, into)
+    }
+
+    fn file(&self, shard: u32) -> Result<&ReadFile> {
+        let missing = || Error::new(Code::CheckpointDamaged, format!("data file {shard} is missing"));
+        self.files.get(shard as usize).ok_or_else(missing)
+    }
+}
+
+impl DataSource for Files {
+    fn read_range(&self, shard: u32, offset: u64, len: u64) -> Result<Vec<u8>> {
+        self.file(shard)?.read_range(offset, len)
+    }
+
+    fn read_into(&self, shard: u32, offset: u64, target: &mut [u8]) -> Result<()> {
+        self.read(shard, offset, target)
+    }
+
+    fn size(&self, shard: u32) -> Result<u64> {
+        self.file(shard)?.size()
+    }
+}

@@ -1,0 +1,135 @@
+//! A tensor's elements one after the other, a block at a time: what is restored need not fit into memory.
+
+use super::Files;
+use phalanx_base::{Code, Error, Result};
+use phalanx_formats::bundle::{BundleReader, Extent, Place, Span, TensorData, TensorInfo, TensorSlice};
+use phalanx_formats::checksum::mask;
+use std::ops::Range;
+
+/// Some elements of a tensor, read in order. Every checksum is checked by the time the last element is handed out.
+pub(super) enum Flow<'a> {
+    /// Stored in runs of whole rows, as we and TensorFlow's partitioners over the first axis write them.
+    Runs(Runs<'a>),
+    /// Cut in some other way, and put together in memory.
+    Memory { bytes: Vec<u8>, at: usize },
+}
+
+pub(super) struct Runs<'a> {
+    files: &'a Files,
+    /// What is stored, in order: its first byte within the tensor, and where it lies.
+    spans: std::vec::IntoIter<(u64, Span)>,
+    /// The span that is being read, how far, and the checksum so far.
+    open: Option<(u64, Span, u64, u32)>,
+    /// The bytes wanted, within the tensor; shrinks from its start.
+    wanted: Range<u64>,
+}
+
+impl<'a> Flow<'a> {
+    /// The elements `wanted` of the tensor, counted through all of it; `width` bytes each.
+    pub(super) fn open(
+        reader: &BundleReader<Files>,
+        files: &'a Files,
+        name: &str,
+        wanted: Range<usize>,
+        width: usize,
+    ) -> Result<Self> {
+        let info = reader.info(name)?;
+        let wanted = (wanted.start * width) as u64..(wanted.end * width) as u64;
+        if let Some(mut spans) = runs(info, width)? {
+            spans.retain(|(start, span)| *start < wanted.end && start + span.size > wanted.start);
+            return Ok(Self::Runs(Runs { files, spans: spans.into_iter(), open: None, wanted }));
+        }
+        let TensorData::Bytes(bytes) = reader.read(name)?.data else {
+            return Err(Error::new(Code::CheckpointMismatch, format!("{name:?} does not consist of numbers")));
+        };
+        let bytes = bytes.get(wanted.start as usize..wanted.end as usize).map(<[u8]>::to_vec);
+        Ok(Self::Memory { bytes: bytes.ok_or_else(|| short(name))?, at: 0 })
+    }
+
+    /// Fills `block` with the next bytes.
+    pub(super) fn fill(&mut self, block: &mut [u8]) -> Result<()> {
+        match self {
+            Self::Runs(runs) => runs.fill(block),
+            Self::Memory { bytes, at } => {
+                let next = bytes.get(*at..*at + block.len()).ok_or_else(|| short("a tensor"))?;
+                block.copy_from_slice(next);
+                *at += block.len();
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Runs<'_> {
+    fn fill(&mut self, mut block: &mut [u8]) -> Result<()> {
+        while !block.is_empty() {
+            let (start, span, done, crc) = match self.open.take() {
+                Some(open) => open,
+                None => {
+                    let (start, span) = self.spans.next().ok_or_else(|| short("a tensor"))?;
+                    if start > self.wanted.start {
+                        return Err(short("a tensor"));
+                    }
+                    // What comes before is read for the checksum's sake.
+                    let skipped = self.wanted.start - start;
+                    (start, span, skipped, self.skim(&span, 0..skipped, 0)?)
+                }
+            };
+            let n = block.len().min((span.size - done) as usize);
+            let (head, tail) = block.split_at_mut(n);
+            self.files.read(span.shard, span.offset + done, head)?;
+            let (done, crc) = (done + n as u64, crc32c::crc32c_append(crc, head));
+            self.wanted.start += n as u64;
+            block = tail;
+            if self.wanted.start == self.wanted.end || done == span.size {
+                let crc = self.skim(&span, done..span.size, crc)?;
+                if mask(crc) != span.crc {
+                    let place = format!("data file {}, {} bytes at {}", span.shard, span.size, span.offset);
+                    return Err(Error::new(Code::CheckpointDamaged, "a checksum is wrong").at(place));
+                }
+            } else {
+                self.open = Some((start, span, done, crc));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a part of a span that nobody wants.
+    fn skim(&self, span: &Span, mut part: Range<u64>, mut crc: u32) -> Result<u32> {
+        let mut block = vec![0; (part.end - part.start).min(4 << 20) as usize];
+        while !part.is_empty() {
+            let n = (part.end - part.start).min(block.len() as u64);
+            self.files.read(span.shard, span.offset + part.start, &mut block[..n as usize])?;
+            crc = crc32c::crc32c_append(crc, &block[..n as usize]);
+            part.start += n;
+        }
+        Ok(crc)
+    }
+}
+
+/// A tensor's stored runs by their first byte, if each consists of whole rows.
+fn runs(info: &TensorInfo, width: usize) -> Result<Option<Vec<(u64, Span)>>> {
+    let parts = match &info.place {
+        Place::Whole(span) => return Ok(Some(vec![(0, *span)])),
+        Place::Sliced(parts) => parts,
+    };
+    let row = (info.shape.row_elements() * width) as u64;
+    let rank = info.shape.dims().len();
+    let mut spans = Vec::with_capacity(parts.len());
+    for (slice, span) in parts {
+        let Some(first) = first_row(slice, span.size / row.max(1), rank) else { return Ok(None) };
+        spans.push((first * row, *span));
+    }
+    spans.sort_unstable_by_key(|&(start, _)| start);
+    Ok(Some(spans))
+}
+
+/// The first row of a slice that has all of every other axis.
+fn first_row(slice: &TensorSlice, rows: u64, rank: usize) -> Option<u64> {
+    let &Extent::Range { start, .. } = slice.extents().first()? else { return None };
+    (*slice == TensorSlice::rows(start, rows, rank)).then_some(start)
+}
+
+fn short(name: &str) -> Error {
+    Error::new(Code::CheckpointDamaged, format!("parts of {name} are missing"))
+}

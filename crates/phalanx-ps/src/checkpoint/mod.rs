@@ -1,0 +1,50 @@
+//! Checkpoints: TensorFlow's tensor bundle, one data file for each server.
+//!
+//! Beside the variables (partitioned ones as slices) and their slots under TensorFlow's names, a checkpoint has
+//! `global_step`; for each table its ids (`NAME-keys`) and rows (`NAME-values`) in one order; and, under
+//! `_phalanx/`, what each server needs to go on exactly: how often each of its items was updated, and which updates
+//! are in the values.
+
+mod compare;
+mod files;
+mod flow;
+mod reader;
+mod restore;
+mod verify;
+mod write;
+
+pub use compare::{Difference, compare};
+pub use files::Files;
+pub use reader::Checkpoint;
+pub use restore::restore_server;
+pub use verify::verify_part;
+pub(crate) use write::write_cut;
+
+/// The committed steps.
+pub const GLOBAL_STEP: &str = "global_step";
+
+/// Everything of ours that TensorFlow has no name for.
+pub const OWN: &str = "_phalanx/";
+
+fn table_keys(table: &str) -> String {
+    format!("{table}-keys")
+}
+
+fn table_values(table: &str) -> String {
+    format!("{table}-values")
+}
+
+/// The names of a server's items, one for each row of [`item_counts`].
+fn item_names(server: u32) -> String {
+    format!("{OWN}ps-{server:05}/items")
+}
+
+/// For each item of a server: its first row, how often it was updated, the rounds that are closed.
+fn item_counts(server: u32) -> String {
+    format!("{OWN}ps-{server:05}/counts")
+}
+
+/// For each task life: role, index, incarnation, step, parts applied, parts, fenced.
+fn applied(server: u32) -> String {
+    format!("{OWN}ps-{server:05}/applied")
+}

@@ -1,0 +1,153 @@
+//! Writing an instant down, on a thread of its own: into a file, or block by block for whoever asks.
+
+use super::cut::Cut;
+use super::lock;
+use crate::checkpoint::{verify_part, write_cut};
+use bytes::Bytes;
+use phalanx_base::{Code, Context, Error, Result};
+use phalanx_storage::Dir;
+use phalanx_wire::limits::PART_BYTES;
+use phalanx_wire::proto::params;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc};
+
+/// A part that was written.
+#[derive(Clone)]
+pub(crate) struct Written {
+    pub(crate) staged: String,
+    pub(crate) bytes: u64,
+    pub(crate) index: Bytes,
+}
+
+/// A part on its way into a file.
+#[derive(Default)]
+pub(crate) struct IntoFile {
+    outcome: Mutex<Option<Result<Written>>>,
+    done: Notify,
+}
+
+impl IntoFile {
+    /// Starts writing.
+    pub(crate) fn start(cut: Arc<Cut>, ask: params::Save) -> Result<Arc<Self>> {
+        let saving = Arc::new(Self::default());
+        let shared = Arc::clone(&saving);
+        let write = move || {
+            let outcome = write_file(&cut, &ask);
+            *lock(&shared.outcome) = Some(outcome);
+            shared.done.notify_waiters();
+        };
+        let thread = std::thread::Builder::new().name("save".into()).spawn(write);
+        thread.context(Code::Internal, "no thread can be started to save")?;
+        Ok(saving)
+    }
+
+    /// Waits for the end, but not for longer than `wait`.
+    pub(crate) async fn wait(&self, wait: Duration) -> Option<Result<Written>> {
+        let done = self.done.notified();
+        tokio::pin!(done);
+        // Listen before looking.
+        done.as_mut().enable();
+        if let Some(outcome) = lock(&self.outcome).clone() {
+            return Some(outcome);
+        }
+        let _ = tokio::time::timeout(wait, done).await;
+        lock(&self.outcome).clone()
+    }
+}
+
+fn write_file(cut: &Cut, ask: &params::Save) -> Result<Written> {
+    let dir = Dir::open(&ask.location)?;
+    let part = ask.part.clone().unwrap_or_default();
+    let (file, index) = write_cut(cut, &part, dir.stage(&ask.file)?)?;
+    let staged = file.finish()?;
+    // Read back before anybody is told that it is there.
+    if let Err(error) = verify_part(&dir, &staged.name, &index) {
+        let _ = dir.remove(&staged.name);
+        return Err(error);
+    }
+    Ok(Written { staged: staged.name, bytes: staged.size, index: index.to_bytes()?.into() })
+}
+
+/// What the writing thread hands over.
+enum Block {
+    Bytes(Bytes),
+    End(Result<Written>),
+}
+
+struct Fetched {
+    blocks: mpsc::Receiver<Block>,
+    /// The number of the newest block, and what was answered: it may be asked for again.
+    newest: u64,
+    answer: Option<(bool, Bytes, u64)>,
+}
+
+/// A part on its way to whoever asks for its blocks.
+pub(crate) struct ToFetch(tokio::sync::Mutex<Fetched>);
+
+impl ToFetch {
+    /// Starts writing; at most three blocks are in memory.
+    pub(crate) fn start(cut: Arc<Cut>, part: params::Part) -> Result<Arc<Self>> {
+        let (send, blocks) = mpsc::channel(1);
+        let write = move || {
+            let out = Blocks { send: send.clone(), gathered: Vec::with_capacity(PART_BYTES), bytes: 0 };
+            let written = write_cut(&cut, &part, out).and_then(|(out, index)| {
+                Ok(Written { staged: String::new(), bytes: out.bytes, index: index.to_bytes()?.into() })
+            });
+            let _ = send.blocking_send(Block::End(written));
+        };
+        let thread = std::thread::Builder::new().name("save".into()).spawn(write);
+        thread.context(Code::Internal, "no thread can be started to save")?;
+        Ok(Arc::new(Self(tokio::sync::Mutex::new(Fetched { blocks, newest: 0, answer: None }))))
+    }
+
+    /// Block `number`: whether it is the end, its bytes (or the index), and the bytes in all.
+    pub(crate) async fn block(&self, number: u64) -> Result<(bool, Bytes, u64)> {
+        let mut fetched = self.0.lock().await;
+        if number == fetched.newest + 1 {
+            let block = fetched.blocks.recv().await.ok_or_else(|| Error::new(Code::Internal, "no block is left"))?;
+            fetched.answer = Some(match block {
+                Block::Bytes(bytes) => (false, bytes, 0),
+                Block::End(written) => {
+                    let written = written?;
+                    (true, written.index, written.bytes)
+                }
+            });
+            fetched.newest = number;
+        }
+        let asked = fetched.answer.clone().filter(|_| number == fetched.newest);
+        asked.ok_or_else(|| Error::new(Code::BadMessage, format!("block {number} is not at hand any more")))
+    }
+}
+
+/// Cuts what is written into blocks.
+struct Blocks {
+    send: mpsc::Sender<Block>,
+    gathered: Vec<u8>,
+    bytes: u64,
+}
+
+impl Blocks {
+    fn hand_over(&mut self) -> std::io::Result<()> {
+        let block = std::mem::replace(&mut self.gathered, Vec::with_capacity(PART_BYTES));
+        let gone = |_| std::io::Error::other("nobody asks for the blocks any more");
+        self.send.blocking_send(Block::Bytes(block.into())).map_err(gone)
+    }
+}
+
+impl Write for Blocks {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let n = bytes.len().min(PART_BYTES - self.gathered.len());
+        self.gathered.extend_from_slice(&bytes[..n]);
+        self.bytes += n as u64;
+        if self.gathered.len() == PART_BYTES {
+            self.hand_over()?;
+        }
+        Ok(n)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        if self.gathered.is_empty() { Ok(()) } else { self.hand_over() }
+    }
+}

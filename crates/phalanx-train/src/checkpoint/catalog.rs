@@ -1,0 +1,140 @@
+//! The checkpoints of a run directory, and the file `checkpoint` that names them.
+
+use super::Retention;
+use phalanx_base::{Code, Error, Result};
+use phalanx_formats::bundle::{BundleIndex, CheckpointState, data_file, index_file};
+use phalanx_storage::Dir;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The file that names the newest checkpoint, and its longest possible size.
+const STATE: (&str, u64) = ("checkpoint", 16 << 20);
+
+/// Files that a crashed writer left are removed when they are older than this; younger ones may be somebody's work.
+const LEFT_OVER: Duration = Duration::from_secs(120);
+
+/// Checkpoints in a directory. Its names are TensorFlow's: `model.ckpt-N` at step N.
+pub struct Catalog {
+    dir: Dir,
+    basename: String,
+    retention: Retention,
+    state: CheckpointState,
+}
+
+impl Catalog {
+    /// The checkpoints of `dir` that are called `basename`, such as `model.ckpt`.
+    ///
+    /// # Errors
+    /// When the directory cannot be made or read.
+    pub fn open(dir: &Dir, basename: &str, retention: Retention) -> Result<Self> {
+        dir.create_all()?;
+        let mut catalog =
+            Self { dir: dir.clone(), basename: basename.to_owned(), retention, state: CheckpointState::default() };
+        catalog.state = match dir.try_read(STATE.0, STATE.1)?.map(|text| CheckpointState::parse(&text)) {
+            Some(Ok(state)) => state,
+            // The file cannot be read, or somebody removed it: what is there can still be found.
+            Some(Err(_)) | None => catalog.found()?,
+        };
+        Ok(catalog)
+    }
+
+    /// Where the checkpoints are.
+    #[must_use]
+    pub fn dir(&self) -> &Dir {
+        &self.dir
+    }
+
+    /// The checkpoints by name, newest first.
+    #[must_use]
+    pub fn newest_first(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.state.latest.iter().map(|path| base(path).to_owned()).collect();
+        for path in self.state.all.iter().rev() {
+            if !names.iter().any(|name| name == base(path)) {
+                names.push(base(path).to_owned());
+            }
+        }
+        names
+    }
+
+    /// The name of a checkpoint.
+    #[must_use]
+    pub fn name(&self, step: u64) -> String {
+        format!("{}-{step}", self.basename)
+    }
+
+    /// Publishes a checkpoint whose data files wait under the names `staged`: after this it is the newest. Then deletes
+    /// what is not to be kept. Answers what could not be deleted.
+    ///
+    /// # Errors
+    /// When something cannot be written. The checkpoint is then not there, and those before it are.
+    pub fn publish(&mut self, name: &str, staged: &[String], index: &BundleIndex) -> Result<Vec<Error>> {
+        // An index of that name would be of other data files in a moment.
+        self.dir.remove(&index_file(name))?;
+        let shards = staged.len() as u32;
+        for (shard, staged) in (0..).zip(staged) {
+            self.dir.publish(staged, &data_file(name, shard, shards))?;
+        }
+        self.dir.write(&index_file(name), &index.to_bytes()?)?;
+        let mut state = self.state.clone();
+        let deleted = self.retention.admit(&mut state, name, now());
+        self.dir.write(STATE.0, state.to_string().as_bytes())?;
+        self.state = state;
+        Ok(deleted.iter().filter_map(|old| self.delete(base(old)).err()).collect())
+    }
+
+    /// Removes what crashed writers left: files under temporary names, and data files without an index.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn sweep(&self) -> Result<()> {
+        self.dir.sweep_staged(LEFT_OVER)?;
+        for entry in self.dir.list(&format!("{}-", self.basename))? {
+            let Some((name, _)) = entry.name.split_once(".data-") else { continue };
+            let old = entry.modified.elapsed().is_ok_and(|age| age > LEFT_OVER);
+            if old && self.dir.size(&index_file(name))?.is_none() {
+                self.dir.remove(&entry.name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The index goes first: without it the rest is no checkpoint.
+    fn delete(&self, name: &str) -> Result<()> {
+        self.dir.remove(&index_file(name))?;
+        for entry in self.dir.list(&format!("{name}."))? {
+            let rest = &entry.name[name.len()..];
+            if rest.starts_with(".data-") || rest == ".meta" {
+                self.dir.remove(&entry.name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the directory has, by the steps in the names.
+    fn found(&self) -> Result<CheckpointState> {
+        let mut steps: Vec<u64> = Vec::new();
+        for entry in self.dir.list(&format!("{}-", self.basename))? {
+            let name = entry.name.strip_suffix(".index").and_then(|name| name.strip_prefix(&self.basename));
+            steps.extend(name.and_then(|rest| rest.strip_prefix('-')?.parse::<u64>().ok()));
+        }
+        steps.sort_unstable();
+        let all: Vec<String> = steps.into_iter().map(|step| self.name(step)).collect();
+        Ok(CheckpointState { latest: all.last().cloned(), all, ..CheckpointState::default() })
+    }
+
+    /// An error for a directory without a usable checkpoint.
+    pub(crate) fn nothing_usable(&self, last: Error) -> Error {
+        Error::new(Code::CheckpointDamaged, "none of the checkpoints can be used")
+            .at(self.dir.location())
+            .because(last)
+            .help("remove the file `checkpoint` and the checkpoints to start anew, or use another model_dir")
+    }
+}
+
+/// TensorFlow writes whole paths into `checkpoint` where it was given one; within the directory the name will do.
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+pub(crate) fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
+}

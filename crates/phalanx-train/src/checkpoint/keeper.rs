@@ -1,0 +1,216 @@
+//! The chief's thread that saves at its pace and restores a server that returns. Training does not wait for it.
+
+use super::{Saved, Saver, restore_one};
+use crate::Server;
+use crate::summary::SummaryWriter;
+use phalanx_base::{Code, Context, Error, Fault, Result, TaskId};
+use phalanx_ps::Client;
+use phalanx_ps::client::Remote;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often the thread looks whether there is something to do.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// When to save: at once, then whenever so much time or so many steps have passed; never, where neither is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pace {
+    pub(crate) every: Option<Duration>,
+    pub(crate) steps: Option<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    step: u64,
+    /// How many saves were asked for, how many of those are done, and how the newest went.
+    asked: u64,
+    done: u64,
+    failure: Option<Error>,
+    newest: Option<Saved>,
+    stop: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread's handle; dropped, it ends the thread.
+pub(crate) struct Keeper {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Starts the thread, with connections of its own.
+    pub(crate) fn start(
+        server: &Server,
+        remote: Remote,
+        saver: Saver,
+        pace: Pace,
+        summaries: Arc<SummaryWriter>,
+    ) -> Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let client = server.client_until_over()?;
+        let (server, theirs) = (server.clone(), Arc::clone(&shared));
+        let work = Work { server, client, remote, saver, pace, summaries, last: None };
+        let thread = std::thread::Builder::new().name("phalanx-keeper".into()).spawn(move || work.run(&theirs));
+        let thread = thread.context(Code::Internal, "the thread that saves cannot be started")?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Takes note how far training is.
+    pub(crate) fn reached(&self, step: u64) {
+        self.shared.lock().step = step;
+    }
+
+    /// Saves now and waits for it.
+    pub(crate) fn save(&self, deadline: Duration) -> Result<()> {
+        let until = Instant::now() + deadline;
+        let mut state = self.shared.lock();
+        state.asked += 1;
+        let wanted = state.asked;
+        self.shared.changed.notify_all();
+        while state.done < wanted {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+                return Err(Error::new(Code::OutcomeUnknown, "the checkpoint was not saved in time"));
+            }
+            let waited = self.shared.changed.wait_timeout(state, left.min(LOOK));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// The newest checkpoint that this life saved.
+    pub(crate) fn newest(&self) -> Option<Saved> {
+        self.shared.lock().newest.clone()
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread works with.
+struct Work {
+    server: Server,
+    client: Client,
+    remote: Remote,
+    saver: Saver,
+    pace: Pace,
+    summaries: Arc<SummaryWriter>,
+    /// When and at which step a save was last tried.
+    last: Option<(Instant, u64)>,
+}
+
+impl Work {
+    fn run(mut self, shared: &Shared) {
+        if let Err(error) = self.saver.catalog().sweep() {
+            self.server.say(&format!("training goes on, but: {error}"));
+        }
+        loop {
+            let (step, asked) = {
+                let mut state = shared.lock();
+                if !state.stop && state.asked == state.done {
+                    let waited = shared.changed.wait_timeout(state, LOOK);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                if state.stop && state.asked == state.done {
+                    return;
+                }
+                (state.step, state.asked)
+            };
+            self.recover(step);
+            if asked > shared.lock().done || self.is_due(step) {
+                self.last = Some((Instant::now(), step));
+                let saved = self.save();
+                let mut state = shared.lock();
+                state.done = asked;
+                match saved {
+                    Ok(Some(saved)) => state.newest = Some(saved),
+                    Ok(None) => {}
+                    Err(error) => state.failure = Some(error),
+                }
+                shared.changed.notify_all();
+            }
+        }
+    }
+
+    fn is_due(&self, step: u64) -> bool {
+        let Some((tried, at)) = self.last else { return self.pace != Pace::default() };
+        self.pace.every.is_some_and(|every| tried.elapsed() >= every)
+            || self.pace.steps.is_some_and(|steps| step >= at.saturating_add(steps))
+    }
+
+    fn save(&mut self) -> Result<Option<Saved>> {
+        let saved = self.saver.save(&self.client);
+        match &saved {
+            Ok(Some(saved)) => {
+                self.server.say(&saved.to_string());
+                saved.undeleted.iter().for_each(|error| self.server.say(&format!("training goes on, but: {error}")));
+                self.summaries.saved(saved.global_step, &saved.name);
+            }
+            Ok(None) => {}
+            // At the end of the job, connections go with it.
+            Err(_) if self.server.should_stop() => {}
+            Err(error) => self.server.say(&format!("training goes on, but no checkpoint was saved: {error}")),
+        }
+        saved
+    }
+
+    /// Gives servers that were started anew their part of the newest checkpoint.
+    fn recover(&mut self, step: u64) {
+        for task in self.server.job().take_returned() {
+            self.saver.forget_who_sees();
+            match self.recover_one(task, step) {
+                Ok(()) => {}
+                Err(error) if error.code().fault() == Fault::Infrastructure => {
+                    self.server.say(&format!("{task} could not be restored: {error}"));
+                }
+                Err(error) => self.server.fail_job(error),
+            }
+        }
+    }
+
+    fn recover_one(&mut self, task: TaskId, step: u64) -> Result<()> {
+        let server = task.index as usize;
+        if self.client.describe(server)?.ready {
+            return Ok(());
+        }
+        self.remote.announce_on(&self.client, server)?;
+        let say = |line: &str| self.server.say(line);
+        let restored = restore_one(&self.client, &self.remote, server, self.saver.catalog(), &say)?;
+        let (name, saved) = restored.ok_or_else(|| {
+            Error::new(Code::ServerLost, format!("{task} is back without the parameters it held"))
+                .because("there is no checkpoint")
+                .help("start the job again")
+        })?;
+        if server == 0 {
+            self.client.set_global_step(step.max(saved))?;
+        }
+        for (task, incarnation) in self.server.job().ever_lost() {
+            self.client.fence_on(server, task, incarnation)?;
+        }
+        self.client.set_server_ready(server)?;
+        let lost = step.saturating_sub(saved);
+        self.server.say(&format!(
+            "{task} is back with its part of {name}; what it took in after step {saved} is lost, at most {lost} steps"
+        ));
+        Ok(())
+    }
+}

@@ -1,0 +1,22 @@
+//! Checkpoints of a running job: when, where, how many, and what happens when a server returns.
+//!
+//! | read | for |
+//! | --- | --- |
+//! | `retention` | which checkpoints stay |
+//! | `catalog` | the checkpoints of a run directory and the file that names them |
+//! | `saver` | one save from the servers' instant to the published name |
+//! | `restore` | from the run directory into the servers |
+//! | `keeper` | the chief's thread that saves at its pace and restores a server that returns |
+
+mod catalog;
+mod keeper;
+mod restore;
+mod retention;
+mod saver;
+
+pub use catalog::Catalog;
+pub(crate) use catalog::now;
+pub(crate) use keeper::{Keeper, Pace};
+pub(crate) use restore::{restore_job, restore_one};
+pub use retention::Retention;
+pub use saver::{Saved, Saver};

@@ -1,0 +1,190 @@
+//! One save: from the servers' instant to the published name.
+
+use super::Catalog;
+use phalanx_base::{Code, Error, Result};
+use phalanx_formats::bundle::{BundleIndex, data_file};
+use phalanx_ps::Client;
+use phalanx_ps::checkpoint::verify_part;
+use phalanx_ps::client::{CutMade, Part};
+use phalanx_storage::Dir;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::time::{Duration, Instant};
+
+/// How long the servers may take to write.
+const DEADLINE: Duration = Duration::from_secs(1800);
+
+/// What a save was.
+#[derive(Clone, Debug)]
+pub struct Saved {
+    /// The checkpoint's name.
+    pub name: String,
+    /// The committed steps in it.
+    pub global_step: u64,
+    /// Bytes of all data files.
+    pub bytes: u64,
+    /// The longest time that a server applied no updates.
+    pub pause: Duration,
+    /// How long it took in all, while training went on.
+    pub took: Duration,
+    /// Whether the servers wrote into the directory themselves.
+    pub direct: bool,
+    /// Old checkpoints that could not be deleted.
+    pub undeleted: Vec<Error>,
+}
+
+impl std::fmt::Display for Saved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, bytes, pause, took, .. } = self;
+        let how = if self.direct { "" } else { " through the chief" };
+        write!(f, "saved {name}: {:.1} MB in {:.2} s{how}", *bytes as f64 / 1e6, took.as_secs_f64())?;
+        write!(f, ", updates held up for {:.1} ms", 1e3 * pause.as_secs_f64())
+    }
+}
+
+/// Saves a job.
+pub struct Saver {
+    catalog: Catalog,
+    /// Synchronous training: all servers are cut at the same round.
+    rounds: bool,
+    /// Whether all servers see the directory, once that was found out.
+    seen: Option<bool>,
+}
+
+impl Saver {
+    /// A saver into the directory of `catalog`; `rounds` for synchronous training.
+    #[must_use]
+    pub fn new(catalog: Catalog, rounds: bool) -> Self {
+        Self { catalog, rounds, seen: None }
+    }
+
+    /// The checkpoints there are.
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// A server was started anew, perhaps elsewhere: whether it sees the directory is to be found out again.
+    pub fn forget_who_sees(&mut self) {
+        self.seen = None;
+    }
+
+    /// Saves now. `None`: that step is the newest checkpoint already.
+    ///
+    /// # Errors
+    /// When a server or the directory does not do its part. Nothing is changed then: the newest checkpoint stays the
+    /// newest.
+    pub fn save(&mut self, client: &Client) -> Result<Option<Saved>> {
+        let rounds = self.rounds;
+        self.save_at(client, |id| client.cut(id, rounds))
+    }
+
+    /// Saves a model that has just been made, before anybody is told that it is ready.
+    ///
+    /// # Errors
+    /// As [`Self::save`].
+    pub fn save_first(&mut self, client: &Client) -> Result<Option<Saved>> {
+        self.save_at(client, |id| client.first_cut(id))
+    }
+
+    fn save_at(
+        &mut self,
+        client: &Client,
+        cut: impl FnOnce(u64) -> Result<Vec<CutMade>>,
+    ) -> Result<Option<Saved>> {
+        let started = Instant::now();
+        let direct = self.probe(client)?;
+        let id = random();
+        let cuts = cut(id)?;
+        let saved = self.save_cut(client, id, &cuts, direct);
+        // A server that does not hear it gives the instant up with the next one.
+        let _ = client.release(id);
+        let Some((name, bytes, undeleted)) = saved? else { return Ok(None) };
+        let pause = cuts.iter().map(|cut| cut.pause).max().unwrap_or_default();
+        let global_step = cuts[0].global_step;
+        Ok(Some(Saved { name, global_step, bytes, pause, took: started.elapsed(), direct, undeleted }))
+    }
+
+    fn save_cut(
+        &mut self,
+        client: &Client,
+        id: u64,
+        cuts: &[CutMade],
+        direct: bool,
+    ) -> Result<Option<(String, u64, Vec<Error>)>> {
+        let name = self.catalog.name(cuts[0].global_step);
+        if self.catalog.newest_first().first() == Some(&name) {
+            return Ok(None);
+        }
+        let dir = self.catalog.dir().clone();
+        let servers = cuts.len() as u32;
+        let parts = if direct {
+            let file = |server: usize| data_file(&name, server as u32, servers);
+            client.save(id, cuts, &dir.location(), file, Instant::now() + DEADLINE)?
+        } else {
+            let fetch =
+                |server: usize| fetch(client, id, cuts, server, &dir, &data_file(&name, server as u32, servers));
+            (0..cuts.len()).map(fetch).collect::<Result<_>>()?
+        };
+        let published = self.publish(&dir, &name, &parts);
+        if published.is_err() {
+            // Staged files that were published are gone from here; the rest is nobody's now.
+            parts.iter().for_each(|part| drop(dir.remove(&part.staged)));
+        }
+        Ok(Some((name, parts.iter().map(|part| part.bytes).sum(), published?)))
+    }
+
+    fn publish(&mut self, dir: &Dir, name: &str, parts: &[Part]) -> Result<Vec<Error>> {
+        for part in parts {
+            let found = dir.size(&part.staged)?;
+            if found != Some(part.bytes) {
+                return Err(Error::new(Code::CheckpointDamaged, "a server's part is not what the server wrote")
+                    .at(format!("{}/{}", dir.location(), part.staged))
+                    .because(format!("it has {found:?} bytes here, {} there", part.bytes))
+                    .help("see whether all tasks have the same directory mounted"));
+            }
+        }
+        let index = BundleIndex::merge(parts.iter().map(|part| part.index.clone()))?;
+        let staged: Vec<String> = parts.iter().map(|part| part.staged.clone()).collect();
+        self.catalog.publish(name, &staged, &index)
+    }
+
+    /// Whether all servers see the run directory: each is shown a file in it that nobody else has.
+    fn probe(&mut self, client: &Client) -> Result<bool> {
+        if let Some(seen) = self.seen {
+            return Ok(seen);
+        }
+        let dir = self.catalog.dir();
+        // Under a temporary name: should this task die here, the file is swept one day.
+        let content = format!("{:016x}{:016x}", random(), random());
+        let mut file = dir.stage("probe")?;
+        std::io::Write::write_all(&mut file, content.as_bytes())
+            .map_err(|error| Error::new(Code::StorageWrite, "the run directory cannot be written").because(error))?;
+        let file = file.finish()?.name;
+        let location = dir.location();
+        let probe = |server: usize| client.probe(server, &location, &file, &content);
+        let seen = (0..client.servers()).try_fold(true, |seen, server| Ok(seen && probe(server)?));
+        dir.remove(&file)?;
+        let seen = seen?;
+        self.seen = Some(seen);
+        Ok(seen)
+    }
+}
+
+/// Has a server's part come here, and writes it into the directory.
+fn fetch(client: &Client, id: u64, cuts: &[CutMade], server: usize, dir: &Dir, file: &str) -> Result<Part> {
+    let mut staged = dir.stage(file)?;
+    let mut part = client.fetch(id, cuts, server, &mut staged)?;
+    part.staged = staged.finish()?.name;
+    // Read back before anybody is told that it is there.
+    if let Err(error) = verify_part(dir, &part.staged, &part.index) {
+        let _ = dir.remove(&part.staged);
+        return Err(error);
+    }
+    Ok(part)
+}
+
+pub(crate) fn random() -> u64 {
+    // The standard library's hasher keys come from the operating system's randomness.
+    RandomState::new().hash_one(std::process::id())
+}

@@ -1,0 +1,194 @@
+//! What a job keeps: saved while it trains, restored into other servers, whole or refused.
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use phalanx_base::{Code, Result};
+use phalanx_nn::default_device;
+use phalanx_optim::{Adagrad, Adam, Optimizer, Sgd};
+use phalanx_ps::checkpoint::Checkpoint;
+use phalanx_ps::plan::Initializer;
+use phalanx_ps::{Partitioner, TableSpec};
+use phalanx_storage::Dir;
+use phalanx_train::{MiniCluster, ServerOptions, Session, Supervisor, SyncReplicas};
+use std::sync::Arc;
+
+/// A matrix, whose rows are split over servers, and a number.
+#[derive(Module, Debug)]
+struct Model {
+    kernel: Param<Tensor<2>>,
+    bias: Param<Tensor<1>>,
+}
+
+impl Model {
+    fn new(rows: usize) -> Self {
+        let ones = Tensor::ones([rows, 3], &default_device());
+        Self { kernel: Param::from_tensor(ones), bias: Param::from_tensor(Tensor::zeros([1], &default_device())) }
+    }
+}
+
+/// A step whose gradient depends on all values, on rows of the table and on how often it was done.
+fn step(session: &mut Session<Model>) -> Result<u64> {
+    let ids: Vec<i64> = (0..40).map(|i| i * i - 100).collect();
+    let step = session.step_with_rows(&[(0, &ids)], |model, rows| {
+        let table = rows[0].lookup().powf_scalar(2.0).sum() * 0.01;
+        model.kernel.val().powf_scalar(2.0).sum() * 0.1 + (model.bias.val() - 3.0).powf_scalar(2.0).sum() + table
+    })?;
+    Ok(step.expect("the job goes on").global_step)
+}
+
+fn quiet() -> ServerOptions {
+    ServerOptions { say: Arc::new(|_| {}), ..ServerOptions::default() }
+}
+
+/// Trains on `servers` servers until `until` steps are committed; answers the variables and some rows.
+fn train(servers: u32, optimizer: Optimizer, dir: &Dir, until: u64, sync: bool) -> (Vec<Vec<f32>>, u64) {
+    let cluster = MiniCluster::start_with(servers, 1, quiet()).unwrap();
+    let table = TableSpec { name: "t".into(), dim: 2, initializer: Initializer::uniform(-1.0, 1.0, 5), optimizer };
+    let mut supervisor = Supervisor::new(&cluster.trainers()[0], optimizer)
+        .partitioner(Partitioner::FixedShards(servers as usize))
+        .table(table)
+        .run_dir(dir.clone())
+        .save_model_secs(3600);
+    if sync {
+        supervisor = supervisor.sync(SyncReplicas::default());
+    }
+    let mut session = supervisor.prepare_or_wait_for_session(Model::new(11)).unwrap();
+    let began = session.global_step();
+    // One gradient is always on its way; in synchronous mode the last one is dropped.
+    let more = until - began + u64::from(sync);
+    for _ in 0..more {
+        step(&mut session).unwrap();
+    }
+    session.finish().unwrap();
+    session.save().unwrap();
+    let values = session.values().unwrap().into_iter().map(|(_, _, values)| values).collect();
+    supervisor.stop(session).unwrap();
+    (values, began)
+}
+
+#[test]
+fn a_job_goes_on_in_other_servers_as_if_nothing_had_happened() {
+    for (optimizer, sync) in
+        [(Adam::new(0.05).into(), false), (Adagrad::new(0.1).into(), true), (Sgd::new(0.01).into(), false)]
+    {
+        let whole = Dir::in_memory();
+        let (expected, _) = train(2, optimizer, &whole, 12, sync);
+        for (first, second) in [(2, 2), (1, 3), (3, 1)] {
+            let folder = tempfile::tempdir().unwrap();
+            let dir = Dir::local(folder.path());
+            train(first, optimizer, &dir, 5, sync);
+            let (values, began) = train(second, optimizer, &dir, 12, sync);
+            assert_eq!(began, 5);
+            assert_eq!(values, expected, "{optimizer}: {first} servers, then {second}");
+            let rows = |dir: &Dir| {
+                let found = Checkpoint::open(dir, "model.ckpt-12").unwrap();
+                let read = |name: &str| found.tensors().read(name).unwrap();
+                let numbers = read("t-values").f32s().unwrap();
+                let mut rows: Vec<(i64, Vec<u32>)> = read("t-keys")
+                    .i64s()
+                    .unwrap()
+                    .into_iter()
+                    .zip(numbers.chunks(2).map(|row| row.iter().map(|x| x.to_bits()).collect()))
+                    .collect();
+                rows.sort();
+                rows
+            };
+            assert_eq!(rows(&dir), rows(&whole), "the table's rows");
+            assert_eq!(rows(&dir).len(), 40);
+        }
+    }
+}
+
+#[test]
+fn servers_that_do_not_see_the_directory_send_their_part_to_the_chief() {
+    // Memory of this process has no name that a server could open.
+    let dir = Dir::in_memory();
+    let (values, _) = train(3, Adagrad::new(0.1).into(), &dir, 4, false);
+    let names: Vec<String> = dir.list("").unwrap().into_iter().map(|entry| entry.name).collect();
+    let expected = [
+        "checkpoint",
+        "model.ckpt-0.data-00000-of-00003",
+        "model.ckpt-0.data-00001-of-00003",
+        "model.ckpt-0.data-00002-of-00003",
+        "model.ckpt-0.index",
+        "model.ckpt-4.data-00000-of-00003",
+        "model.ckpt-4.data-00001-of-00003",
+        "model.ckpt-4.data-00002-of-00003",
+        "model.ckpt-4.index",
+    ];
+    let names: Vec<&str> = names.iter().map(String::as_str).filter(|name| !name.starts_with("events")).collect();
+    assert_eq!(names, expected);
+    let found = Checkpoint::open(&dir, "model.ckpt-4").unwrap();
+    found.tensors().verify().unwrap();
+    assert_eq!(found.global_step().unwrap(), 4);
+    let kernel = found.tensors().read("kernel").unwrap();
+    assert_eq!(kernel.f32s().unwrap(), values[0], "partitioned, and read as one");
+    assert!(found.index().tensors().contains_key("kernel/Adagrad"));
+}
+
+#[test]
+fn a_damaged_checkpoint_is_passed_over_and_the_one_before_it_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::local(folder.path());
+    train(2, Sgd::new(0.1).into(), &dir, 3, false);
+    train(2, Sgd::new(0.1).into(), &dir, 6, false);
+    let file = folder.path().join("model.ckpt-6.data-00001-of-00002");
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[5] ^= 0x10;
+    std::fs::write(&file, bytes).unwrap();
+    assert_eq!(train(2, Sgd::new(0.1).into(), &dir, 7, false).1, 3);
+}
+
+#[test]
+fn a_checkpoint_of_another_model_is_refused_with_the_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::local(folder.path());
+    train(1, Sgd::new(0.1).into(), &dir, 3, false);
+    let server = phalanx_train::Server::local().unwrap();
+    let supervisor = Supervisor::new(&server, Sgd::new(0.1)).run_dir(dir);
+    let error = supervisor.prepare_or_wait_for_session(Model::new(12)).err().unwrap();
+    assert_eq!(error.code(), Code::CheckpointMismatch);
+    let why = error.why().unwrap();
+    assert!(why.contains("\"kernel\" is float32 [11, 3], not float32 [12, 3]"), "{why}");
+    assert!(why.contains("extra: \"t-keys\", \"t-values\""), "{why}");
+}
+
+#[test]
+fn old_checkpoints_go_and_a_directory_that_cannot_be_written_does_not_stop_training() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::local(folder.path().join("run"));
+    let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
+    let table = TableSpec {
+        name: "t".into(),
+        dim: 2,
+        initializer: Initializer::constant(0.0),
+        optimizer: Sgd::new(0.1).into(),
+    };
+    let supervisor = Supervisor::new(&cluster.trainers()[0], Sgd::new(0.1))
+        .table(table)
+        .run_dir(dir.clone())
+        .save_model_secs(None)
+        .max_to_keep(2);
+    let mut session = supervisor.prepare_or_wait_for_session(Model::new(2)).unwrap();
+    let indices = || -> Vec<String> {
+        let names = dir.list("model.ckpt").unwrap().into_iter().map(|entry| entry.name);
+        names.filter(|name| name.ends_with(".index")).collect()
+    };
+    for _ in 0..4 {
+        step(&mut session).unwrap();
+        session.save().unwrap();
+    }
+    assert_eq!(indices(), ["model.ckpt-2.index", "model.ckpt-3.index"]);
+    // The directory becomes a file: nothing can be written into it any more.
+    std::fs::rename(folder.path().join("run"), folder.path().join("away")).unwrap();
+    std::fs::write(folder.path().join("run"), "in the way").unwrap();
+    step(&mut session).unwrap();
+    assert_eq!(session.save().unwrap_err().code(), Code::StorageWrite);
+    step(&mut session).unwrap();
+    std::fs::remove_file(folder.path().join("run")).unwrap();
+    std::fs::rename(folder.path().join("away"), folder.path().join("run")).unwrap();
+    assert_eq!(indices(), ["model.ckpt-2.index", "model.ckpt-3.index"], "the older ones stay good");
+    session.save().unwrap();
+    assert_eq!(indices(), ["model.ckpt-3.index", "model.ckpt-5.index"]);
+    supervisor.stop(session).unwrap();
+}
