@@ -73,7 +73,7 @@ impl Server1 {
 
     fn request(&self, op: request::Op) -> Request {
         let client = params::Client { role: 1, index: 3, incarnation: 3 };
-        Request { job: self.job, client: Some(client), op: Some(op) }
+        Request { job: self.job, client: Some(client), op: Some(op), server_life: 0 }
     }
 
     /// Sends a frame both ways; both must refuse it with this code.
@@ -106,7 +106,7 @@ fn against(work: impl FnOnce(&mut Server1) + Send + 'static) {
 }
 
 fn push(handle: u32, start: u64, count: u64) -> Exchange {
-    let dense_push = vec![Range { handle, start, count, held: 0 }];
+    let dense_push = vec![Range { handle, start, count, held: 0, slot: 0 }];
     Exchange { step: 1, parts: 1, dense_push, ..Exchange::default() }
 }
 
@@ -149,7 +149,7 @@ fn pushes_that_do_not_fit_are_refused_and_change_nothing() {
         let rows =
             |count| Exchange { step: 1, parts: 1, row_push: vec![Rows { handle: 0, count }], ..Exchange::default() };
         let pull = |start, count| Exchange {
-            dense_pull: vec![Range { handle: 0, start, count, held: 0 }],
+            dense_pull: vec![Range { handle: 0, start, count, held: 0, slot: 0 }],
             ..Exchange::default()
         };
         let cases = [
@@ -218,7 +218,7 @@ fn rounds_at_the_end_of_numbers_do_not_panic() {
         let mut peer = Neighbour::connect(server.address.port()).greet(b"");
         assert!(matches!(peer.call(&create), Received::Answer));
         for (round, closed) in [(u64::MAX, 0), (1, u64::MAX), (u64::MAX, u64::MAX)] {
-            let dense_pull = vec![Range { handle: 1, start: 0, count: 4, held: 0 }];
+            let dense_pull = vec![Range { handle: 1, start: 0, count: 4, held: 0, slot: 0 }];
             let ask = Exchange { round, closed, dense_pull, ..push(1, 0, 4) };
             let frame = raw::frame(&server.request(request::Op::Exchange(ask)), &[0; 16]);
             assert!(!matches!(peer.call(&frame), Received::Closed), "round {round}, closed {closed}");

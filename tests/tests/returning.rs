@@ -12,7 +12,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_phalanx_test_task");
 
 fn job(model_dir: &std::path::Path, more: &[&str]) -> Job {
     let dir = format!("--model-dir={}", model_dir.display());
-    let mut arguments = vec![dir.as_str(), "--lease-ms=1000", "--step-ms=2"];
+    let mut arguments = vec![dir.as_str(), "--lease-ms=1000"];
     arguments.extend(more);
     Job::new(PROGRAM, 2, 2, &arguments)
 }
@@ -20,7 +20,7 @@ fn job(model_dir: &std::path::Path, more: &[&str]) -> Job {
 /// Kills a server in the middle and starts it again; the job ends well, and says what was lost.
 fn survives_a_returning_server(server: usize, more: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
-    let mut arguments = vec!["--max-steps=1500"];
+    let mut arguments = vec!["--max-steps=1500", "--step-ms=2"];
     arguments.extend(more);
     let job = job(folder.path(), &arguments);
     let mut running = job.start_all();
@@ -56,7 +56,7 @@ fn a_synchronous_job_goes_on_when_a_server_is_killed_and_comes_back() {
 #[test]
 fn a_server_that_does_not_come_back_ends_the_job() {
     let folder = tempfile::tempdir().unwrap();
-    let job = job(folder.path(), &["--max-steps=1000000", "--server-grace-ms=1500"]);
+    let job = job(folder.path(), &["--max-steps=1000000", "--step-ms=2", "--server-grace-ms=1500"]);
     let mut running = job.start_all();
     running.wait_until_training();
     running.ps[1].signal(Signal::KILL);
@@ -80,7 +80,7 @@ fn whoever_is_killed_while_saving_the_newest_checkpoint_loads() {
     let mut random = Random::new(7);
     let (mut last, mut moments) = (0, Vec::new());
     for kill in 0..kills {
-        let job = job(folder.path(), &["--max-steps=100000000", "--save-steps=1", "--ballast=200000", "--step-ms=0"]);
+        let job = job(folder.path(), &["--max-steps=100000000", "--save-steps=1", "--ballast=200000"]);
         let running = job.start_all();
         running.trainers[0].wait_for_line(&["saved model.ckpt-"], LONG);
         let moment = random.below(400);

@@ -26,7 +26,7 @@ fn table(dim: u64) -> Spec {
 }
 
 fn whole(numbers: usize) -> Vec<Range> {
-    vec![Range { handle: 0, start: 0, count: numbers as u64, held: 0 }]
+    vec![Range { handle: 0, start: 0, count: numbers as u64, held: 0, slot: 0 }]
 }
 
 fn ones(numbers: usize) -> Vec<u8> {
@@ -140,7 +140,7 @@ fn a_lost_workers_step_counts_once_even_if_whoever_finishes_it_has_fewer_parts()
 fn an_initial_value_that_arrives_again_while_the_model_trains_changes_nothing() {
     let store = Store::default();
     store.create(&[variable(4)]).expect("a new variable");
-    let assign = Assign { ranges: whole(4), global_step: None };
+    let assign = Assign { ranges: whole(4), global_step: None, ..Assign::default() };
     store.assign(&assign, &ones(4)).expect("the chief's values");
     store.set_ready();
     store.exchange(worker(0), &Exchange { dense_push: whole(4), ..part(1, 0, 1) }, &ones(4)).expect("a push");
@@ -158,7 +158,7 @@ fn a_message_that_does_not_fit_changes_nothing_at_all() {
     ask.row_push = vec![Rows { handle: 1, count: 1 << 40 }];
     assert_eq!(store.exchange(worker(0), &ask, &ones(4)).unwrap_err().code(), Code::BadMessage);
     ask.row_push.clear();
-    ask.dense_pull = vec![Range { handle: 0, start: 3, count: 2, held: 0 }];
+    ask.dense_pull = vec![Range { handle: 0, start: 3, count: 2, held: 0, slot: 0 }];
     let too_far = store.exchange(worker(0), &ask, &ones(4)).unwrap_err();
     assert_eq!(too_far.code(), Code::ShapeMismatch);
     let mut too_long = ones(4);

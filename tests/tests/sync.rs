@@ -167,17 +167,18 @@ fn the_late_arrival_of_a_worker_that_was_shut_out_does_not_bring_it_back() {
             Client::connect(&chief.servers().unwrap(), options).unwrap()
         };
         let (alive, lost) = (client(0), client(1));
+        alive.set_ready().unwrap();
         for worker in [&alive, &lost] {
             assert_eq!(worker.join_rounds(2).unwrap(), 0);
         }
         alive.fence(lost.options().task, lost.options().incarnation).unwrap();
         // Sent before it was shut out, and on its way ever since.
         let wait = Duration::from_millis(100);
-        assert_eq!(lost.arrive(1, 0, wait).unwrap_err().code(), Code::Fenced);
+        assert_eq!(lost.arrive(1, 0, 2, wait).unwrap_err().code(), Code::Fenced);
         assert_eq!(lost.join_rounds(2).unwrap_err().code(), Code::Fenced);
         // The one that is left closes rounds alone.
         for (step, round) in [(1, Some(0)), (2, Some(1)), (3, Some(1)), (4, Some(2))] {
-            assert_eq!(alive.arrive(step, (step - 1) / 2, Duration::from_secs(5)).unwrap(), round, "step {step}");
+            assert_eq!(alive.arrive(step, (step - 1) / 2, 2, Duration::from_secs(5)).unwrap(), round, "step {step}");
         }
         chief.leave(None);
         cluster.servers()[0].join().unwrap();

@@ -332,7 +332,7 @@ mod tests {
         assert_eq!((returned.take_returned(), returned.lost_servers().count()), (vec![PS], 0));
         returned.beat(seconds(70), WORKER, Incarnation(1), Mood::Here).unwrap();
         assert_eq!(returned.phase(), Phase::Running);
-        for at in (10..70).step_by(4) {
+        for at in (10..90).step_by(4) {
             roster.beat(seconds(at), WORKER, Incarnation(1), Mood::Here).unwrap();
         }
         assert_eq!(roster.failure().unwrap().code(), Code::ServerLost);

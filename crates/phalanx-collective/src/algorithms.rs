@@ -35,11 +35,7 @@ impl Member {
     }
 
     /// Makes the group a power of two: members beyond it give their numbers to one below and get the result back.
-    fn folded(
-        &mut self,
-        numbers: &mut [f32],
-        inner: impl FnOnce(&mut Self, &mut [f32]) -> Result<()>,
-    ) -> Result<()> {
+    fn folded(&mut self, numbers: &mut [f32], inner: impl FnOnce(&mut Self, &mut [f32]) -> Result<()>) -> Result<()> {
         let power = self.power();
         if self.rank >= power {
             let twin = self.rank - power;

@@ -76,10 +76,7 @@ impl Background {
     }
 
     /// Starts anything else that a group does, in turn.
-    pub fn ask<T: Send + 'static>(
-        &mut self,
-        work: impl FnOnce(&mut Group) -> Result<T> + Send + 'static,
-    ) -> Handle<T> {
+    pub fn ask<T: Send + 'static>(&mut self, work: impl FnOnce(&mut Group) -> Result<T> + Send + 'static) -> Handle<T> {
         let (done, result) = mpsc::channel();
         let work: Work = Box::new(move |group| {
             // Nobody may want to know.

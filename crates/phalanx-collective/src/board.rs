@@ -37,8 +37,7 @@ struct State {
 impl Board {
     pub(crate) fn new(names: Vec<Name>) -> Self {
         let members = names.len();
-        let state =
-            State { failure: None, positions: vec![Position::default(); members], left: vec![false; members] };
+        let state = State { failure: None, positions: vec![Position::default(); members], left: vec![false; members] };
         Self { names, state: Mutex::new(state) }
     }
 
@@ -134,13 +133,7 @@ impl Board {
     pub(crate) fn mismatch(&self, one: (usize, &Call), other: (usize, &Call)) -> Error {
         let (first, second) = if one.0 < other.0 { (one, other) } else { (other, one) };
         Error::new(Code::ShapeMismatch, "members of the group do not do the same")
-            .because(format!(
-                "{} calls {}, {} calls {}",
-                self.name(first.0),
-                first.1,
-                self.name(second.0),
-                second.1
-            ))
+            .because(format!("{} calls {}, {} calls {}", self.name(first.0), first.1, self.name(second.0), second.1))
             .help("every member must call the same operations with the same sizes in the same order")
     }
 }

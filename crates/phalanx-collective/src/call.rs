@@ -57,13 +57,8 @@ impl Call {
     /// The header of a message of this call.
     pub(crate) fn header(&self, payload: usize) -> [u8; HEADER] {
         let op = Op::ALL.iter().position(|&op| op == self.op).unwrap_or(0) as u32;
-        let words = [
-            self.number,
-            u64::from(op) << 32 | u64::from(self.detail),
-            self.count,
-            self.lengths,
-            payload as u64,
-        ];
+        let words =
+            [self.number, u64::from(op) << 32 | u64::from(self.detail), self.count, self.lengths, payload as u64];
         let mut bytes = [0; HEADER];
         for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *to = word.to_le_bytes();
@@ -101,9 +96,9 @@ impl std::fmt::Display for Call {
 
 /// A digest of several lengths (FNV-1a).
 pub(crate) fn digest(lengths: impl Iterator<Item = u64>) -> u64 {
-    lengths.flat_map(u64::to_le_bytes).fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
-        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    lengths
+        .flat_map(u64::to_le_bytes)
+        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

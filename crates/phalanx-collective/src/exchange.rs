@@ -147,8 +147,7 @@ impl Outgoing<'_> {
     }
 
     fn step(&mut self, pipes: &mut dyn Pipes) -> io::Result<usize> {
-        let (header, bytes) =
-            (&self.header[self.done.min(HEADER)..], &self.bytes[self.done.saturating_sub(HEADER)..]);
+        let (header, bytes) = (&self.header[self.done.min(HEADER)..], &self.bytes[self.done.saturating_sub(HEADER)..]);
         let moved = pipes.send(self.to, header, bytes)?;
         self.done += moved;
         Ok(moved)

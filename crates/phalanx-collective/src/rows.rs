@@ -24,8 +24,11 @@ impl Rows {
     /// When there are not as many numbers as ids times `width`.
     pub fn new(width: usize, ids: Vec<i64>, values: Vec<f32>) -> Result<Self> {
         if ids.len().checked_mul(width) != Some(values.len()) {
-            return Err(Error::new(Code::ShapeMismatch, "ids and rows do not fit each other")
-                .because(format!("{} ids with rows of {width}, but {} numbers", ids.len(), values.len())));
+            return Err(Error::new(Code::ShapeMismatch, "ids and rows do not fit each other").because(format!(
+                "{} ids with rows of {width}, but {} numbers",
+                ids.len(),
+                values.len()
+            )));
         }
         Ok(Self { width, ids, values })
     }

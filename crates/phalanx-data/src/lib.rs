@@ -30,7 +30,7 @@ pub use clicks::{Best, Clicks, synthetic_clicks};
 pub use column::Column;
 pub use csv::{Csv, CsvDefault, csv};
 pub use dataset::{AUTOTUNE, Dataset, DatasetIter, Input, Interleave, Options, Padding, Parallel, Share};
-pub use files::{BadRows, Files, IntoDataset};
+pub use files::{BadRows, Files};
 pub use idx::{Idx, idx, mnist_test, mnist_train};
 pub use numpy::{Npy, Npz, npy, npz};
 #[cfg(feature = "parquet")]

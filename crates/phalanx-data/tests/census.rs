@@ -1,6 +1,6 @@
 //! The census and the digits, loaded by the few lines that a new user would write. Needs the data: PHALANX_DATA_DIR.
 
-use phalanx_data::{DType, IntoDataset, csv, mnist_test};
+use phalanx_data::{DType, Input, csv, mnist_test};
 use std::path::PathBuf;
 
 const COLUMNS: [&str; 15] = [

@@ -12,6 +12,8 @@ struct State {
     lost: Vec<(TaskId, Incarnation)>,
     ever_lost: Vec<(TaskId, Incarnation)>,
     returned: Vec<TaskId>,
+    /// A parameter server is lost and waited for.
+    server_absent: bool,
 }
 
 /// The job as seen from here: written by the membership thread, read by everybody else.
@@ -24,7 +26,8 @@ pub(crate) struct Job {
 impl Job {
     pub(crate) fn new(interrupt: Interrupt) -> Self {
         let (lost, ever_lost, returned) = (Vec::new(), Vec::new(), Vec::new());
-        let state = Mutex::new(State { phase: Phase::Forming, failure: None, lost, ever_lost, returned });
+        let phase = Phase::Forming;
+        let state = Mutex::new(State { phase, failure: None, lost, ever_lost, returned, server_absent: false });
         Self { state, changed: Condvar::new(), interrupt }
     }
 
@@ -71,8 +74,16 @@ impl Job {
         self.lock().ever_lost.clone()
     }
 
-    pub(crate) fn add_returned(&self, returned: Vec<TaskId>) {
-        self.lock().returned.extend(returned);
+    pub(crate) fn note_servers(&self, returned: Vec<TaskId>, absent: bool) {
+        let mut state = self.lock();
+        state.returned.extend(returned);
+        state.server_absent = absent;
+    }
+
+    /// Whether a parameter server is lost, or is back and holds nothing yet.
+    pub(crate) fn lacks_a_server(&self) -> bool {
+        let state = self.lock();
+        state.server_absent || !state.returned.is_empty()
     }
 
     /// Servers that were started anew and hold nothing.

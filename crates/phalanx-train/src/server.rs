@@ -209,11 +209,11 @@ impl Server {
         Client::connect(&self.servers()?, self.client_options())
     }
 
-    /// Connections that hold until the job is over, also when somebody asks this process to stop: for the last save.
-    pub(crate) fn client_until_over(&self) -> Result<Client> {
+    /// Connections that hold until `stop` says otherwise, also when somebody asks this process to stop: for the last save.
+    pub(crate) fn client_until(&self, stop: impl Fn(&Job) -> bool + Send + Sync + 'static) -> Result<Client> {
         let mut options = self.client_options();
         let job = Arc::clone(&self.inner.job);
-        options.stop = Arc::new(move || job.phase() == Phase::Over);
+        options.stop = Arc::new(move || stop(&job));
         Client::connect(&self.servers()?, options)
     }
 

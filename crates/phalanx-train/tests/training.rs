@@ -2,7 +2,7 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use phalanx_base::{Code, Error, Result};
+use phalanx_base::{Code, Result};
 use phalanx_nn::default_device;
 use phalanx_optim::Sgd;
 use phalanx_ps::plan::Initializer;

@@ -44,7 +44,7 @@ pub mod prelude {
     pub use crate::{default_device, losses, task_from_env, with_threads};
     pub use phalanx_base::{Code, Error, Role, TaskId};
     pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
-    pub use phalanx_data::{Input, IntoDataset};
+    pub use phalanx_data::Input;
     pub use phalanx_nn::Rows;
     pub use phalanx_optim::{Adagrad, Adam, AdamW, Ftrl, Momentum, Optimizer, RmsProp, Sgd};
     pub use phalanx_ps::plan::Initializer;

@@ -87,6 +87,11 @@ pub trait Input: Source + Sized + 'static {
         self.dataset().skip(count)
     }
 
+    /// See [`Dataset::prefetch`].
+    fn prefetch(self, buffer: usize) -> Dataset {
+        self.dataset().prefetch(buffer)
+    }
+
     /// See [`Dataset::cache`].
     fn cache(self) -> Dataset {
         self.dataset().cache()

@@ -5,12 +5,10 @@
 mod ahead;
 mod bad_rows;
 mod input;
-mod into_dataset;
 mod list;
 mod open;
 
 pub use bad_rows::BadRows;
-pub use into_dataset::IntoDataset;
 pub use list::Files;
 
 pub(crate) use input::Input;

@@ -23,7 +23,7 @@ use crate::Files;
 /// Reads `.npy` files as one column; [`Npy::column`] adds further ones.
 ///
 /// ```no_run
-/// use phalanx_data::{IntoDataset, npy};
+/// use phalanx_data::{Input, npy};
 /// let data = npy("x", "train-x.npy").column("y", "train-y.npy").label("y").batch(32);
 /// # drop(data);
 /// ```
@@ -34,7 +34,7 @@ pub fn npy(name: impl Into<String>, files: impl Into<Files>) -> Npy {
 /// Reads `.npz` files: every array is a column under its own name, all of them with as many rows.
 ///
 /// ```no_run
-/// use phalanx_data::{IntoDataset, npz};
+/// use phalanx_data::{Input, npz};
 /// let data = npz("mnist.npz").select(["x_train", "y_train"]).label("y_train").batch(32);
 /// # drop(data);
 /// ```

@@ -168,8 +168,7 @@ impl Default for Auc {
 fn interpolated_pr(counts: &[Counts]) -> f64 {
     let step = |pair: &[Counts]| {
         let (low, high) = (&pair[0], &pair[1]);
-        let (p_low, p_high) =
-            (low.true_positives + low.false_positives, high.true_positives + high.false_positives);
+        let (p_low, p_high) = (low.true_positives + low.false_positives, high.true_positives + high.false_positives);
         let gained = low.true_positives - high.true_positives;
         let slope = ratio(gained, (p_low - p_high).max(0.0));
         let intercept = high.true_positives - slope * p_high;

@@ -68,12 +68,7 @@ impl Confusion {
     }
 
     /// Counts one batch.
-    pub(crate) fn update(
-        &mut self,
-        truth: Values<'_>,
-        prediction: Values<'_>,
-        weights: Option<&[f32]>,
-    ) -> Result<()> {
+    pub(crate) fn update(&mut self, truth: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
         let mut pair = Pair::new(truth, prediction)?;
         self.check_width(pair.width)?;
         if let Some(k) = self.top_k {

@@ -49,9 +49,10 @@ impl Measure for BinaryEntropy {
             let truth = f64::from(truth) * (1.0 - smoothing) + 0.5 * smoothing;
             if self.from_logits { sigmoid_entropy(truth, prediction) } else { binary_entropy(truth, prediction) }
         };
-        out.extend(pair.rows().map(|(truth, prediction)| {
-            truth.iter().zip(prediction).map(of).sum::<f64>() / pair.width as f64
-        }));
+        out.extend(
+            pair.rows()
+                .map(|(truth, prediction)| truth.iter().zip(prediction).map(of).sum::<f64>() / pair.width as f64),
+        );
         Ok(())
     }
 }

@@ -4,7 +4,9 @@ use phalanx_base::{Code, Error, Result};
 
 use super::accuracy::argmax;
 use super::auc::sigmoid;
+use super::weights::Weights;
 use super::{Accuracy, AccuracyBaseline, Auc, BinaryAccuracy, Curve, Mean, Metric, Precision, Recall, Values};
+use super::{merge_words, words_of};
 
 /// What of a batch a metric is fed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,9 @@ enum Link {
 /// ```
 pub struct HeadMetrics {
     link: Link,
-    parts: Vec<(Feed, Box<dyn Metric>)>,
+    metrics: Vec<Box<dyn Metric>>,
+    /// What each of them is fed with.
+    feeds: Vec<Feed>,
 }
 
 impl HeadMetrics {
@@ -92,11 +96,12 @@ impl HeadMetrics {
     }
 
     fn with(link: Link) -> Self {
-        Self { link, parts: vec![(Feed::Losses, Box::new(Mean::new("average_loss")))] }
+        Self { link, metrics: vec![Box::new(Mean::new("average_loss"))], feeds: vec![Feed::Losses] }
     }
 
     fn add(&mut self, feed: Feed, metric: impl Metric + 'static) {
-        self.parts.push((feed, Box::new(metric)));
+        self.metrics.push(Box::new(metric));
+        self.feeds.push(feed);
     }
 
     fn add_auc(&mut self) {
@@ -126,12 +131,8 @@ impl HeadMetrics {
         weights: Option<&[f32]>,
     ) -> Result<()> {
         let width = logits.width();
-        let examples = logits.examples()?;
-        if truth.examples()? != examples || losses.len() != examples {
-            let what =
-                format!("{} labels and {} losses for {examples} rows of logits", truth.examples()?, losses.len());
-            return Err(Error::new(Code::ShapeMismatch, what).help("give one label and one loss for each example"));
-        }
+        // Everything is checked before the first metric counts, so that a batch counts everywhere or nowhere.
+        self.check(truth, logits, losses.len(), weights)?;
         let numbers = logits.floats();
         let predictions = match self.link {
             Link::Sigmoid => numbers.iter().map(|&logit| sigmoid(logit)).collect(),
@@ -142,7 +143,7 @@ impl HeadMetrics {
         let classes: Vec<i64> = numbers.chunks_exact(width).map(class).collect();
         // Losses travel as f32 where Keras' do too.
         let losses: Vec<f32> = losses.iter().map(|&loss| loss as f32).collect();
-        for (feed, metric) in &mut self.parts {
+        for (metric, feed) in self.metrics.iter_mut().zip(&self.feeds) {
             let prediction = match feed {
                 Feed::Losses => Values::column(&losses),
                 Feed::Classes => Values::ids(&classes),
@@ -153,16 +154,31 @@ impl HeadMetrics {
         Ok(())
     }
 
+    fn check(&self, truth: Values<'_>, logits: Values<'_>, losses: usize, weights: Option<&[f32]>) -> Result<()> {
+        let (labels, examples) = (truth.examples()?, logits.examples()?);
+        let wanted = if self.link == Link::Softmax { 1 } else { logits.width() };
+        if (labels, losses, truth.width()) != (examples, examples, wanted) {
+            let what = format!(
+                "labels of shape [{labels}, {}] and {losses} losses for logits of shape [{examples}, {}]",
+                truth.width(),
+                logits.width()
+            );
+            return Err(Error::new(Code::ShapeMismatch, what)
+                .help(format!("give labels of shape [{examples}, {wanted}] and one loss for each example")));
+        }
+        Weights::new(weights, examples, 1).map(drop)
+    }
+
     /// Every key with its value, in the order an Estimator makes them.
     #[must_use]
     pub fn results(&self) -> Vec<(String, f64)> {
-        self.parts.iter().map(|(_, metric)| (metric.name().to_owned(), metric.result())).collect()
+        self.metrics.iter().map(|metric| (metric.name().to_owned(), metric.result())).collect()
     }
 
     /// The state of all metrics for the wire.
     #[must_use]
     pub fn to_words(&self) -> Vec<f64> {
-        self.parts.iter().flat_map(|(_, metric)| metric.state().iter().copied()).collect()
+        words_of(&self.metrics)
     }
 
     /// Adds what another head of the same kind has counted.
@@ -170,17 +186,11 @@ impl HeadMetrics {
     /// # Errors
     /// When its state has another length.
     pub fn merge(&mut self, words: &[f64]) -> Result<()> {
-        let mine: usize = self.parts.iter().map(|(_, metric)| metric.state().len()).sum();
-        if mine != words.len() {
-            let what = format!("a state of {} numbers does not fit a head of {mine}", words.len());
-            return Err(Error::new(Code::ShapeMismatch, what).help("make the same head on every task"));
-        }
-        let mut rest = words;
-        for (_, metric) in &mut self.parts {
-            let (own, after) = rest.split_at(metric.state().len());
-            metric.merge(own)?;
-            rest = after;
-        }
-        Ok(())
+        merge_words(&mut self.metrics, words)
+    }
+
+    /// Forgets everything counted.
+    pub fn reset(&mut self) {
+        self.metrics.iter_mut().for_each(|metric| metric.reset());
     }
 }

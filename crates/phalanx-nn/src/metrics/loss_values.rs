@@ -111,7 +111,9 @@ impl Loss {
         NAMES.iter().find(|(_, names)| names.contains(&name)).map(|&(loss, _)| loss).ok_or_else(|| {
             let help = match nearest(name, known()) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("choose one of {}", NAMES.iter().map(|(_, names)| names[0]).collect::<Vec<_>>().join(", ")),
+                None => {
+                    format!("choose one of {}", NAMES.iter().map(|(_, names)| names[0]).collect::<Vec<_>>().join(", "))
+                }
             };
             Error::new(Code::BadSetting, format!("no loss is called `{name}`")).help(help)
         })

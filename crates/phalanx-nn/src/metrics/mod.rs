@@ -17,8 +17,11 @@ mod mean;
 mod measured;
 mod metric;
 mod names;
+#[cfg(test)]
+mod properties;
 mod regression;
 mod thresholds;
+mod together;
 mod values;
 mod weights;
 
@@ -55,4 +58,5 @@ pub use regression::{
     MeanAbsolutePercentageError, MeanSquaredError, MeanSquaredLogarithmicError, RootMeanSquaredError, RootSquaredError,
     SquaredError, SquaredLogarithmicError,
 };
+pub use together::{load_words, merge_words, words_of};
 pub use values::{Pair, Sparse, Values};

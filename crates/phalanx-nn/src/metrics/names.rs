@@ -3,7 +3,7 @@
 use phalanx_base::{Code, Error, Result, nearest};
 
 use super::{
-    Accuracy, Auc, BinaryAccuracy, BinaryCrossentropy, CategoricalAccuracy, CategoricalCrossentropy, CategoricalHinge,
+    Auc, BinaryAccuracy, BinaryCrossentropy, CategoricalAccuracy, CategoricalCrossentropy, CategoricalHinge,
     CosineSimilarity, FalseNegatives, FalsePositives, Hinge, KlDivergence, LogCoshError, Loss, Mean, MeanAbsoluteError,
     MeanAbsolutePercentageError, MeanMetric, MeanSquaredError, MeanSquaredLogarithmicError, Measure, Metric, Poisson,
     Precision, Recall, RootMeanSquaredError, SparseCategoricalAccuracy, SparseCategoricalCrossentropy,
@@ -20,33 +20,24 @@ struct Entry {
     make: Make,
 }
 
-fn mean_of<M: Measure + Default>(name: Option<&str>) -> Box<dyn Metric> {
-    let metric = MeanMetric::<M>::new();
-    match name {
-        Some(name) => Box::new(metric.named(name)),
-        None => Box::new(metric),
-    }
-}
-
 macro_rules! entries {
     ($($class:literal $functions:expr => $make:expr;)*) => {
         const ENTRIES: &[Entry] = &[$(Entry { class: $class, functions: &$functions, make: $make },)*];
     };
 }
 
-/// The measure behind a mean, so that the table names metrics only.
-trait Named: Metric + Sized {
+/// Makes a mean without naming its measure, so that the table names metrics only.
+trait Named {
     fn make(name: Option<&str>) -> Box<dyn Metric>;
 }
 
 impl<M: Measure + Default> Named for MeanMetric<M> {
     fn make(name: Option<&str>) -> Box<dyn Metric> {
-        mean_of::<M>(name)
+        Box::new(Self::new().named(name.unwrap_or(M::NAME)))
     }
 }
 
 entries! {
-    "Accuracy" [] => Accuracy::make;
     "BinaryAccuracy" ["binary_accuracy"] => BinaryAccuracy::make;
     "CategoricalAccuracy" ["categorical_accuracy"] => CategoricalAccuracy::make;
     "SparseCategoricalAccuracy" ["sparse_categorical_accuracy"] => SparseCategoricalAccuracy::make;

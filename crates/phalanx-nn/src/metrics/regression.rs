@@ -137,12 +137,13 @@ impl Measure for Cosine {
     const NAME: &'static str = "cosine_similarity";
 
     fn measure(&self, truth: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
-        let dot =
-            |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>();
+        let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>();
         // TensorFlow's l2_normalize divides by the root of the sum of squares, or of 1e-12 if that is larger.
         let length = |row: &[f32]| dot(row, row).max(1e-12).sqrt();
         let pair = Pair::new(truth, prediction)?;
-        out.extend(pair.rows().map(|(truth, prediction)| dot(truth, prediction) / (length(truth) * length(prediction))));
+        out.extend(
+            pair.rows().map(|(truth, prediction)| dot(truth, prediction) / (length(truth) * length(prediction))),
+        );
         Ok(())
     }
 }

@@ -62,7 +62,8 @@ impl<'a> Values<'a> {
         match *self {
             Self::Ids(ids) => Ok(ids.len()),
             Self::Rows { width: 0, .. } => {
-                Err(Error::new(Code::ShapeMismatch, "values with rows of width 0").help("give rows of at least one number"))
+                Err(Error::new(Code::ShapeMismatch, "values with rows of width 0")
+                    .help("give rows of at least one number"))
             }
             Self::Rows { numbers, width } if !numbers.len().is_multiple_of(width) => {
                 let what = format!("{} numbers do not fill rows of {width}", numbers.len());

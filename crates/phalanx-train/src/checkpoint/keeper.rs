@@ -4,6 +4,7 @@ use super::{Saved, Saver, restore_one};
 use crate::Server;
 use crate::summary::SummaryWriter;
 use phalanx_base::{Code, Context, Error, Fault, Result, TaskId};
+use phalanx_cluster::Phase;
 use phalanx_ps::Client;
 use phalanx_ps::client::Remote;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -59,9 +60,11 @@ impl Keeper {
         summaries: Arc<SummaryWriter>,
     ) -> Result<Self> {
         let shared = Arc::new(Shared::default());
-        let client = server.client_until_over()?;
+        let client = server.client_until(|job| job.phase() == Phase::Over)?;
+        // A save that waits for a lost server would keep this thread from restoring it.
+        let saving = server.client_until(|job| job.phase() == Phase::Over || job.lacks_a_server())?;
         let (server, theirs) = (server.clone(), Arc::clone(&shared));
-        let work = Work { server, client, remote, saver, pace, summaries, last: None };
+        let work = Work { server, client, saving, remote, saver, pace, summaries, last: None };
         let thread = std::thread::Builder::new().name("phalanx-keeper".into()).spawn(move || work.run(&theirs));
         let thread = thread.context(Code::Internal, "the thread that saves cannot be started")?;
         Ok(Self { shared, thread: Some(thread) })
@@ -110,6 +113,7 @@ impl Drop for Keeper {
 struct Work {
     server: Server,
     client: Client,
+    saving: Client,
     remote: Remote,
     saver: Saver,
     pace: Pace,
@@ -158,7 +162,7 @@ impl Work {
     }
 
     fn save(&mut self) -> Result<Option<Saved>> {
-        let saved = self.saver.save(&self.client);
+        let saved = self.saver.save(&self.saving);
         match &saved {
             Ok(Some(saved)) => {
                 self.server.say(&saved.to_string());
@@ -167,7 +171,7 @@ impl Work {
             }
             Ok(None) => {}
             // At the end of the job, connections go with it.
-            Err(_) if self.server.should_stop() => {}
+            Err(_) if self.server.job().phase() == Phase::Over => {}
             Err(error) => self.server.say(&format!("training goes on, but no checkpoint was saved: {error}")),
         }
         saved

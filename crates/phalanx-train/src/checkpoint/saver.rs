@@ -87,11 +87,7 @@ impl Saver {
         self.save_at(client, |id| client.first_cut(id))
     }
 
-    fn save_at(
-        &mut self,
-        client: &Client,
-        cut: impl FnOnce(u64) -> Result<Vec<CutMade>>,
-    ) -> Result<Option<Saved>> {
+    fn save_at(&mut self, client: &Client, cut: impl FnOnce(u64) -> Result<Vec<CutMade>>) -> Result<Option<Saved>> {
         let started = Instant::now();
         let direct = self.probe(client)?;
         let id = random();

@@ -50,7 +50,8 @@ impl Chief {
         let mut state = self.lock();
         let result = change(&mut state.roster, self.started.elapsed());
         self.job.add_lost(state.roster.take_lost());
-        self.job.add_returned(state.roster.take_returned());
+        let absent = state.roster.lost_servers().next().is_some();
+        self.job.note_servers(state.roster.take_returned(), absent);
         if let Some(failure) = state.roster.failure() {
             self.job.note_failure(failure.clone());
         }

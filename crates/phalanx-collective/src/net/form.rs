@@ -1,0 +1,170 @@
+//! Forming a group: each member connects to those before it, and takes the connections of those behind it.
+
+use super::bridge::{Bridge, Far};
+use super::door::{Door, Expected, KNOCK, Key};
+use super::streams::Streams;
+use super::{Lane, Options};
+use crate::Group;
+use crate::board::{Board, Name};
+use crate::call::digest;
+use crate::exchange::Member;
+use crate::local::Room;
+use phalanx_base::{Code, Error, Result};
+use phalanx_wire::{Backoff, bulk};
+use prost::Message;
+use std::collections::BTreeMap;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// One forming under way.
+struct Forming<'a> {
+    door: &'a Arc<Door>,
+    options: &'a Options,
+    own: Expected,
+    bridge: Bridge,
+    lanes: [Vec<Option<UnixStream>>; 2],
+    /// Why members are still missing.
+    missing: BTreeMap<usize, String>,
+}
+
+impl Group {
+    /// Forms a group of processes. `door` must be served at this member's address already.
+    ///
+    /// # Errors
+    /// When members are missing at the deadline (they are named), or one is of another job, build or forming.
+    pub fn connect(door: &Arc<Door>, options: &Options) -> Result<Self> {
+        let (rank, size) = (options.rank, options.peers.len());
+        if rank >= size {
+            return Err(Error::new(Code::BadSetting, format!("there is no member {rank} in a group of {size}"))
+                .help("ranks count from 0 in the order of the list"));
+        }
+        let words = options.peers.iter().map(|peer| format!("{} {}\n", peer.task, peer.address));
+        let members = digest(words.flat_map(String::into_bytes).map(u64::from));
+        let own = Expected { rank: rank as u32, world: size as u32, members };
+        door.expect(options.epoch, own)?;
+        let lanes = [(); 2].map(|()| (0..size).map(|_| None).collect());
+        let mut forming = Forming { door, options, own, bridge: Bridge::default(), lanes, missing: BTreeMap::new() };
+        let formed = forming.form();
+        let Forming { mut bridge, lanes, .. } = forming;
+        if let Err(error) = formed {
+            drop(lanes);
+            bridge.finish();
+            return Err(error);
+        }
+        let name = |peer: &super::Peer| Name { task: peer.task.to_string(), address: Some(peer.address.to_string()) };
+        let board = Arc::new(Board::new(options.peers.iter().map(name).collect()));
+        if size == 1 {
+            let pipes = Box::new(Room::new(1, Arc::clone(&board)).member(0));
+            return Ok(Self::of(Member::new(0, 1, board, pipes, options.patience)));
+        }
+        let pipes = Streams::start(rank, lanes, Arc::clone(&board), bridge, options.silence)?;
+        Ok(Self::of(Member::new(rank, size, board, Box::new(pipes), options.patience)))
+    }
+}
+
+impl Forming<'_> {
+    fn form(&mut self) -> Result<()> {
+        let until = Instant::now() + self.options.formation;
+        let mut backoff = Backoff::new(self.options.formation, u64::from(self.own.rank));
+        while !self.knock()? {
+            match backoff.next_wait() {
+                Some(wait) => std::thread::sleep(wait.min(Duration::from_millis(250))),
+                None => break,
+            }
+        }
+        for peer in self.options.rank + 1..self.options.peers.len() {
+            self.admit(peer, until)?;
+        }
+        if self.missing.is_empty() {
+            return Ok(());
+        }
+        let name = |(&rank, why): (&usize, &String)| {
+            let peer = &self.options.peers[rank];
+            format!("{} ({}): {why}", peer.task, peer.address)
+        };
+        let missing: Vec<String> = self.missing.iter().map(name).collect();
+        Err(Error::new(Code::FormationDeadline, "the group did not form")
+            .at(self.options.peers[self.options.rank].task.to_string())
+            .because(format!(
+                "after {} s there is no connection with {}",
+                self.options.formation.as_secs_f32(),
+                missing.join(", ")
+            ))
+            .help("start the missing tasks, or correct their addresses in the cluster"))
+    }
+
+    /// Tries once at every door before this one that has not opened yet; true when all have.
+    fn knock(&mut self) -> Result<bool> {
+        for peer in 0..self.options.rank {
+            for lane in Lane::ALL {
+                if self.lanes[lane.number() as usize][peer].is_some() {
+                    continue;
+                }
+                match self.dial(peer, lane) {
+                    Ok(stream) => {
+                        self.lanes[lane.number() as usize][peer] = Some(stream);
+                        self.missing.remove(&peer);
+                    }
+                    Err(error) if is_final(error.code()) => {
+                        let peer = &self.options.peers[peer];
+                        return Err(error.at(format!("{} at {}", peer.task, peer.address)));
+                    }
+                    Err(error) => {
+                        self.missing.insert(peer, error.why().unwrap_or(error.what()).to_owned());
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(self.missing.is_empty())
+    }
+
+    fn dial(&mut self, peer: usize, lane: Lane) -> Result<UnixStream> {
+        let address = &self.options.peers[peer].address;
+        if self.options.neighbours {
+            let hello = self.door.hello(self.options.epoch, self.own, peer, lane).encode_to_vec();
+            match bulk::stream(address, self.options.token.as_ref(), &hello, KNOCK) {
+                Err(error) if error.code() == Code::PeerUnreachable => {}
+                other => return other,
+            }
+        }
+        let key = Key { epoch: self.options.epoch, from: peer, lane };
+        self.bridge.open(self.door, far(self.door, self.options, self.own, key))
+    }
+
+    /// Waits for both connections of a member behind this one.
+    fn admit(&mut self, peer: usize, until: Instant) -> Result<()> {
+        for lane in Lane::ALL {
+            let key = Key { epoch: self.options.epoch, from: peer, lane };
+            let Some(guest) = self.door.take(key, until) else {
+                self.missing.insert(peer, "it has not come".into());
+                return Ok(());
+            };
+            let stream = if guest.outgoing.is_some() {
+                self.bridge.complete(self.door, far(self.door, self.options, self.own, key), guest)?
+            } else {
+                guest.stream
+            };
+            self.lanes[lane.number() as usize][peer] = Some(stream);
+        }
+        Ok(())
+    }
+}
+
+/// The other end of a lane on another machine.
+fn far<'a>(door: &Door, options: &'a Options, own: Expected, key: Key) -> Far<'a> {
+    let peer = &options.peers[key.from];
+    Far {
+        address: &peer.address,
+        name: peer.task.to_string(),
+        token: options.token.clone(),
+        hello: door.hello(key.epoch, own, key.from, key.lane),
+        key,
+    }
+}
+
+/// Whether trying again cannot help.
+fn is_final(code: Code) -> bool {
+    matches!(code, Code::WrongJob | Code::WrongBuild | Code::WrongToken | Code::Fenced | Code::BadSetting)
+}

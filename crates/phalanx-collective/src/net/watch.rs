@@ -1,0 +1,93 @@
+//! The thread that listens to notices and gives signs of life, whatever the member computes meanwhile.
+
+use super::notices::{Notices, first_notice};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{ErrorKind, Read};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How often a sign of life is given.
+const BEAT: Duration = Duration::from_millis(250);
+
+/// What is known of one other member.
+struct Other {
+    open: bool,
+    heard: Instant,
+    /// A notice of which a part has come.
+    bytes: Vec<u8>,
+}
+
+/// Watches until the group closes.
+pub(super) fn watch(notices: &Arc<Notices>, silence: Duration) {
+    let start = Instant::now();
+    let mut others: Vec<Other> =
+        notices.lanes.iter().map(|lane| Other { open: lane.is_some(), heard: start, bytes: Vec::new() }).collect();
+    let mut next_beat = start;
+    while !notices.closing.load(Ordering::Acquire) {
+        let now = Instant::now();
+        if now >= next_beat {
+            notices.beat();
+            next_beat = now + BEAT;
+        }
+        let ready = wait(notices, &others, next_beat.saturating_duration_since(now));
+        // Everybody is heard before anybody is judged: whoever closed may have said why, or another may have.
+        let closed: Vec<usize> = ready.into_iter().filter(|&rank| !hear(notices, &mut others[rank], rank)).collect();
+        if notices.closing.load(Ordering::Acquire) {
+            return;
+        }
+        for rank in closed {
+            others[rank].open = false;
+            if !notices.board.left(rank) {
+                notices.fail(notices.board.gone(rank));
+            }
+        }
+        let now = Instant::now();
+        let silent = |other: &Other| other.open && now.duration_since(other.heard) > silence;
+        if let Some(rank) = others.iter().position(silent) {
+            let why = format!("it has given no sign of life for {} s", silence.as_secs_f32());
+            notices.fail(notices.board.lost(rank, &why));
+        }
+    }
+}
+
+/// The members that have something to say.
+fn wait(notices: &Notices, others: &[Other], timeout: Duration) -> Vec<usize> {
+    let open = notices.lanes.iter().zip(others).enumerate().filter(|(_, (_, other))| other.open);
+    let lanes: Vec<(usize, &UnixStream)> = open.filter_map(|(rank, (lane, _))| Some((rank, lane.as_ref()?))).collect();
+    let mut polled: Vec<PollFd<'_>> = lanes.iter().map(|(_, lane)| PollFd::new(*lane, PollFlags::IN)).collect();
+    let timeout = Timespec::try_from(timeout).unwrap_or_default();
+    match poll(&mut polled, Some(&timeout)) {
+        Ok(_) => {
+            let ready = polled.iter().zip(&lanes).filter(|(polled, _)| !polled.revents().is_empty());
+            ready.map(|(_, (rank, _))| *rank).collect()
+        }
+        // A signal.
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Takes in what a member says; false when its lane is closed.
+fn hear(notices: &Notices, other: &mut Other, rank: usize) -> bool {
+    let Some(mut lane) = notices.lanes[rank].as_ref() else { return true };
+    let mut buffer = [0; 4096];
+    loop {
+        match lane.read(&mut buffer) {
+            Ok(0) => return false,
+            Ok(bytes) => {
+                other.heard = Instant::now();
+                other.bytes.extend_from_slice(&buffer[..bytes]);
+                loop {
+                    match first_notice(&mut other.bytes) {
+                        Ok(Some(notice)) => notices.take(rank, notice),
+                        Ok(None) => break,
+                        Err(()) => return false,
+                    }
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return error.kind() == ErrorKind::WouldBlock,
+        }
+    }
+}

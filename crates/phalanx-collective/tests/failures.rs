@@ -1,0 +1,232 @@
+//! How groups fail: everybody, soon, with the same error, naming who is to blame.
+
+mod support;
+
+use phalanx_base::{Code, Error};
+use phalanx_collective::{Group, Reduce};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use support::{JOB, Places, on_all};
+
+/// A machine that is busy with other tests gets some more than the 3 s of the promise.
+const SOON: Duration = Duration::from_secs(5);
+
+/// The three kinds of groups, with three members each, and who member 2 is.
+fn each_kind(check: impl Fn(Vec<Group>, &str)) {
+    check(Group::in_process(3), "replica 2");
+    for neighbours in [true, false] {
+        let places = Places::new(3);
+        check(places.groups(|options| options.neighbours = neighbours), "worker/2");
+    }
+}
+
+/// Survivors fail with the same error, soon, and at once from then on.
+fn all_fail_alike(survivors: &mut [Group], call: impl Fn(&mut Group) -> Result<(), Error> + Sync) -> Error {
+    let start = Instant::now();
+    let errors = on_all(survivors, |group| {
+        loop {
+            // A first call may still succeed: what the lost member sent before is there.
+            if let Err(error) = call(group) {
+                return error;
+            }
+            assert!(start.elapsed() < SOON, "rank {} goes on for ever", group.rank());
+        }
+    });
+    assert!(start.elapsed() < SOON, "it took {:?}", start.elapsed());
+    let texts: Vec<String> = errors.iter().map(Error::report).collect();
+    assert!(texts.iter().all(|text| *text == texts[0]), "{texts:#?}");
+    let start = Instant::now();
+    let again = on_all(survivors, |group| group.barrier().unwrap_err().report());
+    assert!(again.iter().all(|text| *text == texts[0]) && start.elapsed() < Duration::from_secs(1));
+    errors.into_iter().next().unwrap()
+}
+
+#[test]
+fn a_member_that_goes_away_in_the_middle_is_named_by_all() {
+    each_kind(|mut groups, name| {
+        let lost = Mutex::new(groups.pop());
+        let reduce = |group: &mut Group| group.all_reduce(&mut vec![1.0; 3_000_000], Reduce::Sum);
+        let error = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut lost = lost.lock().unwrap().take().unwrap();
+                lost.all_reduce(&mut vec![1.0; 3_000_000], Reduce::Sum).unwrap();
+                drop(lost);
+            });
+            all_fail_alike(&mut groups, reduce)
+        });
+        assert_eq!(error.code(), Code::PeerUnreachable);
+        assert!(error.what().starts_with(name), "{error}");
+    });
+}
+
+#[test]
+fn a_member_that_panics_in_the_middle_is_lost() {
+    let places = Places::new(3);
+    let mut groups = places.groups(|_| ());
+    let mut last = groups.pop().unwrap();
+    let thread = std::thread::spawn(move || {
+        last.barrier().unwrap();
+        panic!("this panic belongs to the test");
+    });
+    let error = all_fail_alike(&mut groups, Group::barrier);
+    assert!(thread.join().is_err());
+    assert_eq!((error.code(), error.what()), (Code::PeerUnreachable, "worker/2 is lost"));
+    assert_eq!(error.place(), Some(&*places.peers[2].address.to_string()));
+}
+
+#[test]
+fn a_slow_member_is_named_by_all_and_hears_of_it() {
+    each_kind(|mut groups, name| {
+        let start = Instant::now();
+        let errors = on_all(&mut groups, |group| {
+            if group.rank() == 2 {
+                std::thread::sleep(Duration::from_millis(3_500));
+            }
+            group.all_reduce(&mut [1.0; 10], Reduce::Sum).unwrap_err()
+        });
+        assert!(start.elapsed() < SOON);
+        for error in &errors {
+            assert_eq!(error.code(), Code::PeerUnreachable);
+            assert_eq!(error.report(), errors[0].report());
+            assert_eq!(error.what(), format!("{name} is too slow"));
+        }
+    });
+}
+
+#[test]
+fn patience_lets_a_slow_member_come() {
+    let places = Places::new(2);
+    let mut groups = places.groups(|options| options.patience = Duration::from_secs(30));
+    let got = on_all(&mut groups, |group| {
+        if group.rank() == 1 {
+            std::thread::sleep(Duration::from_millis(3_000));
+        }
+        let mut numbers = [1.0; 10];
+        group.all_reduce(&mut numbers, Reduce::Sum).map(|()| numbers)
+    });
+    assert!(got.into_iter().all(|numbers| numbers.unwrap() == [2.0; 10]));
+}
+
+#[test]
+fn different_sizes_are_an_error_that_names_both() {
+    each_kind(|mut groups, name| {
+        let errors = on_all(&mut groups, |group| {
+            let length = if group.rank() == 2 { 12 } else { 10 };
+            group.all_reduce(&mut vec![1.0; length], Reduce::Sum).unwrap_err()
+        });
+        for error in errors {
+            assert_eq!(error.code(), Code::ShapeMismatch, "{error}");
+            let why = error.why().unwrap();
+            assert!(why.contains(&format!("{name} calls all_reduce(sum) of 12 numbers as call 1")), "{why}");
+            assert!(why.contains("calls all_reduce(sum) of 10 numbers as call 1"), "{why}");
+        }
+    });
+}
+
+#[test]
+fn different_operations_are_an_error_that_names_both() {
+    each_kind(|mut groups, name| {
+        let start = Instant::now();
+        let errors = on_all(&mut groups, |group| {
+            group.barrier().unwrap();
+            // The second and third take different ways, and the others' messages do not reach everybody.
+            match group.rank() {
+                2 => group.broadcast(0, &mut [0.0; 5]).unwrap_err(),
+                _ => group.all_reduce(&mut vec![1.0; 500_000], Reduce::Mean).unwrap_err(),
+            }
+        });
+        assert!(start.elapsed() < SOON);
+        for error in errors {
+            assert_eq!(error.code(), Code::ShapeMismatch, "{error}");
+            let why = error.why().unwrap();
+            assert!(why.contains(&format!("{name} calls broadcast of 5 numbers from rank 0 as call 2")), "{why}");
+            assert!(why.contains("all_reduce(mean) of 500000 numbers as call 2"), "{why}");
+        }
+    });
+}
+
+#[test]
+fn tensors_in_another_order_are_an_error() {
+    let errors = on_all(&mut Group::in_process(2), |group| {
+        let (mut a, mut b) = (vec![1.0; 10], vec![1.0; 12]);
+        let mut tensors: [&mut [f32]; 2] = [&mut a, &mut b];
+        if group.rank() == 1 {
+            tensors.reverse();
+        }
+        group.all_reduce_many(&mut tensors, Reduce::Sum).unwrap_err()
+    });
+    assert!(errors.iter().all(|error| error.code() == Code::ShapeMismatch));
+}
+
+#[test]
+fn what_a_member_fails_with_reaches_all() {
+    each_kind(|mut groups, name| {
+        let mut last = groups.pop().unwrap();
+        last.abort(Error::new(Code::DataRow, "line 7 has no label"));
+        let error = all_fail_alike(&mut groups, Group::barrier);
+        assert_eq!((error.code(), error.what()), (Code::JobFailed, &*format!("{name} failed")));
+        assert_eq!(error.why(), Some("line 7 has no label"));
+        assert_eq!(last.barrier().unwrap_err().report(), error.report());
+    });
+}
+
+#[test]
+fn who_does_not_belong_is_refused() {
+    let refused = |places: &Places, change: fn(&mut phalanx_collective::Options)| {
+        let change = |options: &mut phalanx_collective::Options| {
+            options.formation = Duration::from_millis(700);
+            change(options);
+        };
+        places.form(change).into_iter().map(|group| group.err().map(|error| error.code())).collect::<Vec<_>>()
+    };
+    for neighbours in [false, true] {
+        let set = if neighbours {
+            |options: &mut phalanx_collective::Options| options.neighbours = true
+        } else {
+            |options: &mut phalanx_collective::Options| options.neighbours = false
+        };
+        let other_job = Places::with(2, |index| (JOB + u64::from(index), "build"), None);
+        assert_eq!(refused(&other_job, set), [Some(Code::FormationDeadline), Some(Code::WrongJob)]);
+        let builds = ["one", "two"];
+        let other_build = Places::with(2, |index| (JOB, builds[index as usize]), None);
+        assert_eq!(refused(&other_build, set), [Some(Code::FormationDeadline), Some(Code::WrongBuild)]);
+        let token = Places::with(2, |_| (JOB, "build"), Some("secret"));
+        assert_eq!(refused(&token, set), [Some(Code::FormationDeadline), Some(Code::WrongToken)]);
+    }
+    let other_list = Places::new(2);
+    let changed = |options: &mut phalanx_collective::Options| {
+        if options.rank == 1 {
+            options.peers.push(options.peers[0].clone());
+        }
+    };
+    assert_eq!(refused(&other_list, changed)[1], Some(Code::BadSetting));
+}
+
+#[test]
+fn a_group_forms_again_with_a_higher_number_only() {
+    let places = Places::new(2);
+    let first = places.groups(|_| ());
+    assert!(
+        places.form(|_| ()).iter().all(|again| again.as_ref().is_err_and(|error| error.code() == Code::BadSetting))
+    );
+    drop(first);
+    let mut second = places.groups(|options| options.epoch = 2);
+    let got = on_all(&mut second, |group| group.all_gather(&[group.rank() as u8]).unwrap());
+    assert_eq!(got, [[[0], [1]], [[0], [1]]]);
+    // One that missed a forming is told so.
+    let third = places.form(|options| {
+        options.epoch = if options.rank == 0 { 4 } else { 3 };
+        options.formation = Duration::from_secs(1);
+    });
+    let codes: Vec<_> = third.iter().map(|group| group.as_ref().err().map(Error::code)).collect();
+    assert_eq!(codes, [Some(Code::FormationDeadline), Some(Code::Fenced)]);
+}
+
+#[test]
+fn who_is_missing_is_named() {
+    let places = Places::new(3);
+    let options = phalanx_collective::Options { formation: Duration::from_millis(500), ..places.options(1) };
+    let error = Group::connect(&places.doors[1], &options).err().unwrap();
+    assert_eq!(error.code(), Code::FormationDeadline);
+    assert!(error.why().unwrap().contains("worker/2"), "{error}");
+}

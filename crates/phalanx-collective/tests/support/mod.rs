@@ -1,0 +1,138 @@
+//! Groups to test, and what they should compute.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
+use phalanx_base::{Code, Error, Result, Role, TaskId};
+use phalanx_collective::{Door, Group, Options, Peer, Reduce};
+use phalanx_wire::proto::control::{BeatReply, BeatRequest, Identity};
+use phalanx_wire::{Endpoint, Listening, Token, control};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// Runs the same on every member, each in a thread of its own; answers what each returns, by rank.
+pub fn on_all<T: Send>(groups: &mut [Group], run: impl Fn(&mut Group) -> T + Sync) -> Vec<T> {
+    thread::scope(|scope| {
+        let run = &run;
+        let threads: Vec<_> = groups.iter_mut().map(|group| scope.spawn(move || run(group))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a member does not panic")).collect()
+    })
+}
+
+struct Nobody;
+
+impl control::Handler for Nobody {
+    fn identify(&self) -> Identity {
+        Identity::default()
+    }
+
+    fn beat(&self, _: BeatRequest) -> Result<BeatReply> {
+        Err(Error::new(Code::WrongJob, "not the chief"))
+    }
+}
+
+/// Members that listen on loopback, each on a port of its own.
+pub struct Places {
+    pub doors: Vec<Arc<Door>>,
+    pub listening: Vec<Listening>,
+    pub peers: Vec<Peer>,
+}
+
+pub const JOB: u64 = 0x1234_5678_9abc_def0;
+
+impl Places {
+    pub fn new(members: u32) -> Self {
+        Self::with(members, |_| (JOB, "build"), None)
+    }
+
+    pub fn with(members: u32, identity: impl Fn(u32) -> (u64, &'static str), token: Option<&str>) -> Self {
+        let mut places = Self { doors: Vec::new(), listening: Vec::new(), peers: Vec::new() };
+        for index in 0..members {
+            let task = TaskId::new(Role::Worker, index);
+            let (job, build) = identity(index);
+            let door = Door::new(task, job, build);
+            let mut listening = Listening::bind(&"127.0.0.1:0".parse().unwrap(), 1).unwrap();
+            let bulk = Some(Arc::clone(&door) as _);
+            let token = token.map(|text| Token::new(text).unwrap());
+            listening.serve(Endpoint { control: Arc::new(Nobody), bulk, token }).unwrap();
+            let address = format!("127.0.0.1:{}", listening.port()).parse().unwrap();
+            places.peers.push(Peer { task, address });
+            places.doors.push(door);
+            places.listening.push(listening);
+        }
+        places
+    }
+
+    pub fn options(&self, rank: usize) -> Options {
+        Options { formation: Duration::from_secs(20), ..Options::new(rank, self.peers.clone()) }
+    }
+
+    /// Forms the group; `change` sees each member's options first.
+    pub fn form(&self, change: impl Fn(&mut Options) + Sync) -> Vec<Result<Group>> {
+        thread::scope(|scope| {
+            let change = &change;
+            let start = |(rank, door): (usize, _)| {
+                let mut options = self.options(rank);
+                change(&mut options);
+                scope.spawn(move || Group::connect(door, &options))
+            };
+            let threads: Vec<_> = self.doors.iter().enumerate().map(start).collect();
+            threads.into_iter().map(|thread| thread.join().expect("forming does not panic")).collect()
+        })
+    }
+
+    pub fn groups(&self, change: impl Fn(&mut Options) + Sync) -> Vec<Group> {
+        self.form(change).into_iter().map(|group| group.expect("the group forms")).collect()
+    }
+}
+
+/// Numbers whose sums depend on the order: many magnitudes, both signs.
+pub fn numbers(seed: u64, length: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let sign = if state & 1 == 0 { 1.0 } else { -1.0 };
+        sign * ((state >> 40) as f32 / 1e4) * 10_f32.powi((state >> 8) as i32 % 6)
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+pub fn bits(numbers: &[f32]) -> Vec<u32> {
+    numbers.iter().map(|number| number.to_bits()).collect()
+}
+
+/// What a reduction must give, bit for bit, added in the documented order: up to 16 KiB (256 KiB from three members on)
+/// in pairs half the group apart, members beyond the last power of two first; above, part `k` from rank `k` on.
+pub fn expected(inputs: &[Vec<f32>], reduce: Reduce) -> Vec<f32> {
+    let (n, length) = (inputs.len(), inputs[0].len());
+    let mut sums = vec![0.0; length];
+    let paired = 4 * length <= if n > 2 { 256 << 10 } else { 16 << 10 };
+    for (i, sum) in sums.iter_mut().enumerate() {
+        let mut column: Vec<f32> = inputs.iter().map(|input| input[i]).collect();
+        *sum = if paired {
+            let power = 1 << n.ilog2();
+            for extra in power..n {
+                column[extra - power] += column[extra];
+            }
+            let mut half = power;
+            while half > 1 {
+                half /= 2;
+                for k in 0..half {
+                    column[k] += column[k + half];
+                }
+            }
+            column[0]
+        } else {
+            let (base, extra) = (length / n, length % n);
+            let first = (base + 1) * extra;
+            let part = if i < first { i / (base + 1) } else { extra + (i - first) / base };
+            (1..n).fold(column[part], |sum, k| sum + column[(part + k) % n])
+        };
+        if reduce == Reduce::Mean {
+            *sum /= n as f32;
+        }
+    }
+    sums
+}
