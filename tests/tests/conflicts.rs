@@ -89,7 +89,12 @@ fn creating_the_same_again_changes_nothing() {
         let mut first = Remote::find(client, same()).unwrap();
         let options = client.options();
         let name = UpdateName { task: options.task, incarnation: options.incarnation, sequence: 1 };
-        let push = Push { name, dense: vec![Some(Bytes::from(2.0_f32.to_le_bytes().repeat(6)))], rows: vec![] };
+        let push = Push {
+            name,
+            dense: vec![Some(Bytes::from(2.0_f32.to_le_bytes().repeat(6)))],
+            rows: vec![],
+            note: Bytes::new(),
+        };
         client.exchange(&mut first, Some(&push), &[], Mode::Asynchronous).unwrap();
         let mut again = Remote::create(client, same(), &[Bytes::from(9.0_f32.to_le_bytes().repeat(6))]).unwrap();
         let pulled = client.exchange(&mut again, None, &[], Mode::Asynchronous).unwrap();

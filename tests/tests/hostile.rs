@@ -64,7 +64,12 @@ impl Server1 {
         self.steps += 1;
         let options = self.client.options();
         let name = UpdateName { task: options.task, incarnation: options.incarnation, sequence: self.steps };
-        let push = Push { name, dense: vec![Some(Bytes::from(1.0_f32.to_le_bytes().repeat(4)))], rows: vec![] };
+        let push = Push {
+            name,
+            dense: vec![Some(Bytes::from(1.0_f32.to_le_bytes().repeat(4)))],
+            rows: vec![],
+            note: Bytes::new(),
+        };
         let pulled = self.client.exchange(&mut self.remote, Some(&push), &[], Mode::Asynchronous).unwrap();
         assert_eq!(pulled.dense, [Some(vec![-(self.steps as f32); 4])]);
         assert_eq!(pulled.global_step, self.steps);

@@ -41,7 +41,7 @@ def train(folder, steps, optimizer="adam", ps=2):
     numbers = ports(ps + 2)
     hosts = lambda some: ",".join(f"127.0.0.1:{port}" for port in some)  # noqa: E731
     common = [f"--ps_hosts={hosts(numbers[:ps])}", f"--worker_hosts={hosts(numbers[ps:])}", f"--max-steps={steps}"]
-    common += [f"--model-dir={folder}", "--save-steps=40", f"--optimizer={optimizer}", "--shards=2"]
+    common += [f"--model-dir={folder}", "--save-steps=20", "--step-ms=4", f"--optimizer={optimizer}", "--shards=2"]
     tasks = [("ps", i) for i in range(ps)] + [("worker", 0), ("worker", 1)]
     environment = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
     started = []
@@ -77,7 +77,7 @@ def test_tensorflow_finds_and_lists_the_checkpoint(run):
     state = tf.train.get_checkpoint_state(str(run))
     assert state.model_checkpoint_path == latest
     assert len(state.all_model_checkpoint_paths) == 5, "max_to_keep"
-    assert all(tf.train.checkpoint_exists(path) for path in state.all_model_checkpoint_paths)
+    assert all(tf.compat.v1.train.checkpoint_exists(path) for path in state.all_model_checkpoint_paths)
 
 
 def test_every_value_is_the_same_to_the_bit(run):

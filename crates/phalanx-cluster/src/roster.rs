@@ -262,7 +262,9 @@ impl Roster {
         self.members.values().all(|member| member.state == State::Gone || member.told_over)
     }
 
-    fn trainers_here(&self) -> bool {
+    /// Whether a trainer beside the chief is here.
+    #[must_use]
+    pub fn trainers_here(&self) -> bool {
         self.members.iter().any(|(task, member)| task.role != Role::Ps && member.state == State::Here)
     }
 }

@@ -1,10 +1,10 @@
 //! How fast two members reduce: `cargo run --release -p phalanx-collective --example allreduce -- [BYTES ...]`.
 //!
-//! Two processes on this machine, over Unix sockets and over gRPC, and two threads; beside them a plain copy in memory.
+//! Two processes on this machine, over shared memory, a Unix socket and gRPC, and two threads; beside them a plain copy in memory.
 //! Prints microseconds a call and gigabytes of the tensor a second.
 
 use phalanx_base::{Code, Context, Error, Result, Role, TaskId};
-use phalanx_collective::{Door, Group, Options, Peer, Reduce};
+use phalanx_collective::{Door, Group, Nearby, Options, Peer, Reduce};
 use phalanx_wire::proto::control::{BeatReply, BeatRequest, Identity};
 use phalanx_wire::{Endpoint, Listening, control};
 use std::io::{BufRead, BufReader, Write};
@@ -34,12 +34,12 @@ fn listen(rank: u32) -> Result<(Listening, Arc<Door>)> {
     Ok((listening, door))
 }
 
-fn connect(door: &Arc<Door>, rank: usize, ports: [u16; 2], neighbours: bool) -> Result<Group> {
+fn connect(door: &Arc<Door>, rank: usize, ports: [u16; 2], nearby: Nearby) -> Result<Group> {
     let peer = |(index, port)| -> Result<Peer> {
         Ok(Peer { task: TaskId::new(Role::Worker, index), address: format!("127.0.0.1:{port}").parse()? })
     };
     let peers = (0..).zip(ports).map(peer).collect::<Result<Vec<_>>>()?;
-    Group::connect(door, &Options { neighbours, ..Options::new(rank, peers) })
+    Group::connect(door, &Options { nearby, ..Options::new(rank, peers) })
 }
 
 fn times(bytes: usize) -> usize {
@@ -81,16 +81,16 @@ fn copies(sizes: &[usize]) -> Vec<Duration> {
 }
 
 /// The other process: says its port, joins, does the same.
-fn member(port: u16, neighbours: bool, sizes: &[usize]) -> Result<()> {
+fn member(port: u16, nearby: Nearby, sizes: &[usize]) -> Result<()> {
     let (listening, door) = listen(1)?;
     writeln!(std::io::stdout(), "{}", listening.port()).context(Code::Internal, "nobody reads the port")?;
-    measure(&mut connect(&door, 1, [port, listening.port()], neighbours)?, sizes).map(drop)
+    measure(&mut connect(&door, 1, [port, listening.port()], nearby)?, sizes).map(drop)
 }
 
-fn start_member(port: u16, neighbours: bool, sizes: &[usize]) -> Result<(Child, u16)> {
+fn start_member(port: u16, nearby: Nearby, sizes: &[usize]) -> Result<(Child, u16)> {
     let program = std::env::current_exe().context(Code::Internal, "this program cannot be found")?;
     let mut command = Command::new(program);
-    command.arg("--member").arg(port.to_string()).arg(neighbours.to_string());
+    command.arg("--member").arg(port.to_string()).arg(format!("{nearby:?}"));
     let child = command.args(sizes.iter().map(usize::to_string)).stdout(Stdio::piped()).spawn();
     let mut child = child.context(Code::Internal, "the other member cannot be started")?;
     let mut line = String::new();
@@ -101,10 +101,10 @@ fn start_member(port: u16, neighbours: bool, sizes: &[usize]) -> Result<(Child, 
     Ok((child, port))
 }
 
-fn processes(neighbours: bool, sizes: &[usize]) -> Result<Vec<Duration>> {
+fn processes(nearby: Nearby, sizes: &[usize]) -> Result<Vec<Duration>> {
     let (listening, door) = listen(0)?;
-    let (mut child, port) = start_member(listening.port(), neighbours, sizes)?;
-    let medians = measure(&mut connect(&door, 0, [listening.port(), port], neighbours)?, sizes);
+    let (mut child, port) = start_member(listening.port(), nearby, sizes)?;
+    let medians = measure(&mut connect(&door, 0, [listening.port(), port], nearby)?, sizes);
     child.wait().context(Code::Internal, "the other member cannot be waited for")?;
     medians
 }
@@ -121,18 +121,27 @@ fn threads(sizes: &[usize]) -> Result<Vec<Duration>> {
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |text: &String| text.parse::<usize>().context(Code::Flags, format!("{text:?} is not a size in bytes"));
-    if let [flag, port, neighbours, sizes @ ..] = &arguments[..]
+    if let [flag, port, way, sizes @ ..] = &arguments[..]
         && flag == "--member"
     {
         let sizes = sizes.iter().map(number).collect::<Result<Vec<_>>>()?;
-        return member(number(port)? as u16, neighbours == "true", &sizes);
+        let ways = [Nearby::SharedMemory, Nearby::Socket, Nearby::Network];
+        let nearby = ways.into_iter().find(|nearby| format!("{nearby:?}") == *way).unwrap_or(Nearby::Network);
+        return member(number(port)? as u16, nearby, &sizes);
     }
     let given = arguments.iter().map(number).collect::<Result<Vec<_>>>()?;
     let sizes = if given.is_empty() { SIZES.to_vec() } else { given };
-    let ways = [processes(true, &sizes)?, processes(false, &sizes)?, threads(&sizes)?, copies(&sizes)];
+    let ways = [
+        processes(Nearby::SharedMemory, &sizes)?,
+        processes(Nearby::Socket, &sizes)?,
+        processes(Nearby::Network, &sizes)?,
+        threads(&sizes)?,
+        copies(&sizes),
+    ];
     let mut out = std::io::stdout().lock();
     let mut say = |line: String| writeln!(out, "{line}").context(Code::Internal, "nobody reads the figures");
-    say(format!("{:>10}  {:>18}  {:>18}  {:>18}  {:>18}", "bytes", "unix µs, GB/s", "grpc", "threads", "memory copy"))?;
+    let names = ["shared µs, GB/s", "Unix socket", "gRPC", "threads", "memory copy"];
+    say(format!("{:>10}  {}", "bytes", names.map(|name| format!("{name:>18}")).join("  ")))?;
     for (i, &bytes) in sizes.iter().enumerate() {
         let cell = |way: &Vec<Duration>| {
             let seconds = way[i].as_secs_f64().max(1e-9);

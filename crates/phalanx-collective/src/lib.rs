@@ -25,6 +25,6 @@ mod spread;
 
 pub use background::{Background, Handle};
 pub use group::{Group, PATIENCE};
-pub use net::{Door, Options, Peer};
+pub use net::{Door, Nearby, Options, Peer};
 pub use reduce::Reduce;
 pub use rows::Rows;

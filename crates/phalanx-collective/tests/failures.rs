@@ -3,7 +3,7 @@
 mod support;
 
 use phalanx_base::{Code, Error};
-use phalanx_collective::{Group, Reduce};
+use phalanx_collective::{Group, Nearby, Options, Reduce};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use support::{JOB, Places, on_all};
@@ -11,12 +11,12 @@ use support::{JOB, Places, on_all};
 /// A machine that is busy with other tests gets some more than the 3 s of the promise.
 const SOON: Duration = Duration::from_secs(5);
 
-/// The three kinds of groups, with three members each, and who member 2 is.
+/// Every kind of group, with three members each, and who member 2 is.
 fn each_kind(check: impl Fn(Vec<Group>, &str)) {
     check(Group::in_process(3), "replica 2");
-    for neighbours in [true, false] {
+    for nearby in [Nearby::SharedMemory, Nearby::Socket, Nearby::Network] {
         let places = Places::new(3);
-        check(places.groups(|options| options.neighbours = neighbours), "worker/2");
+        check(places.groups(|options| options.nearby = nearby), "worker/2");
     }
 }
 
@@ -172,19 +172,16 @@ fn what_a_member_fails_with_reaches_all() {
 
 #[test]
 fn who_does_not_belong_is_refused() {
-    let refused = |places: &Places, change: fn(&mut phalanx_collective::Options)| {
-        let change = |options: &mut phalanx_collective::Options| {
+    let refused = |places: &Places, change: fn(&mut Options)| {
+        let change = |options: &mut Options| {
             options.formation = Duration::from_millis(700);
             change(options);
         };
         places.form(change).into_iter().map(|group| group.err().map(|error| error.code())).collect::<Vec<_>>()
     };
-    for neighbours in [false, true] {
-        let set = if neighbours {
-            |options: &mut phalanx_collective::Options| options.neighbours = true
-        } else {
-            |options: &mut phalanx_collective::Options| options.neighbours = false
-        };
+    let near: fn(&mut Options) = |options| options.nearby = Nearby::Socket;
+    let far: fn(&mut Options) = |options| options.nearby = Nearby::Network;
+    for set in [near, far] {
         let other_job = Places::with(2, |index| (JOB + u64::from(index), "build"), None);
         assert_eq!(refused(&other_job, set), [Some(Code::FormationDeadline), Some(Code::WrongJob)]);
         let builds = ["one", "two"];
@@ -194,7 +191,7 @@ fn who_does_not_belong_is_refused() {
         assert_eq!(refused(&token, set), [Some(Code::FormationDeadline), Some(Code::WrongToken)]);
     }
     let other_list = Places::new(2);
-    let changed = |options: &mut phalanx_collective::Options| {
+    let changed = |options: &mut Options| {
         if options.rank == 1 {
             options.peers.push(options.peers[0].clone());
         }
@@ -225,7 +222,7 @@ fn a_group_forms_again_with_a_higher_number_only() {
 #[test]
 fn who_is_missing_is_named() {
     let places = Places::new(3);
-    let options = phalanx_collective::Options { formation: Duration::from_millis(500), ..places.options(1) };
+    let options = Options { formation: Duration::from_millis(500), ..places.options(1) };
     let error = Group::connect(&places.doors[1], &options).err().unwrap();
     assert_eq!(error.code(), Code::FormationDeadline);
     assert!(error.why().unwrap().contains("worker/2"), "{error}");

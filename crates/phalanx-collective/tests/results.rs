@@ -2,7 +2,7 @@
 
 mod support;
 
-use phalanx_collective::{Background, Group, Reduce, Rows};
+use phalanx_collective::{Background, Group, Nearby, Reduce, Rows};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -99,8 +99,10 @@ fn threads_end_with_the_same_bits() {
 #[test]
 fn neighbours_end_with_the_same_bits() {
     for n in 1..=3 {
-        let places = Places::new(n);
-        everything(&mut places.groups(|_| ()));
+        for nearby in [Nearby::SharedMemory, Nearby::Socket] {
+            let places = Places::new(n);
+            everything(&mut places.groups(|options| options.nearby = nearby));
+        }
     }
 }
 
@@ -108,7 +110,7 @@ fn neighbours_end_with_the_same_bits() {
 fn members_reached_over_grpc_end_with_the_same_bits() {
     for n in 2..=3 {
         let places = Places::new(n);
-        everything(&mut places.groups(|options| options.neighbours = false));
+        everything(&mut places.groups(|options| options.nearby = Nearby::Network));
     }
 }
 

@@ -7,6 +7,7 @@
 mod book;
 mod finite;
 pub mod losses;
+pub mod metrics;
 mod numbers;
 mod rows;
 mod threads;

@@ -5,6 +5,7 @@ use crate::membership::{Membership, Who};
 use crate::{ServerOptions, identity};
 use phalanx_base::{Code, Error, Incarnation, Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, Phase, TaskConfig};
+use phalanx_data::{Dataset, InputContext};
 use phalanx_ps::client::Options as ClientOptions;
 use phalanx_ps::server::Service;
 use phalanx_ps::{Client, Store};
@@ -158,6 +159,27 @@ impl Server {
         format!("grpc://{}", self.inner.address)
     }
 
+    /// This trainer's share of the input: one pipeline for each trainer, the chief's first.
+    ///
+    /// # Errors
+    /// When this task is no trainer.
+    pub fn input_context(&self) -> Result<InputContext> {
+        let trainers = self.inner.config.trainers().len();
+        let index = self.inner.config.trainer_index();
+        let index = index.ok_or_else(|| Error::new(Code::BadSetting, format!("{} reads no input", self.task())))?;
+        Ok(InputContext { num_input_pipelines: trainers, input_pipeline_id: index, num_replicas_in_sync: trainers })
+    }
+
+    /// This trainer's share of `data`: every element goes to exactly one trainer. How the input is shared is said.
+    ///
+    /// # Errors
+    /// When it cannot be shared.
+    pub fn share(&self, data: &Dataset) -> Result<Dataset> {
+        let (own, sharding) = data.clone().shard_for(&self.input_context()?)?;
+        self.say(&sharding.to_string());
+        Ok(own)
+    }
+
     /// Waits until every task of the job has come. Who is missing is said by name meanwhile.
     ///
     /// # Errors
@@ -252,6 +274,11 @@ impl Server {
             failure.get_or_insert_with(|| error.clone());
         }
         result
+    }
+
+    /// The chief: whether other trainers are at work.
+    pub(crate) fn has_trainers(&self) -> bool {
+        self.inner.membership.has_trainers()
     }
 
     /// The chief: a lost server may come back from now on.

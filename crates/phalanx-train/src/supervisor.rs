@@ -249,7 +249,9 @@ impl Supervisor {
             }
             None => {
                 let remote = Remote::create(client, remote.layout().clone(), &book.values(module)?)?;
-                saver.map_or(Ok(None), |saver| saver.save_first(client))?;
+                if let Some(saved) = saver.map_or(Ok(None), |saver| saver.save_first(client))? {
+                    self.server.say(&saved.to_string());
+                }
                 remote
             }
         };
@@ -284,7 +286,12 @@ impl Supervisor {
     fn services(&self, client: &Client, remote: &Remote, saver: Saver) -> Result<Services> {
         let summaries = SummaryWriter::open_with(saver.catalog().dir(), Arc::clone(&self.server.options().say))?;
         let summaries = Arc::new(summaries);
-        summaries.started(client.global_step()?);
+        let step = client.global_step()?;
+        summaries.started(step);
+        let first = saver.catalog().name(step);
+        if saver.catalog().newest_first().first() == Some(&first) {
+            summaries.saved(step, &first);
+        }
         let own = Remote::find(client, remote.layout().clone())?;
         let keeper = Keeper::start(&self.server, own, saver, self.run_dir.save_pace(), Arc::clone(&summaries))?;
         self.server.wait_for_servers();
@@ -314,6 +321,20 @@ impl Supervisor {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
+    }
+
+    /// As [`Self::stop`], for trainers that each have a share of the input: a chief whose share is used up waits until the
+    /// others are done with theirs, or lost, before it ends the job.
+    ///
+    /// # Errors
+    /// As [`Self::stop`].
+    pub fn stop_with_workers<M: Module>(&self, mut session: Session<M>) -> Result<()> {
+        let mut finished = self.server.note(session.finish());
+        while finished.is_ok() && self.server.has_trainers() && !self.should_stop() {
+            std::thread::sleep(Duration::from_millis(20));
+            finished = self.server.note(session.finish_orphans());
+        }
+        self.stop(session)
     }
 
     /// Ends this task's training: sends what is pending and leaves; the chief saves once more and ends the job with it.

@@ -2,8 +2,10 @@
 
 use super::bridge::{Bridge, Far};
 use super::door::{Door, Expected, KNOCK, Key};
+use super::link::Link;
+use super::memory::Ring;
 use super::streams::Streams;
-use super::{Lane, Options};
+use super::{Lane, Nearby, Options, shared};
 use crate::Group;
 use crate::board::{Board, Name};
 use crate::call::digest;
@@ -24,6 +26,8 @@ struct Forming<'a> {
     own: Expected,
     bridge: Bridge,
     lanes: [Vec<Option<UnixStream>>; 2],
+    /// Members that are reached without a bridge.
+    near: Vec<bool>,
     /// Why members are still missing.
     missing: BTreeMap<usize, String>,
 }
@@ -44,27 +48,38 @@ impl Group {
         let own = Expected { rank: rank as u32, world: size as u32, members };
         door.expect(options.epoch, own)?;
         let lanes = [(); 2].map(|()| (0..size).map(|_| None).collect());
-        let mut forming = Forming { door, options, own, bridge: Bridge::default(), lanes, missing: BTreeMap::new() };
+        let mut forming = Forming {
+            door,
+            options,
+            own,
+            bridge: Bridge::default(),
+            lanes,
+            near: vec![false; size],
+            missing: BTreeMap::new(),
+        };
         let formed = forming.form();
-        let Forming { mut bridge, lanes, .. } = forming;
-        if let Err(error) = formed {
-            drop(lanes);
-            bridge.finish();
-            return Err(error);
-        }
+        let Forming { mut bridge, lanes: [_, notices], .. } = forming;
+        let links = match formed {
+            Ok(links) => links,
+            Err(error) => {
+                drop(notices);
+                bridge.finish();
+                return Err(error);
+            }
+        };
         let name = |peer: &super::Peer| Name { task: peer.task.to_string(), address: Some(peer.address.to_string()) };
         let board = Arc::new(Board::new(options.peers.iter().map(name).collect()));
         if size == 1 {
             let pipes = Box::new(Room::new(1, Arc::clone(&board)).member(0));
             return Ok(Self::of(Member::new(0, 1, board, pipes, options.patience)));
         }
-        let pipes = Streams::start(rank, lanes, Arc::clone(&board), bridge, options.silence)?;
+        let pipes = Streams::start(rank, links, notices, Arc::clone(&board), bridge, options.silence)?;
         Ok(Self::of(Member::new(rank, size, board, Box::new(pipes), options.patience)))
     }
 }
 
 impl Forming<'_> {
-    fn form(&mut self) -> Result<()> {
+    fn form(&mut self) -> Result<Vec<Option<Link>>> {
         let until = Instant::now() + self.options.formation;
         let mut backoff = Backoff::new(self.options.formation, u64::from(self.own.rank));
         while !self.knock()? {
@@ -76,8 +91,9 @@ impl Forming<'_> {
         for peer in self.options.rank + 1..self.options.peers.len() {
             self.admit(peer, until)?;
         }
+        let links = if self.missing.is_empty() { self.link(until) } else { Vec::new() };
         if self.missing.is_empty() {
-            return Ok(());
+            return Ok(links);
         }
         let name = |(&rank, why): (&usize, &String)| {
             let peer = &self.options.peers[rank];
@@ -92,6 +108,39 @@ impl Forming<'_> {
                 missing.join(", ")
             ))
             .help("start the missing tasks, or correct their addresses in the cluster"))
+    }
+
+    /// Agrees with every neighbour on memory to share. Nobody waits before it has offered, so nobody waits for ever.
+    fn link(&mut self, until: Instant) -> Vec<Option<Link>> {
+        let rank = self.options.rank;
+        let streams = std::mem::take(&mut self.lanes[Lane::Data.number() as usize]);
+        let wanted = |near: bool| near && self.options.nearby == Nearby::SharedMemory;
+        let mut rings: Vec<Option<[Ring; 2]>> = streams.iter().map(|_| None).collect();
+        for (offering, peers) in [(true, 0..rank), (false, rank + 1..streams.len())] {
+            for peer in peers {
+                let Some(stream) = &streams[peer] else { continue };
+                let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+                let ready = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(left)));
+                let step = if offering { shared::offer } else { shared::accept };
+                match ready.and_then(|()| step(stream, wanted(self.near[peer]))) {
+                    Ok(made) => rings[peer] = made,
+                    Err(error) => drop(self.missing.insert(peer, error.to_string())),
+                }
+            }
+        }
+        for peer in 0..rank {
+            match streams[peer].as_ref().map(shared::agreed) {
+                Some(Ok(false)) => rings[peer] = None,
+                Some(Err(error)) => drop(self.missing.insert(peer, error.to_string())),
+                _ => {}
+            }
+        }
+        let link = |(peer, (stream, rings)): (usize, (Option<UnixStream>, Option<[Ring; 2]>))| {
+            // The one that offered writes to the first ring.
+            let rings = rings.map(|[first, second]| if peer < rank { (first, second) } else { (second, first) });
+            stream.map(|stream| Link::new(stream, rings))
+        };
+        streams.into_iter().zip(rings).enumerate().map(link).collect()
     }
 
     /// Tries once at every door before this one that has not opened yet; true when all have.
@@ -122,11 +171,14 @@ impl Forming<'_> {
 
     fn dial(&mut self, peer: usize, lane: Lane) -> Result<UnixStream> {
         let address = &self.options.peers[peer].address;
-        if self.options.neighbours {
+        if self.options.nearby != Nearby::Network {
             let hello = self.door.hello(self.options.epoch, self.own, peer, lane).encode_to_vec();
             match bulk::stream(address, self.options.token.as_ref(), &hello, KNOCK) {
                 Err(error) if error.code() == Code::PeerUnreachable => {}
-                other => return other,
+                other => {
+                    self.near[peer] = true;
+                    return other;
+                }
             }
         }
         let key = Key { epoch: self.options.epoch, from: peer, lane };
@@ -144,6 +196,7 @@ impl Forming<'_> {
             let stream = if guest.outgoing.is_some() {
                 self.bridge.complete(self.door, far(self.door, self.options, self.own, key), guest)?
             } else {
+                self.near[peer] = true;
                 guest.stream
             };
             self.lanes[lane.number() as usize][peer] = Some(stream);

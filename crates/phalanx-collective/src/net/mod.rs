@@ -3,7 +3,10 @@
 mod bridge;
 mod door;
 mod form;
+mod link;
+mod memory;
 mod notices;
+mod shared;
 mod streams;
 mod watch;
 
@@ -40,8 +43,19 @@ pub struct Options {
     pub silence: Duration,
     /// How long forming may take.
     pub formation: Duration,
-    /// Whether members on this machine are reached by Unix sockets.
-    pub neighbours: bool,
+    /// The fastest way to members on this machine that may be taken.
+    pub nearby: Nearby,
+}
+
+/// Ways to members on this machine; to others it is always the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nearby {
+    /// Memory that both processes map.
+    SharedMemory,
+    /// A Unix socket.
+    Socket,
+    /// As if they were on other machines.
+    Network,
 }
 
 impl Options {
@@ -56,7 +70,7 @@ impl Options {
             patience: PATIENCE,
             silence: PATIENCE,
             formation: Duration::from_secs(60),
-            neighbours: true,
+            nearby: Nearby::SharedMemory,
         }
     }
 }

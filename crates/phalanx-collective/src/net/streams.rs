@@ -1,21 +1,25 @@
-//! Pipes between processes: a socket to each member, driven by the thread that calls.
+//! Pipes between processes: a link to each member, driven by the thread that calls.
 
 use super::bridge::Bridge;
+use super::link::Link;
 use super::notices::Notices;
 use super::watch::watch;
 use crate::board::Board;
 use crate::pipes::Pipes;
 use phalanx_base::{Code, Context, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::io::{self, ErrorKind};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// How often a member looks again, letting others run, before it sleeps: waking up takes longer than a short wait.
+const SPINS: usize = 30;
+
 pub(super) struct Streams {
-    data: Vec<Option<UnixStream>>,
+    links: Vec<Option<Link>>,
     bell: UnixStream,
     notices: Arc<Notices>,
     watcher: Option<JoinHandle<()>>,
@@ -23,64 +27,78 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Starts with a socket to each other member for numbers, and one for notices.
+    /// Starts with a link to each other member for numbers, and a socket for notices.
     pub(super) fn start(
         rank: usize,
-        lanes: [Vec<Option<UnixStream>>; 2],
+        links: Vec<Option<Link>>,
+        lanes: Vec<Option<UnixStream>>,
         board: Arc<Board>,
         bridge: Bridge,
         silence: Duration,
     ) -> Result<Self> {
         let wrong = "the group's sockets cannot be used";
-        for stream in lanes.iter().flatten().flatten() {
+        let data = links.iter().flatten().map(|link| &link.stream);
+        for stream in data.chain(lanes.iter().flatten()) {
             stream.set_nonblocking(true).context(Code::Internal, wrong)?;
         }
         let (bell, rope) = UnixStream::pair().context(Code::Internal, wrong)?;
         rope.set_nonblocking(true).context(Code::Internal, wrong)?;
-        let [data, lanes] = lanes;
         let notices = Arc::new(Notices::new(rank, lanes, board, rope));
         let watched = Arc::clone(&notices);
         let watcher = std::thread::Builder::new().name("phalanx-watch".into()).spawn(move || watch(&watched, silence));
         let watcher = Some(watcher.context(Code::Internal, "the thread that watches the group cannot be started")?);
-        Ok(Self { data, bell, notices, watcher, bridge })
+        Ok(Self { links, bell, notices, watcher, bridge })
     }
 
-    fn stream(&self, peer: usize) -> io::Result<&UnixStream> {
-        self.data.get(peer).and_then(Option::as_ref).ok_or_else(|| ErrorKind::NotConnected.into())
+    fn link(&mut self, peer: usize) -> io::Result<&mut Link> {
+        self.links.get_mut(peer).and_then(Option::as_mut).ok_or_else(|| ErrorKind::NotConnected.into())
     }
-}
 
-/// Not now is no error: nothing was moved.
-fn moved(result: io::Result<usize>, closed: ErrorKind) -> io::Result<usize> {
-    match result {
-        Ok(0) => Err(closed.into()),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
-        other => other,
+    /// Whether it is known without the kernel that there is no need to wait.
+    fn is_ready(&self, to: Option<usize>, from: Option<usize>) -> bool {
+        let link = |peer: Option<usize>| peer.and_then(|peer| self.links[peer].as_ref());
+        link(to).is_some_and(|link| link.is_ready(true, false))
+            || link(from).is_some_and(|link| link.is_ready(false, true))
     }
 }
 
 impl Pipes for Streams {
     fn send(&mut self, to: usize, first: &[u8], second: &[u8]) -> io::Result<usize> {
-        let parts = [IoSlice::new(first), IoSlice::new(second)];
-        moved(self.stream(to)?.write_vectored(&parts), ErrorKind::BrokenPipe)
+        self.link(to)?.send(first, second)
     }
 
     fn receive(&mut self, from: usize, into: &mut [u8]) -> io::Result<usize> {
-        if into.is_empty() {
-            return Ok(0);
-        }
-        moved(self.stream(from)?.read(into), ErrorKind::UnexpectedEof)
+        self.link(from)?.receive(into)
     }
 
     fn wait(&mut self, to: Option<usize>, from: Option<usize>, timeout: Duration) {
-        let fd = |peer: Option<usize>, flags| {
-            let stream = peer.and_then(|peer| self.data[peer].as_ref());
-            PollFd::new(stream.unwrap_or(&self.bell), if stream.is_some() { flags } else { PollFlags::IN })
-        };
-        let mut polled = [fd(None, PollFlags::IN), fd(to, PollFlags::OUT), fd(from, PollFlags::IN)];
-        let timeout = Timespec::try_from(timeout).unwrap_or_default();
-        // Whatever happened, or did not: the caller looks for itself.
-        let _ = poll(&mut polled, Some(&timeout));
+        let sides = [(to, true), (from, false)];
+        let each = sides.map(|(peer, send)| (peer.and_then(|peer| self.links[peer].as_ref()), send));
+        if each.iter().any(|(link, _)| link.is_some_and(Link::has_memory)) {
+            for _ in 0..SPINS {
+                if self.is_ready(to, from) {
+                    return;
+                }
+                std::thread::yield_now();
+            }
+        }
+        each.iter().for_each(|(link, send)| link.iter().for_each(|link| link.will_wait(*send, !*send)));
+        if !self.is_ready(to, from) {
+            let bell = || PollFd::new(&self.bell, PollFlags::IN);
+            let fd = |side: usize| match each[side] {
+                (Some(link), send) => PollFd::new(&link.stream, link.events(send)),
+                _ => bell(),
+            };
+            let mut polled = [bell(), fd(0), fd(1)];
+            let timeout = Timespec::try_from(timeout).unwrap_or_default();
+            // Whatever happened, or did not: the caller looks for itself.
+            let _ = poll(&mut polled, Some(&timeout));
+        }
+        for (peer, send) in sides {
+            if let Some(link) = peer.and_then(|peer| self.links[peer].as_mut()) {
+                link.has_waited(send, !send);
+            }
+        }
     }
 
     fn spread(&mut self, error: &Error) {
@@ -89,9 +107,9 @@ impl Pipes for Streams {
 
     fn close(&mut self) {
         self.notices.close();
-        for stream in self.data.iter().flatten() {
+        for link in self.links.iter().flatten() {
             // What was sent is still read by the other side.
-            let _ = stream.shutdown(Shutdown::Both);
+            let _ = link.stream.shutdown(Shutdown::Both);
         }
         if let Some(watcher) = self.watcher.take() {
             // A panic there has been reported by the panic hook.

@@ -39,7 +39,10 @@ fn near(one: f64, other: f64) -> bool {
 
 proptest! {
     #[test]
-    fn any_split_merged_in_any_order_is_one_pass(examples in examples(), cuts in prop::collection::vec(0_usize..60, 0..5)) {
+    fn any_split_merged_in_any_order_is_one_pass(
+        examples in examples(),
+        cuts in prop::collection::vec(0_usize..60, 0..5),
+    ) {
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(examples.len())).collect();
         cuts.extend([0, examples.len()]);
         cuts.sort_unstable();

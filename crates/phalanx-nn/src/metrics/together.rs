@@ -8,8 +8,8 @@ use super::Metric;
 ///
 /// ```
 /// use phalanx_nn::metrics::{Values, merge_words, parse, words_of};
-/// let make = || -> phalanx_base::Result<Vec<_>> { ["accuracy", "AUC"].iter().map(|name| parse(name, None, 1)).collect() };
-/// let (mut chief, mut worker) = (make()?, make()?);
+/// let mut chief = vec![parse("accuracy", None, 1)?, parse("AUC", None, 1)?];
+/// let mut worker: Vec<_> = chief.iter().map(|metric| metric.fresh()).collect();
 /// for metric in &mut worker {
 ///     metric.update(Values::column(&[1.0, 0.0]), Values::column(&[0.8, 0.1]), None)?;
 /// }

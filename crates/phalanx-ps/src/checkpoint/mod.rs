@@ -34,6 +34,9 @@ fn table_values(table: &str) -> String {
     format!("{table}-values")
 }
 
+/// Which tasks left notes, and the notes.
+const NOTES: [&str; 2] = ["_phalanx/notes/tasks", "_phalanx/notes/texts"];
+
 /// The names of a server's items, one for each row of [`item_counts`].
 fn item_names(server: u32) -> String {
     format!("{OWN}ps-{server:05}/items")

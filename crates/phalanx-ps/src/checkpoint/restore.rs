@@ -2,7 +2,7 @@
 
 use super::flow::Flow;
 use super::reader::{Checkpoint, damaged};
-use super::{applied, item_counts, item_names, table_keys, table_values};
+use super::{NOTES, applied, item_counts, item_names, table_keys, table_values};
 use crate::client::Remote;
 use crate::plan::server_of_row;
 use crate::{Client, TableSpec};
@@ -31,6 +31,9 @@ pub fn restore_server(
         restore.table(table).map_err(|error| restore.explain(error))?;
     }
     let mut assign = Assign { updates: restore.updates()?, ..Assign::default() };
+    if server == 0 {
+        assign.notes = restore.notes().map_err(|error| restore.explain(error))?;
+    }
     if names {
         assign.forgets = true;
         assign.applied = restore.applied().map_err(|error| restore.explain(error))?;
@@ -175,6 +178,19 @@ impl Restore<'_> {
             }
         }
         Ok(counts)
+    }
+
+    /// What the tasks wanted to find again.
+    fn notes(&self) -> Result<Vec<params::Note>> {
+        if !NOTES.iter().all(|&name| self.checkpoint.index().tensors().contains_key(name)) {
+            return Ok(Vec::new());
+        }
+        let [tasks, notes] = [self.checkpoint.reader.read(NOTES[0])?, self.checkpoint.reader.read(NOTES[1])?];
+        let note = |(task, note): (&[u8], &[u8])| params::Note {
+            task: String::from_utf8_lossy(task).into_owned(),
+            note: note.to_vec(),
+        };
+        Ok(tasks.strings()?.iter().zip(notes.strings()?.iter()).map(note).collect())
     }
 
     /// A checkpoint of other servers knows nothing of what this one had applied.

@@ -1,6 +1,6 @@
 //! One server's part of a checkpoint.
 
-use super::{GLOBAL_STEP, applied, item_counts, item_names, table_keys, table_values};
+use super::{GLOBAL_STEP, NOTES, applied, item_counts, item_names, table_keys, table_values};
 use crate::client::to_wire;
 use crate::server::cut::{Cut, CutItem};
 use phalanx_base::{Code, Error, Result, Shape};
@@ -24,6 +24,9 @@ pub(crate) fn write_cut<W: Write>(cut: &Cut, part: &params::Part, out: W) -> Res
     write_own(&mut bundle, cut, part.server)?;
     if part.server == 0 {
         bundle.add_i64s(GLOBAL_STEP, &Shape::new([])?, &[cut.global_step.cast_signed()])?;
+        let shape = Shape::new([cut.notes.len()])?;
+        bundle.add_strings(NOTES[0], &shape, cut.notes.iter().map(|(task, _)| task.to_string()))?;
+        bundle.add_strings(NOTES[1], &shape, cut.notes.iter().map(|(_, note)| note))?;
     }
     let written = bundle.finish()?;
     // Whoever gave the instant up said so before the first number of it was lost: what was read until now is good.

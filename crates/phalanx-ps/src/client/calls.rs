@@ -119,6 +119,19 @@ impl Client {
         Ok(lives)
     }
 
+    /// What this task, in this life or a former one, wanted to find again; see [`super::Push::note`].
+    ///
+    /// # Errors
+    /// When the server that keeps the notes does not answer.
+    pub fn recall(&self) -> Result<Option<Vec<u8>>> {
+        let frame = self.frame(request::Op::Recall(params::Recall {}));
+        let Some(reply::Result::Notes(found)) = self.block(self.call(0, frame))?.0.result else {
+            return Err(Error::new(Code::BadMessage, "a server's answer is not one to the question"));
+        };
+        let own = self.options.task.to_string();
+        Ok(found.notes.into_iter().find(|note| note.task == own).map(|note| note.note))
+    }
+
     /// The committed steps.
     ///
     /// # Errors

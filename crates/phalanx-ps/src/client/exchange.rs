@@ -33,6 +33,8 @@ pub struct Push {
     pub dense: Vec<Option<Bytes>>,
     /// Gradients of table rows.
     pub rows: Vec<RowGradients>,
+    /// What the task wants to find again after this step; empty: nothing new.
+    pub note: Bytes,
 }
 
 /// What came back.
@@ -201,6 +203,9 @@ impl Client {
         if let Some(push) = push {
             (header.step, header.part, header.parts) = (push.name.sequence, number as u32, last as u32 + 1);
             let own = (push.name.task, push.name.incarnation) == (self.options().task, self.options().incarnation);
+            if server == 0 && number == last {
+                header.note = push.note.to_vec();
+            }
             header.on_behalf_of = (!own).then(|| to_wire(push.name.task, push.name.incarnation));
             for piece in &ask.pieces()[part.pieces.clone()] {
                 let shard = &remote.layout.shards()[piece.shard];

@@ -2,6 +2,7 @@
 
 use super::body::Body;
 use super::items::Item;
+use super::notes::Notes;
 use super::service::identity;
 use super::{Progress, Store};
 use phalanx_base::{Code, Error, Result};
@@ -38,6 +39,10 @@ impl Store {
         }
         if ask.forgets {
             self.applied.restore(ask.applied.iter().map(read).collect::<Result<Vec<_>>>()?);
+        }
+        for note in &ask.notes {
+            Notes::check(&note.note)?;
+            self.notes.keep(note.task.parse()?, &note.note);
         }
         if let Some(step) = ask.global_step {
             self.global_step.store(step, Ordering::Release);

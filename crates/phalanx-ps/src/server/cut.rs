@@ -74,6 +74,7 @@ pub struct Cut {
     pub(crate) global_step: u64,
     pub(crate) items: Vec<CutItem>,
     pub(crate) applied: Vec<((TaskId, Incarnation), Progress)>,
+    pub(crate) notes: Vec<(TaskId, Vec<u8>)>,
     given_up: AtomicBool,
 }
 
@@ -147,11 +148,11 @@ impl Store {
                 }
             });
         }
-        let (applied, global_step) = (self.applied.all(), self.global_step());
+        let (applied, notes, global_step) = (self.applied.all(), self.notes.all(), self.global_step());
         self.clock.0.store(number, Ordering::Release);
         drop(gate);
         let (pause, given_up) = (started.elapsed(), AtomicBool::new(false));
-        let cut = Arc::new(Cut { id, number, pause, global_step, items, applied, given_up });
+        let cut = Arc::new(Cut { id, number, pause, global_step, items, applied, notes, given_up });
         *current = Some(Arc::clone(&cut));
         Ok(cut)
     }

@@ -7,6 +7,7 @@ mod body;
 pub(crate) mod cut;
 pub(crate) mod dense;
 mod items;
+mod notes;
 mod saving;
 mod service;
 mod store;

@@ -104,6 +104,11 @@ impl Service {
                 lock(&self.fetching).take_if(|(cut, _)| *cut == ask.cut);
                 None
             }
+            request::Op::Recall(_) => {
+                let notes = store.notes.all().into_iter();
+                let notes = notes.map(|(task, note)| params::Note { task: task.to_string(), note }).collect();
+                Some(reply::Result::Notes(params::Notes { notes }))
+            }
             request::Op::Probe(ask) => Some(reply::Result::Probed(probe(ask).await?)),
         };
         let (global_step, server_life) = (store.global_step(), self.life.0);

@@ -7,6 +7,7 @@ use super::cut::{Clock, Cut, not_ready};
 use super::dense::Dense;
 use super::items::{Item, Items};
 use super::lock;
+use super::notes::Notes;
 use super::table::Table;
 use phalanx_base::{Code, Error, F32Block, Incarnation, Result, TaskId};
 use phalanx_wire::limits;
@@ -36,6 +37,7 @@ pub struct Store {
     /// Held by every exchange; a cut takes it for itself, so that no update is half in it.
     pub(super) gate: RwLock<()>,
     pub(super) clock: Arc<Clock>,
+    pub(super) notes: Notes,
     /// The instant that is being kept.
     pub(super) cut: Mutex<Option<Arc<Cut>>>,
     ready: AtomicBool,
@@ -53,6 +55,7 @@ impl Default for Store {
             global_step: AtomicU64::default(),
             gate: RwLock::default(),
             clock,
+            notes: Notes::default(),
             cut: Mutex::default(),
             ready: AtomicBool::default(),
             stale: AtomicU64::default(),
@@ -90,6 +93,7 @@ impl Store {
         let mut answer = Exchanged::default();
         let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         // Everything is checked before anything is changed: an update is applied whole or not at all.
+        Notes::check(&ask.note)?;
         let push = self.read_push(ask, &mut body)?;
         let pull = self.read_pull(ask, &mut body)?;
         body.end()?;
@@ -177,6 +181,7 @@ impl Store {
             }
         }
         progress.advance(ask.step, ask.part, ask.parts);
+        self.notes.keep(task, &ask.note);
         if !taken {
             answer.stale = true;
             self.stale.fetch_add(1, Ordering::Relaxed);

@@ -66,6 +66,11 @@ impl Chief {
         self.job.add_lost(known.difference(&here).copied().collect());
     }
 
+    /// Whether other trainers are at work.
+    pub(crate) fn has_trainers(&self) -> bool {
+        self.lock().roster.trainers_here()
+    }
+
     /// From now on a lost server may come back: there is something to restore it from.
     pub(crate) fn wait_for_servers(&self) {
         self.change(|roster, _| roster.wait_for_servers(self.options.server_grace));

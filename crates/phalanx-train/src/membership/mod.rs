@@ -84,6 +84,14 @@ impl Membership {
         }
     }
 
+    /// The chief: whether other trainers are at work. Nobody else knows.
+    pub(crate) fn has_trainers(&self) -> bool {
+        match self {
+            Self::Chief(chief) => chief.has_trainers(),
+            Self::Member(_) => false,
+        }
+    }
+
     /// The chief: a lost server may come back from now on.
     pub(crate) fn wait_for_servers(&self) {
         if let Self::Chief(chief) = self {

@@ -55,6 +55,10 @@ pub struct Session<M> {
     orphans: Orphans,
     sent: u64,
     pending: Option<Push>,
+    /// Goes with the next gradients.
+    note: Bytes,
+    /// What a former life of this task left, or the checkpoint has of it.
+    recalled: Option<Vec<u8>>,
     global_step: u64,
     skipped: u64,
 }
@@ -76,6 +80,7 @@ impl<M: Module> Session<M> {
         let device = parts.module.devices().into_iter().next().unwrap_or_else(phalanx_nn::default_device);
         let rounds = parts.sync.map(|replicas| Rounds::join(&parts.client, replicas)).transpose()?;
         let global_step = parts.client.global_step()?;
+        let recalled = parts.client.recall()?;
         Ok(Self {
             server: parts.server,
             client: parts.client,
@@ -89,6 +94,8 @@ impl<M: Module> Session<M> {
             orphans: Orphans::default(),
             sent: 0,
             pending: None,
+            note: Bytes::new(),
+            recalled,
             global_step,
             skipped: 0,
         })
@@ -208,7 +215,8 @@ impl<M: Module> Session<M> {
         self.sent += 1;
         let options = self.client.options();
         let name = UpdateName { task: options.task, incarnation: options.incarnation, sequence: self.sent };
-        self.pending = Some(Push { name, dense, rows });
+        let note = std::mem::take(&mut self.note);
+        self.pending = Some(Push { name, dense, rows, note });
         Ok(())
     }
 
@@ -278,7 +286,7 @@ impl<M: Module> Session<M> {
     }
 
     /// The chief: shuts lost trainers out, and finishes the step that one of them left half pushed.
-    fn finish_orphans(&mut self) -> Result<()> {
+    pub(crate) fn finish_orphans(&mut self) -> Result<()> {
         let synchronous = self.rounds.is_some();
         self.orphans.finish(&self.server, &self.client, &mut self.remote, synchronous)
     }

@@ -44,7 +44,9 @@ impl Orphans {
             match &self.newest {
                 Some(push) => {
                     let name = UpdateName { task, incarnation, sequence: newest };
-                    client.push(remote, &Push { name, ..push.clone() }, Mode::Asynchronous)?;
+                    // The lost one's input is not where this task's is.
+                    let push = Push { name, note: bytes::Bytes::new(), ..push.clone() };
+                    client.push(remote, &push, Mode::Asynchronous)?;
                     server
                         .say(&format!("{task} is lost in the middle of its step {newest}, which was finished for it"));
                 }

@@ -30,6 +30,18 @@ impl<M: Module> Session<M> {
         })
     }
 
+    /// Leaves a note, of at most 64 KiB, that goes with the next step: as soon as that step counts, so does the note, and
+    /// checkpoints have both. Where this task's input stands, for instance.
+    pub fn remember(&mut self, note: impl Into<Vec<u8>>) {
+        self.note = note.into().into();
+    }
+
+    /// The note that this task left with its last step before it was started again, or that the restored checkpoint has.
+    #[must_use]
+    pub fn recalled(&self) -> Option<&[u8]> {
+        self.recalled.as_deref()
+    }
+
     /// The newest checkpoint that this task saved.
     #[must_use]
     pub fn newest_checkpoint(&self) -> Option<Saved> {

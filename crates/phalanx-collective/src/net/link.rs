@@ -1,0 +1,116 @@
+//! The way to one other member: a socket, and memory shared with it where it is this machine's.
+//!
+//! With memory the socket carries no numbers; it wakes whoever sleeps, and its end is the end of the link.
+
+use super::memory::Ring;
+use rustix::event::PollFlags;
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::os::unix::net::UnixStream;
+
+pub(super) struct Link {
+    pub(super) stream: UnixStream,
+    memory: Option<Memory>,
+}
+
+struct Memory {
+    out: Ring,
+    coming: Ring,
+    closed: bool,
+}
+
+/// Not now is no error: nothing was moved.
+fn moved(result: io::Result<usize>, closed: ErrorKind) -> io::Result<usize> {
+    match result {
+        Ok(0) => Err(closed.into()),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
+        other => other,
+    }
+}
+
+impl Link {
+    /// Over `stream`, with memory to write to and to read from where there is any.
+    pub(super) fn new(stream: UnixStream, memory: Option<(Ring, Ring)>) -> Self {
+        Self { stream, memory: memory.map(|(out, coming)| Memory { out, coming, closed: false }) }
+    }
+
+    pub(super) fn send(&mut self, first: &[u8], second: &[u8]) -> io::Result<usize> {
+        let Some(memory) = &self.memory else {
+            let parts = [IoSlice::new(first), IoSlice::new(second)];
+            return moved((&self.stream).write_vectored(&parts), ErrorKind::BrokenPipe);
+        };
+        if memory.closed {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let mut count = memory.out.put(first)?;
+        if count == first.len() {
+            count += memory.out.put(second)?;
+        }
+        if count > 0 && memory.out.must_wake_reader() {
+            self.wake()?;
+        }
+        Ok(count)
+    }
+
+    pub(super) fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        let Some(memory) = &self.memory else {
+            return moved((&self.stream).read(into), ErrorKind::UnexpectedEof);
+        };
+        let count = memory.coming.take(into)?;
+        if count == 0 && memory.closed {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        if count > 0 && memory.coming.must_wake_writer() {
+            // It may have gone, having sent everything.
+            let _ = self.wake();
+        }
+        Ok(count)
+    }
+
+    fn wake(&self) -> io::Result<()> {
+        moved((&self.stream).write(&[1]), ErrorKind::BrokenPipe).map(drop)
+    }
+
+    /// Whether something can be moved, as far as can be known without asking the kernel.
+    pub(super) fn is_ready(&self, send: bool, receive: bool) -> bool {
+        let ready = |memory: &Memory| send && memory.out.has_room() || receive && memory.coming.has_bytes();
+        self.memory.as_ref().is_some_and(ready)
+    }
+
+    /// Whether [`Self::is_ready`] can tell.
+    pub(super) fn has_memory(&self) -> bool {
+        self.memory.is_some()
+    }
+
+    /// Asks the other side to wake this one; [`Self::is_ready`] must be asked once more after this.
+    pub(super) fn will_wait(&self, send: bool, receive: bool) {
+        if let Some(memory) = &self.memory {
+            if send {
+                memory.out.set_writer_waits(true);
+            }
+            if receive {
+                memory.coming.set_reader_waits(true);
+            }
+        }
+    }
+
+    /// What to poll the socket for.
+    pub(super) fn events(&self, send: bool) -> PollFlags {
+        if send && self.memory.is_none() { PollFlags::OUT } else { PollFlags::IN }
+    }
+
+    /// Takes in what woke this side, and notices the end.
+    pub(super) fn has_waited(&mut self, send: bool, receive: bool) {
+        let Some(memory) = &mut self.memory else { return };
+        if send {
+            memory.out.set_writer_waits(false);
+        }
+        if receive {
+            memory.coming.set_reader_waits(false);
+        }
+        let mut calls = [0; 64];
+        memory.closed |= moved((&self.stream).read(&mut calls), ErrorKind::UnexpectedEof).is_err();
+    }
+}
