@@ -6,6 +6,8 @@
 //!     --python INTERPRETER_WITH_TENSORFLOW --pyarrow-python INTERPRETER_WITH_PYARROW
 //! ```
 //!
+//! Started without `taskset` on a machine with several cores, it also says what a second core brings.
+//!
 //! What makes it fair: all read the same files from the page cache into batches of named columns; where a peer has two
 //! ways, both are measured and the better one counts; every child inherits the one core. Seconds are the processor's, as the
 //! process sees them: on a quiet core they are those of the clock, and on a busy one they still mean the same.
@@ -16,6 +18,7 @@ mod files;
 mod ours;
 mod peer;
 mod report;
+mod scaling;
 
 use phalanx_base::{Code, Context, Error, Result};
 use std::path::PathBuf;
@@ -76,6 +79,9 @@ pub fn run(args: &Args) -> Result<()> {
     let peers = peer::Peer::start_all(args.python.as_ref(), &["tfrecord"], &file)?;
     report.measure("TFRecord of 40 features", args.rounds, || ours::record_rows(&file), peers)?;
 
+    if !args.json && std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
+        scaling::measure(&file, args.rounds)?;
+    }
     let file = files::parquet(args.parquet_rows, dir.path())?;
     let peers = peer::Peer::start_all(pyarrow, &["parquet_batches", "parquet_table"], &file)?;
     report.measure("Parquet of 40 columns", args.rounds, || ours::parquet_rows(&file), peers)?;

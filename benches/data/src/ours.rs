@@ -29,10 +29,14 @@ pub(crate) fn csv_rows(file: &Path) -> Result<usize> {
 }
 
 pub(crate) fn record_rows(file: &Path) -> Result<usize> {
+    count(&records(file))
+}
+
+pub(crate) fn records(file: &Path) -> Dataset {
     let numbers = Clicks::number_names().into_iter().map(|name| FeatureSpec::fixed(name, FeatureKind::F32, 1));
     let ids = synthetic_clicks(0, 1).categories().into_iter().map(|(name, _)| name).chain(["label".to_owned()]);
     let ids = ids.map(|name| FeatureSpec::fixed(name, FeatureKind::I64, 1));
-    count(&tfrecord(file).parse(numbers.chain(ids)).label("label").batch(BATCH))
+    tfrecord(file).parse(numbers.chain(ids)).label("label").batch(BATCH)
 }
 
 pub(crate) fn parquet_rows(file: &Path) -> Result<usize> {
@@ -43,7 +47,7 @@ pub(crate) fn click_rows() -> Result<usize> {
     count(&synthetic_clicks(1, 500_000).batch(BATCH))
 }
 
-fn count(data: &Dataset) -> Result<usize> {
+pub(crate) fn count(data: &Dataset) -> Result<usize> {
     let mut rows = 0;
     for batch in data.iter()? {
         rows += std::hint::black_box(batch?).rows();

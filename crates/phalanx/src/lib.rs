@@ -28,6 +28,31 @@
 //!     supervisor.stop(session)
 //! }
 //! ```
+//!
+//! Input comes from the files people have, in named columns ([`data`]):
+//!
+//! ```no_run
+//! use phalanx::data::{csv, mnist_train};
+//! use phalanx::prelude::*;
+//! # fn train() -> phalanx::Result<()> {
+//! # let server = Server::local()?;
+//! let people = csv("census/adult.data")
+//!     .header(false)
+//!     .names(["age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation", "relationship",
+//!         "race", "gender", "capital_gain", "capital_loss", "hours_per_week", "native_country", "income"])
+//!     .trim(true)
+//!     .label("income");
+//! let share = server.share(&people.shuffle(10_000))?; // every row goes to exactly one trainer
+//! for batch in share.batch(128).iter()? {
+//!     let batch = batch?;
+//!     let (ages, incomes) = (batch.i64("age")?, batch.label()?.as_bytes()?);
+//!     # let _ = (ages, incomes);
+//! }
+//! let digits = mnist_train("mnist").repeat().batch(100); // "image" and "label"
+//! # let _ = digits;
+//! # Ok(())
+//! # }
+//! ```
 
 mod exit;
 
