@@ -192,3 +192,35 @@ fn old_checkpoints_go_and_a_directory_that_cannot_be_written_does_not_stop_train
     assert_eq!(indices(), ["model.ckpt-3.index", "model.ckpt-5.index"]);
     supervisor.stop(session).unwrap();
 }
+
+/// A part that one server wrote is not left behind when another could not write its own.
+#[test]
+fn a_save_that_fails_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::local(folder.path().join("run"));
+    let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+    let supervisor =
+        Supervisor::new(&cluster.trainers()[0], Sgd::new(0.1)).run_dir(dir.clone()).save_model_secs(None);
+    let mut session = supervisor.prepare_or_wait_for_session(Model::new(3)).unwrap();
+    session.step(|model| model.kernel.val().sum()).unwrap();
+    session.step(|model| model.kernel.val().sum()).unwrap();
+    // A directory where the data file of the checkpoint should go: it cannot be published.
+    std::fs::create_dir(folder.path().join("run/model.ckpt-1.data-00001-of-00002")).unwrap();
+    session.save().unwrap_err();
+    let client = cluster.trainers()[0].client().unwrap();
+    // Asked after the clean-up was started, on another connection: give it a moment.
+    let staged = || {
+        let names = std::fs::read_dir(folder.path().join("run")).unwrap();
+        names.filter(|name| name.as_ref().unwrap().file_name().to_string_lossy().ends_with(".tmp")).count()
+    };
+    for _ in 0..100 {
+        if staged() == 0 {
+            break;
+        }
+        client.describe(0).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(staged(), 0);
+    assert_eq!(Checkpoint::open(&dir, "model.ckpt-0").unwrap().global_step().unwrap(), 0, "the older one stays");
+    supervisor.stop(session).unwrap();
+}

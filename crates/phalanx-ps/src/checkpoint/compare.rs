@@ -1,6 +1,6 @@
 //! Whether a checkpoint has what a model wants. Pure.
 
-use super::{GLOBAL_STEP, OWN, table_keys, table_values};
+use super::{GLOBAL_STEP, OWN, part_name, table_keys, table_values};
 use crate::Layout;
 use phalanx_base::{Code, Error, Result, Shape, nearest};
 use phalanx_formats::bundle::{BundleIndex, Dtype};
@@ -107,15 +107,14 @@ impl std::fmt::Display for Wanted {
 fn wanted(layout: &Layout) -> Vec<(String, Dtype, Wanted)> {
     let mut wanted = Vec::new();
     for spec in layout.variables() {
-        let slots = (0..spec.optimizer.slot_count()).map(|slot| spec.optimizer.slot_in_checkpoint(&spec.name, slot));
-        let names = std::iter::once(spec.name.clone()).chain(slots);
+        let names = (0..=spec.optimizer.slot_count()).map(|part| part_name(&spec.optimizer, &spec.name, part));
         wanted.extend(names.map(|name| (name, Dtype::F32, Wanted::Exactly(spec.shape.clone()))));
     }
     for spec in layout.tables() {
         wanted.push((table_keys(&spec.name), Dtype::I64, Wanted::Rows(Vec::new())));
-        let slots = (0..spec.optimizer.slot_count()).map(|slot| spec.optimizer.slot_in_checkpoint(&spec.name, slot));
-        for name in std::iter::once(spec.name.clone()).chain(slots) {
-            wanted.push((table_values(&name), Dtype::F32, Wanted::Rows(vec![spec.dim])));
+        for part in 0..=spec.optimizer.slot_count() {
+            let name = table_values(&part_name(&spec.optimizer, &spec.name, part));
+            wanted.push((name, Dtype::F32, Wanted::Rows(vec![spec.dim])));
         }
     }
     wanted

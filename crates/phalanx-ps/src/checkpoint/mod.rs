@@ -26,6 +26,14 @@ pub const GLOBAL_STEP: &str = "global_step";
 /// Everything of ours that TensorFlow has no name for.
 pub const OWN: &str = "_phalanx/";
 
+/// The name of what a variable or table consists of: its values (`part` 0), then slot after slot.
+fn part_name(optimizer: &phalanx_optim::Optimizer, of: &str, part: usize) -> String {
+    match part {
+        0 => of.to_owned(),
+        slot => optimizer.slot_in_checkpoint(of, slot - 1),
+    }
+}
+
 fn table_keys(table: &str) -> String {
     format!("{table}-keys")
 }

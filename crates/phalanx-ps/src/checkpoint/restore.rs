@@ -2,7 +2,7 @@
 
 use super::flow::Flow;
 use super::reader::{Checkpoint, damaged};
-use super::{NOTES, applied, item_counts, item_names, table_keys, table_values};
+use super::{NOTES, applied, item_counts, item_names, part_name, table_keys, table_values};
 use crate::client::Remote;
 use crate::plan::server_of_row;
 use crate::{Client, TableSpec};
@@ -69,10 +69,7 @@ impl Restore<'_> {
             let (handle, shard) = (self.remote.handle(shard), &layout.shards()[shard]);
             let spec = &layout.variables()[shard.variable];
             for part in 0..=spec.optimizer.slot_count() {
-                let name = match part {
-                    0 => spec.name.clone(),
-                    slot => spec.optimizer.slot_in_checkpoint(&spec.name, slot - 1),
-                };
+                let name = part_name(&spec.optimizer, &spec.name, part);
                 let mut flow = self.flow(&name, shard.elements.clone(), 4)?;
                 let len = shard.elements.len();
                 for start in (0..len).step_by(PART_BYTES / 4) {
@@ -128,10 +125,7 @@ impl Restore<'_> {
         let keys = self.flow(&table_keys(&spec.name), 0..total, 8)?;
         let mut parts = Vec::with_capacity(1 + spec.optimizer.slot_count());
         for part in 0..=spec.optimizer.slot_count() {
-            let name = match part {
-                0 => table_values(&spec.name),
-                slot => table_values(&spec.optimizer.slot_in_checkpoint(&spec.name, slot - 1)),
-            };
+            let name = table_values(&part_name(&spec.optimizer, &spec.name, part));
             let rows = self.checkpoint.reader.info(&name)?.shape.rows();
             if rows != total {
                 let what = format!("table {:?} has {total} ids and {rows} rows in {name:?}", spec.name);

@@ -1,6 +1,6 @@
 //! One server's part of a checkpoint.
 
-use super::{GLOBAL_STEP, NOTES, applied, item_counts, item_names, table_keys, table_values};
+use super::{GLOBAL_STEP, NOTES, applied, item_counts, item_names, part_name, table_keys, table_values};
 use crate::client::to_wire;
 use crate::server::cut::{Cut, CutItem};
 use phalanx_base::{Code, Error, Result, Shape};
@@ -41,10 +41,7 @@ fn write_dense<W: Write>(bundle: &mut BundleWriter<W>, shard: &crate::server::de
         return Ok(());
     }
     for part in 0..=shard.optimizer.slot_count() {
-        let name = match part {
-            0 => shard.name.clone(),
-            slot => shard.optimizer.slot_in_checkpoint(&shard.name, slot - 1),
-        };
+        let name = part_name(&shard.optimizer, &shard.name, part);
         let rank = shard.shape.dims().len();
         let mut tensor = if rank == 0 {
             bundle.begin(&name, Dtype::F32, &shard.shape)?
@@ -80,10 +77,7 @@ fn write_table<W: Write>(
     table.ids_at_cut(rows, |ids| tensor.write(bytemuck::cast_slice(ids)))?;
     tensor.finish()?;
     for part in 0..=table.optimizer.slot_count() {
-        let name = match part {
-            0 => table_values(&table.name),
-            slot => table_values(&table.optimizer.slot_in_checkpoint(&table.name, slot - 1)),
-        };
+        let name = table_values(&part_name(&table.optimizer, &table.name, part));
         let mut tensor = begin_rows(bundle, &name, Dtype::F32, &values, span.first, count)?;
         table.at_cut(part, rows, |numbers| tensor.write(bytemuck::cast_slice(numbers)))?;
         tensor.finish()?;

@@ -22,8 +22,8 @@ pub(crate) struct Written {
 }
 
 /// A part on its way into a file.
-#[derive(Default)]
 pub(crate) struct IntoFile {
+    location: String,
     outcome: Mutex<Option<Result<Written>>>,
     done: Notify,
 }
@@ -31,7 +31,8 @@ pub(crate) struct IntoFile {
 impl IntoFile {
     /// Starts writing.
     pub(crate) fn start(cut: Arc<Cut>, ask: params::Save) -> Result<Arc<Self>> {
-        let saving = Arc::new(Self::default());
+        let (location, outcome, done) = (ask.location.clone(), Mutex::default(), Notify::new());
+        let saving = Arc::new(Self { location, outcome, done });
         let shared = Arc::clone(&saving);
         let write = move || {
             let outcome = write_file(&cut, &ask);
@@ -41,6 +42,17 @@ impl IntoFile {
         let thread = std::thread::Builder::new().name("save".into()).spawn(write);
         thread.context(Code::Internal, "no thread can be started to save")?;
         Ok(saving)
+    }
+
+    /// Removes the file if nobody has published it: another server could not write its part.
+    pub(crate) fn clean_up(&self) {
+        let written = lock(&self.outcome).clone();
+        if let Some(Ok(written)) = written
+            && let Ok(dir) = Dir::open(&self.location)
+        {
+            // Where even that fails, whoever opens the directory next sweeps it.
+            let _ = dir.remove(&written.staged);
+        }
     }
 
     /// Waits for the end, but not for longer than `wait`.

@@ -100,7 +100,10 @@ impl Service {
             request::Op::Fetch(ask) => Some(reply::Result::Saved(self.fetch(ask, &mut values).await?)),
             request::Op::Release(ask) => {
                 store.release(ask.cut);
-                lock(&self.saving).take_if(|(cut, _)| *cut == ask.cut);
+                let saved = lock(&self.saving).take_if(|(cut, _)| *cut == ask.cut);
+                if let Some((_, saving)) = saved {
+                    tokio::task::spawn_blocking(move || saving.clean_up());
+                }
                 lock(&self.fetching).take_if(|(cut, _)| *cut == ask.cut);
                 None
             }
