@@ -199,8 +199,7 @@ fn a_save_that_fails_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let dir = Dir::local(folder.path().join("run"));
     let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
-    let supervisor =
-        Supervisor::new(&cluster.trainers()[0], Sgd::new(0.1)).run_dir(dir.clone()).save_model_secs(None);
+    let supervisor = Supervisor::new(&cluster.trainers()[0], Sgd::new(0.1)).run_dir(dir.clone()).save_model_secs(None);
     let mut session = supervisor.prepare_or_wait_for_session(Model::new(3)).unwrap();
     session.step(|model| model.kernel.val().sum()).unwrap();
     session.step(|model| model.kernel.val().sum()).unwrap();

@@ -191,6 +191,15 @@ impl Work {
         }
     }
 
+    /// How many steps were committed at most before the server was lost.
+    fn steps_until_lost(&self, server: usize, noted: u64) -> Result<u64> {
+        if server > 0 {
+            return Ok(noted.max(self.client.global_step()?));
+        }
+        // It was this one that counted: since this task last heard of it, each trainer had one step under way.
+        Ok(noted + self.server.config().trainers().len() as u64)
+    }
+
     fn recover_one(&mut self, task: TaskId, step: u64) -> Result<()> {
         let server = task.index as usize;
         if self.client.describe(server)?.ready {
@@ -211,7 +220,7 @@ impl Work {
             self.client.fence_on(server, task, incarnation)?;
         }
         self.client.set_server_ready(server)?;
-        let lost = step.saturating_sub(saved);
+        let lost = self.steps_until_lost(server, step)?.saturating_sub(saved);
         self.server.say(&format!(
             "{task} is back with its part of {name}; what it took in after step {saved} is lost, at most {lost} steps"
         ));
