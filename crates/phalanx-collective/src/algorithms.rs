@@ -9,7 +9,7 @@ use phalanx_base::Result;
 use std::ops::Range;
 
 /// Up to so many bytes a message costs its latency, so fewer and longer messages win: each step exchanges everything.
-const DOUBLING: usize = 16 << 10;
+const DOUBLING: usize = 32 << 10;
 /// Up to so many bytes halving-doubling wins over the ring, which has more steps from four members on.
 const HALVING: usize = 256 << 10;
 

@@ -10,15 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long members wait for one another when nothing else is said: a slow one is named within 3 s.
-pub const PATIENCE: Duration = Duration::from_millis(2_500);
+pub const PATIENCE: Duration = Duration::from_millis(2_750);
 /// Tensors are packed together up to so many bytes.
 const BUCKET: usize = 1 << 20;
 
 /// One member's place in a group whose members all call the same operations in the same order.
 ///
-/// Every call ends on all members, or fails on all of them with the same error; after a failure every later call fails
-/// at once with that error, and a new group must be formed. Results have the same bits on every member and in every
-/// run.
+/// A failure is everybody's: all members get the same error, in the call they are in or, where they had already ended
+/// it, in their next. Every later call fails at once with that error, and a new group must be formed.
+///
+/// Results have the same bits on every member and in every run.
 ///
 /// ```
 /// use phalanx_collective::{Group, Reduce};
@@ -207,11 +208,11 @@ impl Group {
 /// How many of the first tensors go together.
 fn bucket(tensors: &[&mut [f32]]) -> usize {
     let mut bytes = 0;
-    let fits = |tensor: &&&mut [f32]| {
-        bytes += size_of_val::<[f32]>(tensor);
+    let fits = |length: &usize| {
+        bytes += length * size_of::<f32>();
         bytes <= BUCKET
     };
-    tensors.iter().take_while(fits).count().max(1)
+    tensors.iter().map(|tensor| tensor.len()).take_while(fits).count().max(1)
 }
 
 impl Drop for Group {

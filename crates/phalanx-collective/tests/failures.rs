@@ -76,20 +76,40 @@ fn a_member_that_panics_in_the_middle_is_lost() {
 
 #[test]
 fn a_slow_member_is_named_by_all_and_hears_of_it() {
-    each_kind(|mut groups, name| {
-        let start = Instant::now();
+    let check = |mut groups: Vec<Group>, name: &str| {
         let errors = on_all(&mut groups, |group| {
             if group.rank() == 2 {
-                std::thread::sleep(Duration::from_millis(3_500));
+                std::thread::sleep(Duration::from_secs(7));
             }
-            group.all_reduce(&mut [1.0; 10], Reduce::Sum).unwrap_err()
+            let start = Instant::now();
+            let error = group.all_reduce(&mut [1.0; 10], Reduce::Sum).unwrap_err();
+            assert!(start.elapsed() < SOON, "rank {} waited {:?}", group.rank(), start.elapsed());
+            error
         });
-        assert!(start.elapsed() < SOON);
         for error in &errors {
             assert_eq!(error.code(), Code::PeerUnreachable);
             assert_eq!(error.report(), errors[0].report());
             assert_eq!(error.what(), format!("{name} is too slow"));
         }
+    };
+    // All kinds at once: they do nothing but wait.
+    std::thread::scope(|scope| {
+        scope.spawn(|| check(Group::in_process(3), "replica 2"));
+        for nearby in [Nearby::SharedMemory, Nearby::Socket, Nearby::Network] {
+            scope.spawn(move || check(Places::new(3).groups(|options| options.nearby = nearby), "worker/2"));
+        }
+    });
+}
+
+#[test]
+fn a_member_that_is_done_may_leave() {
+    each_kind(|mut groups, name| {
+        on_all(&mut groups, |group| group.barrier().unwrap());
+        drop(groups.pop());
+        std::thread::sleep(Duration::from_millis(400));
+        assert!(groups.iter().all(|group| group.failure().is_none()), "nobody needs it any more");
+        let error = all_fail_alike(&mut groups, Group::barrier);
+        assert_eq!(error.what(), format!("{name} has left the group while others still needed it"));
     });
 }
 
@@ -211,12 +231,12 @@ fn a_group_forms_again_with_a_higher_number_only() {
     let got = on_all(&mut second, |group| group.all_gather(&[group.rank() as u8]).unwrap());
     assert_eq!(got, [[[0], [1]], [[0], [1]]]);
     // One that missed a forming is told so.
-    let third = places.form(|options| {
-        options.epoch = if options.rank == 0 { 4 } else { 3 };
-        options.formation = Duration::from_secs(1);
-    });
-    let codes: Vec<_> = third.iter().map(|group| group.as_ref().err().map(Error::code)).collect();
-    assert_eq!(codes, [Some(Code::FormationDeadline), Some(Code::Fenced)]);
+    let alone = |rank: usize, epoch| {
+        let options = Options { epoch, formation: Duration::from_millis(300), ..places.options(rank) };
+        Group::connect(&places.doors[rank], &options).err().map(|error| error.code())
+    };
+    assert_eq!(alone(0, 4), Some(Code::FormationDeadline));
+    assert_eq!(alone(1, 3), Some(Code::Fenced));
 }
 
 #[test]

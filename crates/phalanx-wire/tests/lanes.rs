@@ -148,3 +148,15 @@ fn the_control_lane_says_who_listens() {
         assert_eq!(client.beat(BeatRequest::default()).await.unwrap_err().code(), Code::WrongJob);
     });
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_stream_is_refused_where_nobody_takes_it() {
+    let (listening, address) = serve(Some(Token::new("secret").unwrap()));
+    let token = Token::new("secret").unwrap();
+    let code = |token: Option<&Token>| bulk::stream(&address, token, b"hello", SECONDS).unwrap_err().code();
+    assert_eq!(code(Some(&token)), Code::BadMessage);
+    assert_eq!(code(None), Code::WrongToken);
+    drop(listening);
+    assert_eq!(code(Some(&token)), Code::PeerUnreachable);
+}

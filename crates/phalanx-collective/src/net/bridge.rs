@@ -3,8 +3,10 @@
 //! So there is one way to exchange numbers, and only this file knows of gRPC. It costs a copy through a local socket,
 //! which is many times faster than a network.
 
-use super::door::{CLOSE, Door, Guest, KNOCK, Key};
+use super::door::{CLOSE, Door, Guest, IN_FLIGHT, KNOCK, Key};
 use bytes::BytesMut;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use phalanx_base::{Code, Context, Result};
 use phalanx_wire::bulk::{Client, Transport};
 use phalanx_wire::proto::collective::{Carry, Hello};
@@ -107,24 +109,34 @@ impl Bridge {
     }
 }
 
-/// Carries what comes out of `from` until either side ends.
+/// Carries what comes out of `from` until either side ends. Several frames are under way at once, so that the network
+/// carries one while the other side takes in another.
 async fn pump(mut from: OwnedReadHalf, to: &Client, hello: Hello) {
     let mut buffer = BytesMut::new();
     let mut number = 1;
+    let mut calls = FuturesUnordered::new();
     loop {
         buffer.reserve(FRAME);
-        match from.read_buf(&mut buffer).await {
-            Ok(0) | Err(_) => break,
-            Ok(_) => {}
+        tokio::select! {
+            answer = calls.next(), if !calls.is_empty() => {
+                if !matches!(answer, Some(Outcome::Done(_))) {
+                    return;
+                }
+                continue;
+            }
+            read = from.read_buf(&mut buffer), if calls.len() < IN_FLIGHT as usize => {
+                if !matches!(read, Ok(1..)) {
+                    break;
+                }
+            }
         }
         while buffer.len() < FRAME && from.try_read_buf(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
         let mut frame = OutFrame::new(&Carry { hello: Some(hello), frame: number });
         frame.push(buffer.split().freeze());
-        if !matches!(to.call(frame, LONG).await, Outcome::Done(_)) {
-            return;
-        }
+        calls.push(to.call(frame, LONG));
         number += 1;
     }
+    while calls.next().await.is_some_and(|answer| matches!(answer, Outcome::Done(_))) {}
     // The other side may be gone by now.
     let _ = to.call(OutFrame::new(&Carry { hello: Some(hello), frame: CLOSE }), PARTING).await;
 }

@@ -13,11 +13,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::watch;
 
 /// The most members a group may have.
 const MEMBERS: u32 = 4096;
 /// The number of the frame that closes a lane.
 pub(super) const CLOSE: u64 = u64::MAX;
+/// How many frames of a lane may be under way at once.
+pub(super) const IN_FLIGHT: u64 = 4;
 
 /// Takes the connections of the other members, for one forming of the group after another. A task serves it as the bulk
 /// handler of its endpoint, and forms groups with [`crate::Group::connect`].
@@ -46,7 +49,7 @@ struct State {
     expected: Option<Expected>,
     waiting: HashMap<Key, (Hello, Guest)>,
     taken: HashSet<Key>,
-    landings: HashMap<Key, Landing>,
+    landings: HashMap<Key, Arc<Landing>>,
 }
 
 /// What hellos of the latest forming must say.
@@ -72,8 +75,29 @@ pub(super) struct Guest {
 
 /// Where the frames of a member on another machine go.
 struct Landing {
-    next: u64,
-    into: Arc<tokio::sync::Mutex<OwnedWriteHalf>>,
+    /// The number of the frame whose turn it is.
+    next: watch::Sender<u64>,
+    into: tokio::sync::Mutex<OwnedWriteHalf>,
+}
+
+impl Landing {
+    /// Puts a frame in when its turn comes. Answered when its bytes have found room: a member that sends faster than
+    /// this one reads waits.
+    async fn put(&self, number: u64, bytes: &[u8]) -> Result<()> {
+        let next = *self.next.borrow();
+        if number < next || number - next >= IN_FLIGHT {
+            return Err(Error::new(Code::BadMessage, "a frame between members is out of turn")
+                .because(format!("it is number {number}, {next} is next")));
+        }
+        let ended = |why: String| Error::new(Code::PeerUnreachable, "the lane between two members ended").because(why);
+        let turn = self.next.subscribe().wait_for(|next| *next >= number).await.map(|next| *next);
+        if turn.map_err(|error| ended(error.to_string()))? != number {
+            return Err(ended("it was closed".into()));
+        }
+        self.into.lock().await.write_all(bytes).await.map_err(|error| ended(error.to_string()))?;
+        self.next.send_modify(|next| *next = next.saturating_add(1));
+        Ok(())
+    }
 }
 
 impl Door {
@@ -178,8 +202,9 @@ impl Door {
         Ok(Key { epoch: hello.epoch, from: hello.from as usize, lane })
     }
 
-    fn admit(&self, key: Key, hello: Hello, guest: Guest) -> Result<()> {
-        let mut state = self.state();
+    /// Whether there is a place under this key.
+    fn check_free(&self, key: Key) -> Result<()> {
+        let state = self.state();
         if state.taken.contains(&key) {
             return Err(Error::new(Code::Fenced, format!("the group of {} is formed already", self.task))
                 .because("somebody with the same rank is a member of it")
@@ -188,10 +213,12 @@ impl Door {
         if state.waiting.len() >= 2 * MEMBERS as usize {
             return Err(Error::new(Code::BadMessage, "too many connections wait to become members"));
         }
-        state.waiting.insert(key, (hello, guest));
-        drop(state);
-        self.knocked.notify_all();
         Ok(())
+    }
+
+    fn admit(&self, key: Key, hello: Hello, guest: Guest) {
+        self.state().waiting.insert(key, (hello, guest));
+        self.knocked.notify_all();
     }
 
     /// Makes a place for the frames of a member on another machine. Call inside of a tokio runtime.
@@ -203,26 +230,16 @@ impl Door {
             Ok((stream, tokio::net::UnixStream::from_std(other)?.into_split()))
         };
         let (stream, (outgoing, into)) = make().context(Code::Internal, "a pair of sockets cannot be had")?;
-        let landing = Landing { next: 1, into: Arc::new(tokio::sync::Mutex::new(into)) };
-        self.state().landings.insert(key, landing);
+        let landing = Landing { next: watch::Sender::new(1), into: tokio::sync::Mutex::new(into) };
+        self.state().landings.insert(key, Arc::new(landing));
         Ok(Guest { stream, outgoing: Some(outgoing) })
     }
 
     /// Closes what [`Self::land`] made: its reader sees the end.
     pub(super) fn close(&self, key: Key) {
-        self.state().landings.remove(&key);
-    }
-
-    /// Where the next frame goes.
-    fn landing(&self, key: Key, frame: u64) -> Result<Arc<tokio::sync::Mutex<OwnedWriteHalf>>> {
-        match self.state().landings.get_mut(&key) {
-            Some(landing) if landing.next == frame => {
-                landing.next += 1;
-                Ok(Arc::clone(&landing.into))
-            }
-            Some(landing) => Err(Error::new(Code::BadMessage, "a frame between members is out of turn")
-                .because(format!("it is number {frame}, {} is next", landing.next))),
-            None => Err(closed(self.task)),
+        if let Some(landing) = self.state().landings.remove(&key) {
+            // Frames that wait for their turn are given up.
+            landing.next.send_replace(CLOSE);
         }
     }
 
@@ -232,14 +249,14 @@ impl Door {
         let key = self.check(&hello)?;
         match carry.frame {
             0 => {
+                self.check_free(key)?;
                 let guest = self.land(key)?;
-                self.admit(key, hello, guest).inspect_err(|_| self.close(key))?;
+                self.admit(key, hello, guest);
             }
             CLOSE => self.close(key),
             number => {
-                let into = self.landing(key, number)?;
-                // Answered when the bytes have found room: a member that sends faster than this one reads waits.
-                into.lock().await.write_all(frame.body()).await.map_err(|_| closed(self.task))?;
+                let landing = self.state().landings.get(&key).cloned();
+                landing.ok_or_else(|| closed(self.task))?.put(number, frame.body()).await?;
             }
         }
         Ok(OutFrame::new(&Carried {}))
@@ -264,11 +281,11 @@ impl Handler for Door {
     fn welcome(&self, hello: &[u8]) -> Result<Taker> {
         let hello = Hello::decode(hello).context(Code::BadMessage, "a member's hello is malformed")?;
         let key = self.check(&hello)?;
+        self.check_free(key)?;
         let own = Weak::clone(&self.own);
         Ok(Box::new(move |stream| {
             if let Some(door) = own.upgrade() {
-                // One that is not admitted is dropped: its owner sees the end.
-                let _ = door.admit(key, hello, Guest { stream, outgoing: None });
+                door.admit(key, hello, Guest { stream, outgoing: None });
             }
         }))
     }

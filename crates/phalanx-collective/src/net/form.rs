@@ -124,14 +124,14 @@ impl Forming<'_> {
                 let step = if offering { shared::offer } else { shared::accept };
                 match ready.and_then(|()| step(stream, wanted(self.near[peer]))) {
                     Ok(made) => rings[peer] = made,
-                    Err(error) => drop(self.missing.insert(peer, error.to_string())),
+                    Err(error) => self.went_away(peer, &error),
                 }
             }
         }
         for peer in 0..rank {
             match streams[peer].as_ref().map(shared::agreed) {
                 Some(Ok(false)) => rings[peer] = None,
-                Some(Err(error)) => drop(self.missing.insert(peer, error.to_string())),
+                Some(Err(error)) => self.went_away(peer, &error),
                 _ => {}
             }
         }
@@ -141,6 +141,10 @@ impl Forming<'_> {
             stream.map(|stream| Link::new(stream, rings))
         };
         streams.into_iter().zip(rings).enumerate().map(link).collect()
+    }
+
+    fn went_away(&mut self, peer: usize, error: &std::io::Error) {
+        self.missing.insert(peer, format!("it came and went away: it ended, or forms another group ({error})"));
     }
 
     /// Tries once at every door before this one that has not opened yet; true when all have.

@@ -6,6 +6,10 @@ mod form;
 mod link;
 mod memory;
 mod notices;
+#[cfg(target_os = "linux")]
+mod shared;
+#[cfg(not(target_os = "linux"))]
+#[path = "unshared.rs"]
 mod shared;
 mod streams;
 mod watch;
@@ -16,6 +20,9 @@ use phalanx_wire::{Address, Token};
 use std::time::Duration;
 
 pub use door::Door;
+
+/// Shorter than the patience with a late member, so that one whose process stands still is said to be lost, not slow.
+const SILENCE: Duration = Duration::from_millis(2_250);
 
 /// One member of a group of processes.
 #[derive(Clone, Debug)]
@@ -68,7 +75,7 @@ impl Options {
             epoch: 1,
             token: None,
             patience: PATIENCE,
-            silence: PATIENCE,
+            silence: SILENCE,
             formation: Duration::from_secs(60),
             nearby: Nearby::SharedMemory,
         }

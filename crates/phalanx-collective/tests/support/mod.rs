@@ -48,19 +48,30 @@ impl Places {
     pub fn with(members: u32, identity: impl Fn(u32) -> (u64, &'static str), token: Option<&str>) -> Self {
         let mut places = Self { doors: Vec::new(), listening: Vec::new(), peers: Vec::new() };
         for index in 0..members {
-            let task = TaskId::new(Role::Worker, index);
             let (job, build) = identity(index);
-            let door = Door::new(task, job, build);
-            let mut listening = Listening::bind(&"127.0.0.1:0".parse().unwrap(), 1).unwrap();
-            let bulk = Some(Arc::clone(&door) as _);
-            let token = token.map(|text| Token::new(text).unwrap());
-            listening.serve(Endpoint { control: Arc::new(Nobody), bulk, token }).unwrap();
-            let address = format!("127.0.0.1:{}", listening.port()).parse().unwrap();
-            places.peers.push(Peer { task, address });
-            places.doors.push(door);
-            places.listening.push(listening);
+            places.add(index, job, build, token);
         }
         places
+    }
+
+    /// The place of one member of a group whose others are in other processes.
+    pub fn only(index: u32) -> Self {
+        let mut places = Self { doors: Vec::new(), listening: Vec::new(), peers: Vec::new() };
+        places.add(index, JOB, "build", None);
+        places
+    }
+
+    fn add(&mut self, index: u32, job: u64, build: &str, token: Option<&str>) {
+        let task = TaskId::new(Role::Worker, index);
+        let door = Door::new(task, job, build);
+        let mut listening = Listening::bind(&"127.0.0.1:0".parse().unwrap(), 1).unwrap();
+        let bulk = Some(Arc::clone(&door) as _);
+        let token = token.map(|text| Token::new(text).unwrap());
+        listening.serve(Endpoint { control: Arc::new(Nobody), bulk, token }).unwrap();
+        let address = format!("127.0.0.1:{}", listening.port()).parse().unwrap();
+        self.peers.push(Peer { task, address });
+        self.doors.push(door);
+        self.listening.push(listening);
     }
 
     pub fn options(&self, rank: usize) -> Options {
@@ -103,12 +114,12 @@ pub fn bits(numbers: &[f32]) -> Vec<u32> {
     numbers.iter().map(|number| number.to_bits()).collect()
 }
 
-/// What a reduction must give, bit for bit, added in the documented order: up to 16 KiB (256 KiB from three members on)
+/// What a reduction must give, bit for bit, added in the documented order: up to 32 KiB (256 KiB from three members on)
 /// in pairs half the group apart, members beyond the last power of two first; above, part `k` from rank `k` on.
 pub fn expected(inputs: &[Vec<f32>], reduce: Reduce) -> Vec<f32> {
     let (n, length) = (inputs.len(), inputs[0].len());
     let mut sums = vec![0.0; length];
-    let paired = 4 * length <= if n > 2 { 256 << 10 } else { 16 << 10 };
+    let paired = 4 * length <= if n > 2 { 256 << 10 } else { 32 << 10 };
     for (i, sum) in sums.iter_mut().enumerate() {
         let mut column: Vec<f32> = inputs.iter().map(|input| input[i]).collect();
         *sum = if paired {
