@@ -2,11 +2,13 @@
 
 use super::{Saved, Saver, restore_one};
 use crate::Server;
+use crate::job::Job;
 use crate::summary::SummaryWriter;
 use phalanx_base::{Code, Context, Error, Fault, Result, TaskId};
 use phalanx_cluster::Phase;
 use phalanx_ps::Client;
 use phalanx_ps::client::Remote;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -47,6 +49,8 @@ impl Shared {
 /// The thread's handle; dropped, it ends the thread.
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
+    /// Set when nobody needs the thread any more: a call that waits for a server then gives up.
+    ending: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -60,14 +64,19 @@ impl Keeper {
         summaries: Arc<SummaryWriter>,
     ) -> Result<Self> {
         let shared = Arc::new(Shared::default());
-        let client = server.client_until(|job| job.phase() == Phase::Over)?;
+        let ending = Arc::new(AtomicBool::new(false));
+        let needless = {
+            let ending = Arc::clone(&ending);
+            move |job: &Job| job.phase() == Phase::Over || ending.load(Ordering::Acquire)
+        };
+        let client = server.client_until(needless.clone())?;
         // A save that waits for a lost server would keep this thread from restoring it.
-        let saving = server.client_until(|job| job.phase() == Phase::Over || job.lacks_a_server())?;
+        let saving = server.client_until(move |job| needless(job) || job.lacks_a_server())?;
         let (server, theirs) = (server.clone(), Arc::clone(&shared));
         let work = Work { server, client, saving, remote, saver, pace, summaries, last: None };
         let thread = std::thread::Builder::new().name("phalanx-keeper".into()).spawn(move || work.run(&theirs));
         let thread = thread.context(Code::Internal, "the thread that saves cannot be started")?;
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self { shared, ending, thread: Some(thread) })
     }
 
     /// Takes note how far training is.
@@ -102,6 +111,7 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.shared.lock().stop = true;
+        self.ending.store(true, Ordering::Release);
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
