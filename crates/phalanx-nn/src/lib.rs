@@ -8,6 +8,7 @@ mod book;
 mod finite;
 pub mod losses;
 pub mod metrics;
+pub mod model;
 mod numbers;
 mod rows;
 mod threads;

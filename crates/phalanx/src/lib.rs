@@ -45,7 +45,7 @@
 //! let share = server.share(&people.shuffle(10_000))?; // every row goes to exactly one trainer
 //! for batch in share.batch(128).iter()? {
 //!     let batch = batch?;
-//!     let (ages, incomes) = (batch.i64("age")?, batch.label()?.as_bytes()?);
+//!     let (ages, incomes) = (batch.i64("age")?, batch.bytes("income")?);
 //!     # let _ = (ages, incomes);
 //! }
 //! let digits = mnist_train("mnist").repeat().batch(100); // "image" and "label"

@@ -1,0 +1,101 @@
+//! Activation functions.
+
+use super::value::{Unary, Value};
+use burn::tensor::{Tensor, activation};
+use phalanx_base::{Code, Error, Result};
+
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
+        /// An activation function, as Keras defines it.
+        ///
+        /// ```
+        /// use phalanx_nn::model::Function;
+        /// assert_eq!("relu".parse::<Function>()?, Function::Relu);
+        /// assert!("reul".parse::<Function>().is_err());
+        /// # Ok::<(), phalanx_nn::model::Error>(())
+        /// ```
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub enum Function { $($(#[$doc])* $name,)* }
+
+        impl std::str::FromStr for Function {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self> {
+                match text {
+                    $($text => Ok(Self::$name),)*
+                    _ => Err(Error::new(Code::BadSetting, format!("there is no activation {text:?}"))
+                        .help(concat!("one of", $(" ", $text),*))),
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    /// `x`.
+    #[default]
+    Linear = "linear";
+    /// `max(x, 0)`.
+    Relu = "relu";
+    /// `x` where positive, else `exp(x) - 1`.
+    Elu = "elu";
+    /// Elu with the constants that keep mean and variance.
+    Selu = "selu";
+    /// `x` times the normal distribution's function, without approximation.
+    Gelu = "gelu";
+    /// `1 / (1 + exp(-x))`.
+    Sigmoid = "sigmoid";
+    /// `0.2 x + 0.5` between 0 and 1.
+    HardSigmoid = "hard_sigmoid";
+    /// The hyperbolic tangent.
+    Tanh = "tanh";
+    /// `exp(x)` over its sum along the last axis.
+    Softmax = "softmax";
+    /// `ln(exp(x) + 1)`.
+    Softplus = "softplus";
+    /// `x / (|x| + 1)`.
+    Softsign = "softsign";
+    /// `x` times its sigmoid.
+    Swish = "swish";
+    /// `x` times the hyperbolic tangent of its softplus.
+    Mish = "mish";
+    /// `exp(x)`.
+    Exponential = "exponential";
+}
+
+impl Function {
+    /// The function of every number of `value`.
+    #[must_use]
+    pub fn of(self, value: Value) -> Value {
+        match self {
+            Self::Linear => value,
+            _ => value.map(&self),
+        }
+    }
+}
+
+/// `ln(exp(x) + 1)` that neither overflows nor loses small results, nor a gradient at 0 as a sum of parts would.
+fn softplus<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    activation::log_sigmoid(x.neg()).neg()
+}
+
+impl Unary for Function {
+    fn apply<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        match self {
+            Self::Linear => x,
+            Self::Relu => activation::relu(x),
+            Self::Elu => activation::elu(x, 1.0),
+            Self::Selu => activation::selu(x),
+            Self::Gelu => activation::gelu(x),
+            Self::Sigmoid => activation::sigmoid(x),
+            Self::HardSigmoid => (x * 0.2 + 0.5).clamp(0.0, 1.0),
+            Self::Tanh => activation::tanh(x),
+            Self::Softmax => activation::softmax(x, D - 1),
+            Self::Softplus => softplus(x),
+            Self::Softsign => activation::softsign(x),
+            Self::Swish => activation::silu(x),
+            Self::Mish => x.clone() * softplus(x).tanh(),
+            Self::Exponential => x.exp(),
+        }
+    }
+}

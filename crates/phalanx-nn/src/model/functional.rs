@@ -1,0 +1,265 @@
+//! Models that compute.
+
+use super::graph::Inputs;
+use super::layer::{Layer, Mode, shown};
+use super::random::mixed;
+use super::weights::Weight;
+use super::{Value, Weights};
+use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
+use burn::tensor::{Device, Tensor};
+use phalanx_base::{Code, Error, Result, Shape};
+use std::sync::Arc;
+
+/// A model with its weights: a Burn module, so everything that trains modules trains it. Make one from symbols with
+/// [`Model::new`] or from a list with [`Sequential`](super::Sequential).
+///
+/// ```
+/// use phalanx_nn::burn::tensor::Tensor;
+/// use phalanx_nn::model::{Add, Dense, Function, Input, Layer, Mode, Model};
+/// let x = Input::new([16]);
+/// let h = Dense::new(16).activation(Function::Gelu).call(&x);
+/// let y = Dense::new(3).call(&Add::new().call([&x, &h]));
+/// let model = Model::new(&x, &y)?;
+/// let batch = Tensor::<2>::ones([2, 16], &phalanx_nn::default_device());
+/// let logits: Tensor<2> = model.forward(batch, Mode::Training { seed: 1 })?;
+/// assert_eq!(logits.dims(), [2, 3]);
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub(crate) form: Arc<Form>,
+    /// The weights of each layer, in Keras' order of layers.
+    pub(crate) weights: Vec<Vec<Weight>>,
+}
+
+/// What does not change when a model learns.
+#[derive(Debug)]
+pub(crate) struct Form {
+    pub(crate) style: Style,
+    /// The layers in Keras' order.
+    pub(crate) layers: Vec<Placed>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) chain: bool,
+    pub(crate) inputs: Vec<usize>,
+    pub(crate) outputs: Vec<usize>,
+}
+
+/// What kind of model it is.
+#[derive(Debug)]
+pub(crate) struct Style {
+    pub(crate) sequential: bool,
+    pub(crate) name: String,
+    pub(crate) seed: u64,
+}
+
+/// A layer of a model; an input has none.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    pub(crate) name: String,
+    pub(crate) layer: Option<Arc<dyn Layer>>,
+}
+
+/// One call of a layer.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) layer: usize,
+    pub(crate) call: usize,
+    /// The steps whose outputs it takes, and whether nobody takes them after it.
+    pub(crate) inputs: Vec<(usize, bool)>,
+    pub(crate) dims: Vec<usize>,
+}
+
+/// A weight as checkpoints know it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variable {
+    /// `dense/kernel`.
+    pub name: String,
+    /// Its extents.
+    pub shape: Shape,
+    /// Whether it learns; a moving average does not.
+    pub trainable: bool,
+}
+
+impl Model {
+    /// The model that computes `outputs` from `inputs`; its weights start from seed 0.
+    ///
+    /// # Errors
+    /// When a layer cannot take what it is given (the error names it and shows both shapes), an output needs an input
+    /// that is not listed, or two layers have one name.
+    pub fn new<'a>(inputs: impl Into<Inputs<'a>>, outputs: impl Into<Inputs<'a>>) -> Result<Self> {
+        Self::seeded(inputs, outputs, 0)
+    }
+
+    /// The same with weights from another seed.
+    ///
+    /// # Errors
+    /// As [`Model::new`].
+    pub fn seeded<'a>(inputs: impl Into<Inputs<'a>>, outputs: impl Into<Inputs<'a>>, seed: u64) -> Result<Self> {
+        let style = Style { sequential: false, name: "model".to_owned(), seed };
+        Self::build(&inputs.into().0, &outputs.into().0, style)
+    }
+
+    /// The outputs for a batch, in the order in which the model lists them.
+    ///
+    /// # Errors
+    /// When there are not as many inputs as the model has, or one has another shape than its [`Input`](super::Input).
+    pub fn call(&self, inputs: Vec<Value>, mode: Mode) -> Result<Vec<Value>> {
+        let form = &*self.form;
+        if inputs.len() != form.inputs.len() {
+            let what = format!("model {:?} was given {} inputs", form.style.name, inputs.len());
+            return Err(Error::new(Code::ShapeMismatch, what).because(format!("it has {}", form.inputs.len())));
+        }
+        let mut values: Vec<Option<Value>> = form.steps.iter().map(|_| None).collect();
+        for (input, &at) in inputs.into_iter().zip(&form.inputs) {
+            let (found, expected) = (input.dims(), &form.steps[at].dims);
+            if found.get(1..) != Some(expected) {
+                let what =
+                    format!("input {:?} was given a batch of shape {found:?}", form.layers[form.steps[at].layer].name);
+                return Err(Error::new(Code::ShapeMismatch, what).because(format!("it has {}", shown(expected))));
+            }
+            values[at] = Some(input);
+        }
+        for (at, step) in form.steps.iter().enumerate() {
+            let placed = &form.layers[step.layer];
+            if let Some(layer) = &placed.layer {
+                let take =
+                    |&(from, last): &(usize, bool)| if last { values[from].take() } else { values[from].clone() };
+                let inputs: Vec<Value> = step.inputs.iter().filter_map(take).collect();
+                let mode = match mode {
+                    Mode::Inference => Mode::Inference,
+                    // Two layers, or two calls of one, must not drop the same places.
+                    Mode::Training { seed } => Mode::Training { seed: mixed(seed, at as u64) },
+                };
+                let output = layer.forward(inputs, &Weights(&self.weights[step.layer]), mode);
+                values[at] = Some(output.map_err(|error| named(error, &placed.name, Some(layer)))?);
+            }
+        }
+        Ok(form.outputs.iter().filter_map(|&at| values[at].clone()).collect())
+    }
+
+    /// The output of a model with one input and one output.
+    ///
+    /// # Errors
+    /// When it has more, or the input has another shape than the model was built for.
+    pub fn forward<const D: usize>(&self, input: impl Into<Value>, mode: Mode) -> Result<Tensor<D>> {
+        let mut outputs = self.call(vec![input.into()], mode)?;
+        match (outputs.pop(), outputs.is_empty()) {
+            (Some(output), true) => output.tensor(),
+            _ => Err(Error::new(Code::ShapeMismatch, format!("model {:?} has several outputs", self.form.style.name))
+                .help("use Model::call, which gives all of them")),
+        }
+    }
+
+    /// The weights in the order of Keras' `model.weights` by layer.
+    #[must_use]
+    pub fn variables(&self) -> Vec<Variable> {
+        let named = self.form.layers.iter().zip(&self.weights);
+        named
+            .flat_map(|(placed, weights)| {
+                weights.iter().map(|weight| Variable {
+                    name: format!("{}/{}", placed.name, weight.name),
+                    shape: weight.shape.clone(),
+                    trainable: weight.trainable,
+                })
+            })
+            .collect()
+    }
+
+    /// The numbers of every weight, in the order of [`variables`](Self::variables).
+    ///
+    /// # Errors
+    /// When they are not 32-bit floats.
+    pub fn values(&self) -> Result<Vec<Vec<f32>>> {
+        self.weights.iter().flatten().map(Weight::values).collect()
+    }
+
+    /// Replaces the numbers of one weight, moving averages included.
+    ///
+    /// # Errors
+    /// When there is no such weight, or it holds another number of numbers.
+    pub fn set(&mut self, name: &str, values: Vec<f32>) -> Result<()> {
+        let named = self.form.layers.iter().zip(&mut self.weights);
+        let mut weights =
+            named.flat_map(|(placed, weights)| weights.iter_mut().map(move |weight| (&placed.name, weight)));
+        let wanted = name.rsplit_once('/');
+        match weights.find(|(layer, weight)| wanted == Some((layer.as_str(), weight.name))) {
+            Some((_, weight)) => weight.set(values),
+            None => Err(Error::new(Code::NoSuchVariable, format!("the model has no weight {name:?}"))
+                .help("Model::variables lists them")),
+        }
+    }
+
+    /// How many numbers the weights hold, moving averages included.
+    #[must_use]
+    pub fn count_params(&self) -> usize {
+        self.weights.iter().flatten().map(|weight| weight.shape.elements()).sum()
+    }
+}
+
+/// Says in which layer it happened.
+pub(crate) fn named(error: Error, name: &str, layer: Option<&Arc<dyn Layer>>) -> Error {
+    error.at(format!("layer {name:?} ({})", layer.map_or("InputLayer", |layer| layer.kind())))
+}
+
+impl Model {
+    fn change(self, change: impl FnMut(Weight) -> Weight + Copy) -> Self {
+        let weights = self.weights.into_iter().map(|layer| layer.into_iter().map(change).collect()).collect();
+        Self { form: self.form, weights }
+    }
+}
+
+impl Module for Model {
+    fn collect_devices(&self, devices: Devices) -> Devices {
+        self.weights.iter().flatten().fold(devices, |devices, weight| weight.collect_devices(devices))
+    }
+
+    fn fork(self, device: &Device) -> Self {
+        self.change(|weight| weight.fork(device))
+    }
+
+    fn to_device(self, device: &Device) -> Self {
+        self.change(|weight| weight.to_device(device))
+    }
+
+    fn train(self) -> Self {
+        self.change(Module::train)
+    }
+
+    fn valid(&self) -> Self {
+        self.clone().change(|weight| weight.valid())
+    }
+
+    fn materialize(self) -> Self {
+        self.change(Module::materialize)
+    }
+
+    fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
+        for (placed, weights) in self.form.layers.iter().zip(&self.weights) {
+            visitor.enter_module(&placed.name, "Layer");
+            for weight in weights {
+                visitor.enter_module(weight.name, "Weight");
+                weight.visit(visitor);
+                visitor.exit_module(weight.name, "Weight");
+            }
+            visitor.exit_module(&placed.name, "Layer");
+        }
+    }
+
+    fn map<M: ModuleMapper>(self, mapper: &mut M) -> Self {
+        let Self { form, weights } = self;
+        let mut mapped = Vec::with_capacity(weights.len());
+        for (placed, weights) in form.layers.iter().zip(weights) {
+            mapper.enter_module(&placed.name, "Layer");
+            let mut layer = Vec::with_capacity(weights.len());
+            for weight in weights {
+                let name = weight.name;
+                mapper.enter_module(name, "Weight");
+                layer.push(weight.map(mapper));
+                mapper.exit_module(name, "Weight");
+            }
+            mapper.exit_module(&placed.name, "Layer");
+            mapped.push(layer);
+        }
+        Self { form, weights: mapped }
+    }
+}

@@ -1,0 +1,145 @@
+//! Convolution over images.
+
+use crate::model::layer::{layer_basics, mismatch, only};
+use crate::model::window::{Padding, Window};
+use crate::model::{Function, Identity, Initializer, Layer, Mode, Plan, Value, WeightPlan, Weights};
+use burn::tensor::Tensor;
+use burn::tensor::module::conv2d;
+use burn::tensor::ops::ConvOptions;
+use phalanx_base::{Code, Error, Result};
+
+/// Filters that move over `[batch, height, width, channels]`.
+///
+/// ```
+/// use phalanx_nn::model::{Conv2D, Function, Padding, Sequential};
+/// let layer = Conv2D::new(8, [3, 3]).strides([2, 2]).padding(Padding::Same).activation(Function::Relu);
+/// let model = Sequential::new().add(layer).build([28, 28, 1])?;
+/// assert!(model.summary(None).contains("(None, 14, 14, 8)"));
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Conv2D {
+    identity: Identity,
+    filters: usize,
+    window: Window,
+    groups: usize,
+    activation: Function,
+    bias: bool,
+    kernel_initializer: Initializer,
+    bias_initializer: Initializer,
+}
+
+layer_basics!(Conv2D);
+
+impl Conv2D {
+    /// So many filters that see windows of this height and width.
+    #[must_use]
+    pub fn new(filters: usize, kernel_size: [usize; 2]) -> Self {
+        Self {
+            identity: Identity::default(),
+            filters,
+            window: Window { size: kernel_size, stride: [1; 2], dilation: [1; 2], padding: Padding::Valid },
+            groups: 1,
+            activation: Function::Linear,
+            bias: true,
+            kernel_initializer: Initializer::glorot_uniform(),
+            bias_initializer: Initializer::Zeros,
+        }
+    }
+
+    /// Sets how far a window is from the next; 1 unless set.
+    #[must_use]
+    pub fn strides(mut self, strides: [usize; 2]) -> Self {
+        self.window.stride = strides;
+        self
+    }
+
+    /// Sets what happens at the borders; valid unless set.
+    #[must_use]
+    pub fn padding(mut self, padding: Padding) -> Self {
+        self.window.padding = padding;
+        self
+    }
+
+    /// Sets how far the points of a window are apart; 1 unless set.
+    #[must_use]
+    pub fn dilation_rate(mut self, dilation: [usize; 2]) -> Self {
+        self.window.dilation = dilation;
+        self
+    }
+
+    /// Parts channels and filters into groups that do not see each other; 1 unless set.
+    #[must_use]
+    pub fn groups(mut self, groups: usize) -> Self {
+        self.groups = groups;
+        self
+    }
+
+    /// Sets the function of the outputs; linear unless set.
+    #[must_use]
+    pub fn activation(mut self, activation: Function) -> Self {
+        self.activation = activation;
+        self
+    }
+
+    /// Whether there is a bias; there is unless set.
+    #[must_use]
+    pub fn use_bias(mut self, bias: bool) -> Self {
+        self.bias = bias;
+        self
+    }
+
+    /// Sets what the kernel starts as; `glorot_uniform` unless set.
+    #[must_use]
+    pub fn kernel_initializer(mut self, initializer: Initializer) -> Self {
+        self.kernel_initializer = initializer;
+        self
+    }
+
+    /// Sets what the bias starts as; zeros unless set.
+    #[must_use]
+    pub fn bias_initializer(mut self, initializer: Initializer) -> Self {
+        self.bias_initializer = initializer;
+        self
+    }
+}
+
+impl Layer for Conv2D {
+    layer_basics!(parts Conv2D);
+
+    fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
+        self.window.check()?;
+        let input = only(inputs)?;
+        let &[height, width, channels] = input.as_slice() else {
+            return Err(mismatch("[None, height, width, channels]", input));
+        };
+        let groups = self.groups;
+        let whole = groups > 0 && channels.is_multiple_of(groups) && self.filters.is_multiple_of(groups);
+        if !whole || self.filters == 0 || channels == 0 {
+            let what = format!("{channels} channels and {} filters in {groups} groups", self.filters);
+            return Err(
+                Error::new(Code::BadSetting, what).because("each of them is at least 1, and groups divide both")
+            );
+        }
+        let [rows, columns] = self.window.output([height, width])?;
+        let [kernel_height, kernel_width] = self.window.size;
+        let kernel = [kernel_height, kernel_width, channels / groups, self.filters];
+        let mut weights = vec![WeightPlan::new("kernel", kernel, self.kernel_initializer)];
+        if self.bias {
+            weights.push(WeightPlan::new("bias", [self.filters], self.bias_initializer));
+        }
+        Ok(Plan { output: vec![rows, columns, self.filters], weights })
+    }
+
+    fn forward(&self, inputs: Vec<Value>, weights: &Weights<'_>, _: Mode) -> Result<Value> {
+        let input: Tensor<4> = only(inputs)?.tensor()?;
+        let [_, height, width, _] = input.dims();
+        let bias = if self.bias { Some(weights.vector(1)?) } else { None };
+        let mut options = ConvOptions::new(self.window.stride, [0; 2], self.window.dilation, self.groups);
+        options.padding = self.window.pads([height, width]);
+        // The library puts channels before height and width; these are views, and the next layer's takes ours back.
+        let kernel = weights.kernel(0)?.permute([3, 2, 0, 1]);
+        let output = conv2d(input.permute([0, 3, 1, 2]), kernel, bias, options);
+        Ok(self.activation.of(output.permute([0, 2, 3, 1]).into()))
+    }
+}

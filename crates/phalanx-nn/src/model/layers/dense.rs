@@ -1,0 +1,128 @@
+//! Every output from every input; and functions as layers.
+
+use crate::model::layer::{layer_basics, mismatch, only};
+use crate::model::{Function, Identity, Initializer, Layer, Mode, Plan, Value, WeightPlan, Weights};
+use burn::tensor::Tensor;
+use phalanx_base::{Code, Error, Result};
+
+/// `activation(x kernel + bias)` along the last axis.
+#[derive(Clone, Debug)]
+pub struct Dense {
+    identity: Identity,
+    units: usize,
+    activation: Function,
+    bias: bool,
+    kernel_initializer: Initializer,
+    bias_initializer: Initializer,
+}
+
+layer_basics!(Dense);
+
+impl Dense {
+    /// A layer with this many outputs.
+    #[must_use]
+    pub fn new(units: usize) -> Self {
+        Self {
+            identity: Identity::default(),
+            units,
+            activation: Function::Linear,
+            bias: true,
+            kernel_initializer: Initializer::glorot_uniform(),
+            bias_initializer: Initializer::Zeros,
+        }
+    }
+
+    /// Sets the function of the outputs; linear unless set.
+    #[must_use]
+    pub fn activation(mut self, activation: Function) -> Self {
+        self.activation = activation;
+        self
+    }
+
+    /// Whether there is a bias; there is unless set.
+    #[must_use]
+    pub fn use_bias(mut self, bias: bool) -> Self {
+        self.bias = bias;
+        self
+    }
+
+    /// Sets what the kernel starts as; `glorot_uniform` unless set.
+    #[must_use]
+    pub fn kernel_initializer(mut self, initializer: Initializer) -> Self {
+        self.kernel_initializer = initializer;
+        self
+    }
+
+    /// Sets what the bias starts as; zeros unless set.
+    #[must_use]
+    pub fn bias_initializer(mut self, initializer: Initializer) -> Self {
+        self.bias_initializer = initializer;
+        self
+    }
+}
+
+impl Layer for Dense {
+    layer_basics!(parts Dense);
+
+    fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
+        let input = only(inputs)?;
+        let (Some((&features, outer)), true) = (input.split_last(), self.units > 0) else {
+            return Err(match self.units {
+                0 => Error::new(Code::BadSetting, "a layer of 0 units").because("it needs at least 1"),
+                _ => mismatch("[None, ..., features]", input),
+            });
+        };
+        let mut weights = vec![WeightPlan::new("kernel", [features, self.units], self.kernel_initializer)];
+        if self.bias {
+            weights.push(WeightPlan::new("bias", [self.units], self.bias_initializer));
+        }
+        Ok(Plan { output: [outer, &[self.units]].concat(), weights })
+    }
+
+    fn forward(&self, inputs: Vec<Value>, weights: &Weights<'_>, _: Mode) -> Result<Value> {
+        let input = only(inputs)?;
+        let mut dims = input.dims();
+        let features = dims.pop().unwrap_or_default();
+        let rows: Tensor<2> = input.reshape(&[dims.iter().product(), features])?.tensor()?;
+        let mut output = rows.matmul(weights.matrix(0)?);
+        if self.bias {
+            output = output + weights.vector(1)?.unsqueeze();
+        }
+        dims.push(self.units);
+        // The function is taken in the right shape: softmax cares about the last axis only, so two axes will do.
+        self.activation.of(output.into()).reshape(&dims)
+    }
+}
+
+/// A function of every number.
+#[derive(Clone, Debug)]
+pub struct Activation {
+    identity: Identity,
+    function: Function,
+}
+
+layer_basics!(Activation);
+
+impl Activation {
+    /// The layer that applies `function`.
+    #[must_use]
+    pub fn new(function: Function) -> Self {
+        Self { identity: Identity::default(), function }
+    }
+}
+
+impl Layer for Activation {
+    layer_basics!(parts Activation);
+
+    fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
+        let input = only(inputs)?;
+        if input.is_empty() && self.function == Function::Softmax {
+            return Err(mismatch("[None, ..., classes]", input));
+        }
+        Ok(Plan::output(input.clone()))
+    }
+
+    fn forward(&self, inputs: Vec<Value>, _: &Weights<'_>, _: Mode) -> Result<Value> {
+        Ok(self.function.of(only(inputs)?))
+    }
+}

@@ -1,0 +1,53 @@
+//! Numbers left out while a model learns.
+
+use crate::model::layer::{layer_basics, only};
+use crate::model::random::Random;
+use crate::model::{Identity, Layer, Mode, Plan, Value, Weights};
+use burn::tensor::{Tensor, TensorData};
+use phalanx_base::{Code, Error, Result};
+
+/// In training, a share of the numbers becomes 0 and the others grow so that the sum stays. Which ones is decided by the
+/// seed of the step: the same seed drops the same.
+#[derive(Clone, Debug)]
+pub struct Dropout {
+    identity: Identity,
+    rate: f64,
+}
+
+layer_basics!(Dropout);
+
+impl Dropout {
+    /// Drops this share of the numbers.
+    #[must_use]
+    pub fn new(rate: f64) -> Self {
+        Self { identity: Identity::default(), rate }
+    }
+}
+
+impl Layer for Dropout {
+    layer_basics!(parts Dropout);
+
+    fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
+        if !(0.0..=1.0).contains(&self.rate) {
+            let error = Error::new(Code::BadSetting, format!("a dropout rate of {}", self.rate));
+            return Err(error.because("it is between 0 and 1"));
+        }
+        Ok(Plan::output(only(inputs)?.clone()))
+    }
+
+    fn forward(&self, inputs: Vec<Value>, _: &Weights<'_>, mode: Mode) -> Result<Value> {
+        let input = only(inputs)?;
+        let Mode::Training { seed } = mode else { return Ok(input) };
+        if self.rate == 0.0 {
+            return Ok(input);
+        }
+        let dims = input.dims();
+        let count: usize = dims.iter().product();
+        let kept = if self.rate < 1.0 { (1.0 / (1.0 - self.rate)) as f32 } else { 0.0 };
+        let mut random = Random::new(seed);
+        let mask: Vec<f32> = (0..count).map(|_| if random.uniform() < self.rate { 0.0 } else { kept }).collect();
+        let row: Tensor<1> = input.reshape(&[count])?.tensor()?;
+        let mask = Tensor::from_data(TensorData::new(mask, [count]), &row.device());
+        Value::from(row * mask).reshape(&dims)
+    }
+}

@@ -1,0 +1,60 @@
+//! A row of a table for each id.
+
+use crate::model::layer::{layer_basics, only};
+use crate::model::{Identity, Initializer, Layer, Mode, Plan, Value, WeightPlan, Weights};
+use phalanx_base::{Code, Error, Result};
+
+/// The row of each id: shape `[None, ...]` becomes `[None, ..., dim]`.
+#[derive(Clone, Debug)]
+pub struct Embedding {
+    identity: Identity,
+    rows: usize,
+    dim: usize,
+    initializer: Initializer,
+}
+
+layer_basics!(Embedding);
+
+impl Embedding {
+    /// A table for the ids below `rows`, with rows of `dim` numbers.
+    #[must_use]
+    pub fn new(rows: usize, dim: usize) -> Self {
+        Self { identity: Identity::default(), rows, dim, initializer: Initializer::random_uniform() }
+    }
+
+    /// Sets what the table starts as; `random_uniform` unless set.
+    #[must_use]
+    pub fn embeddings_initializer(mut self, initializer: Initializer) -> Self {
+        self.initializer = initializer;
+        self
+    }
+}
+
+impl Layer for Embedding {
+    layer_basics!(parts Embedding);
+
+    fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
+        if self.rows == 0 || self.dim == 0 {
+            return Err(Error::new(Code::BadSetting, format!("a table of {} rows of {} numbers", self.rows, self.dim))
+                .because("both are at least 1"));
+        }
+        let weights = vec![WeightPlan::new("embeddings", [self.rows, self.dim], self.initializer)];
+        Ok(Plan { output: [only(inputs)?, &[self.dim][..]].concat(), weights })
+    }
+
+    fn forward(&self, inputs: Vec<Value>, weights: &Weights<'_>, _: Mode) -> Result<Value> {
+        let input = only(inputs)?;
+        let mut dims = input.dims();
+        let ids = input.ids();
+        // An id beyond the table would end the program inside of the tensor library.
+        let inside = |id: &i64| usize::try_from(*id).is_ok_and(|id| id < self.rows);
+        let outside = ids.clone().into_data().iter::<i64>().find(|id| !inside(id));
+        if let Some(id) = outside {
+            return Err(Error::new(Code::DataRow, format!("id {id} is not in the table"))
+                .because(format!("the table has the ids 0 to {}", self.rows - 1))
+                .help("give the layer more rows, or map unknown ids to a row of their own"));
+        }
+        dims.push(self.dim);
+        Value::from(weights.matrix(0)?.select(0, ids)).reshape(&dims)
+    }
+}

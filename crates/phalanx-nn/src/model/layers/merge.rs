@@ -1,0 +1,193 @@
+//! Several inputs made one, number by number or side by side.
+
+use crate::model::layer::{layer_basics, shown};
+use crate::model::value::{Binary, Unary};
+use crate::model::{Identity, Layer, Mode, Plan, Value, Weights};
+use burn::tensor::Tensor;
+use phalanx_base::{Code, Error, Result};
+
+macro_rules! merges {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        $($(#[$doc])*
+        #[derive(Clone, Debug, Default)]
+        pub struct $name {
+            identity: Identity,
+        }
+
+        layer_basics!($name);
+
+        impl $name {
+            /// The layer.
+            #[must_use]
+            pub fn new() -> Self {
+                Self::default()
+            }
+        }
+
+        impl Layer for $name {
+            layer_basics!(parts $name);
+
+            fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
+                if Merge::$name == Merge::Subtract && inputs.len() != 2 {
+                    let what = format!("{} inputs are to be subtracted", inputs.len());
+                    return Err(Error::new(Code::ShapeMismatch, what).because("it takes exactly two"));
+                }
+                broadcast(inputs).map(Plan::output)
+            }
+
+            fn forward(&self, inputs: Vec<Value>, _: &Weights<'_>, _: Mode) -> Result<Value> {
+                merge(inputs, Merge::$name)
+            }
+        })*
+
+        #[derive(Clone, Copy, PartialEq)]
+        enum Merge { $($name,)* }
+    };
+}
+
+merges! {
+    /// The sum of all inputs.
+    Add;
+    /// The first input less the second.
+    Subtract;
+    /// The product of all inputs.
+    Multiply;
+    /// The mean of all inputs.
+    Average;
+    /// The largest of all inputs.
+    Maximum;
+    /// The smallest of all inputs.
+    Minimum;
+}
+
+impl Binary for Merge {
+    fn apply<const D: usize>(&self, a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
+        match self {
+            Self::Add | Self::Average => a + b,
+            Self::Subtract => a - b,
+            Self::Multiply => a * b,
+            Self::Maximum => a.max_pair(b),
+            Self::Minimum => a.min_pair(b),
+        }
+    }
+}
+
+struct Divide(f64);
+
+impl Unary for Divide {
+    fn apply<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        x / self.0
+    }
+}
+
+fn merge(inputs: Vec<Value>, how: Merge) -> Result<Value> {
+    let count = inputs.len();
+    let mut inputs = inputs.into_iter();
+    let first = inputs.next().ok_or_else(|| too_few(0))?;
+    let merged = inputs.try_fold(first, |merged, next| merged.zip(next, &how))?;
+    Ok(if how == Merge::Average { merged.map(&Divide(count as f64)) } else { merged })
+}
+
+fn too_few(count: usize) -> Error {
+    Error::new(Code::ShapeMismatch, format!("the layer was given {count} inputs"))
+        .because("it takes at least two")
+        .help("call it with a list: layer.call([&a, &b])")
+}
+
+fn different(a: &[usize], b: &[usize]) -> Error {
+    Error::new(Code::ShapeMismatch, format!("inputs of shapes {} and {} do not go together", shown(a), shown(b)))
+}
+
+/// The extents of all inputs together: where one has 1, it is repeated.
+fn broadcast(inputs: &[Vec<usize>]) -> Result<Vec<usize>> {
+    let [first, rest @ ..] = inputs else { return Err(too_few(0)) };
+    if rest.is_empty() {
+        return Err(too_few(1));
+    }
+    rest.iter().try_fold(first.clone(), |all, next| {
+        let together = |(&a, &b): (&usize, &usize)| match (a, b) {
+            (a, b) if a == b => Some(a),
+            (1, other) | (other, 1) => Some(other),
+            _ => None,
+        };
+        let merged: Option<Vec<usize>> = all.iter().zip(next).map(together).collect();
+        merged
+            .filter(|_| all.len() == next.len())
+            .ok_or_else(|| different(&all, next).because("each axis is alike, or 1 in one of them"))
+    })
+}
+
+/// The inputs one after the other along an axis.
+#[derive(Clone, Debug)]
+pub struct Concatenate {
+    identity: Identity,
+    axis: isize,
+}
+
+layer_basics!(Concatenate);
+
+impl Concatenate {
+    /// Along the last axis.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { identity: Identity::default(), axis: -1 }
+    }
+
+    /// Sets the axis: 0 is the batch, which cannot be; negative ones count from the end.
+    #[must_use]
+    pub fn axis(mut self, axis: isize) -> Self {
+        self.axis = axis;
+        self
+    }
+
+    /// The axis among `rank`, the batch included.
+    fn place(&self, rank: usize) -> Option<usize> {
+        let axis = if self.axis < 0 { rank.checked_add_signed(self.axis)? } else { self.axis.unsigned_abs() };
+        (1..rank).contains(&axis).then_some(axis)
+    }
+}
+
+impl Default for Concatenate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Layer for Concatenate {
+    layer_basics!(parts Concatenate);
+
+    fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
+        let [first, rest @ ..] = inputs else { return Err(too_few(0)) };
+        if rest.is_empty() {
+            return Err(too_few(1));
+        }
+        let axis = self.place(first.len() + 1).ok_or_else(|| {
+            Error::new(Code::ShapeMismatch, format!("inputs of shape {} have no axis {}", shown(first), self.axis))
+                .because("the axis is neither the batch nor beyond the last")
+        })? - 1;
+        let mut output = first.clone();
+        for next in rest {
+            let alike = next.len() == first.len() && (0..first.len()).all(|i| i == axis || first[i] == next[i]);
+            if !alike {
+                return Err(different(first, next).because(format!("all axes but {} are alike", axis + 1)));
+            }
+            output[axis] += next[axis];
+        }
+        Ok(Plan::output(output))
+    }
+
+    fn forward(&self, inputs: Vec<Value>, _: &Weights<'_>, _: Mode) -> Result<Value> {
+        let mut inputs = inputs.into_iter();
+        let first = inputs.next().ok_or_else(|| too_few(0))?;
+        let axis = self.place(first.dims().len()).unwrap_or_default();
+        inputs.try_fold(first, |joined, next| joined.zip(next, &Join(axis)))
+    }
+}
+
+struct Join(usize);
+
+impl Binary for Join {
+    fn apply<const D: usize>(&self, a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
+        Tensor::cat(vec![a, b], self.0)
+    }
+}

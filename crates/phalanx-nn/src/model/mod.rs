@@ -1,0 +1,53 @@
+//! Models as Keras writes them: [`Sequential`], functional [`Model`]s, and the layers between.
+//!
+//! A layer is a description. Calling it on a [`Symbol`] adds a node to a graph; [`Model::new`] infers every shape, names
+//! the layers as Keras does and makes the weights. A [`Model`] is a Burn module whose parameters are called
+//! `dense/kernel`, `conv2d_1/bias`, so a [`Book`](crate::Book) and checkpoints see Keras' names. Images are
+//! `[batch, height, width, channels]`, kernels `[height, width, in, out]`.
+//!
+//! ```
+//! use phalanx_nn::burn::tensor::Tensor;
+//! use phalanx_nn::model::{Dense, Dropout, Function, Mode, Sequential};
+//! let model = Sequential::new()
+//!     .add(Dense::new(128).activation(Function::Relu))
+//!     .add(Dropout::new(0.2))
+//!     .add(Dense::new(10))
+//!     .build([784])?;
+//! let images = Tensor::<2>::zeros([5, 784], &phalanx_nn::default_device());
+//! let logits: Tensor<2> = model.forward(images, Mode::Inference)?;
+//! assert_eq!(logits.dims(), [5, 10]);
+//! assert_eq!(model.variables()[0].name, "dense/kernel");
+//! # Ok::<(), phalanx_nn::model::Error>(())
+//! ```
+
+mod build;
+mod function;
+mod functional;
+mod graph;
+mod initializer;
+mod layer;
+mod layers;
+mod names;
+mod random;
+mod sequential;
+mod summary;
+mod topology;
+mod value;
+mod weights;
+mod window;
+
+pub use function::Function;
+pub use functional::{Model, Variable};
+pub use graph::{Input, Inputs, Symbol};
+pub use initializer::{Distribution, Fan, Initializer};
+pub use layer::{Identity, Layer, Mode, Plan, WeightPlan};
+pub use layers::{
+    Activation, Add, Average, AveragePooling2D, BatchNormalization, Concatenate, Conv2D, Dense, Dot, Dropout,
+    Embedding, Flatten, GlobalAveragePooling2D, LayerNormalization, MaxPooling2D, Maximum, Minimum, Multiply, Reshape,
+    Subtract,
+};
+pub use phalanx_base::Error;
+pub use sequential::Sequential;
+pub use value::Value;
+pub use weights::{Moving, Weights};
+pub use window::Padding;

@@ -1,0 +1,71 @@
+//! Where a window of a convolution or a pooling lies.
+
+use phalanx_base::{Code, Error, Result};
+
+/// What happens at the borders of an image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Padding {
+    /// Windows lie inside: the image shrinks.
+    #[default]
+    Valid,
+    /// With stride 1 the image keeps its size. An odd rest is padded at the end, as TensorFlow does.
+    Same,
+}
+
+/// The windows over height and width: size, stride, dilation, padding.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    pub(crate) size: [usize; 2],
+    pub(crate) stride: [usize; 2],
+    pub(crate) dilation: [usize; 2],
+    pub(crate) padding: Padding,
+}
+
+impl Window {
+    /// Refuses what no window can be.
+    pub(crate) fn check(&self) -> Result<()> {
+        let all = [self.size, self.stride, self.dilation];
+        if all.as_flattened().iter().all(|&n| (1..=1 << 16).contains(&n)) {
+            return Ok(());
+        }
+        let what = format!("a window of {:?}, stride {:?}, dilation {:?}", self.size, self.stride, self.dilation);
+        Err(Error::new(Code::BadSetting, what).because("each of them is between 1 and 65536"))
+    }
+
+    /// The extents after the windows went over an image.
+    pub(crate) fn output(&self, image: [usize; 2]) -> Result<[usize; 2]> {
+        let mut output = [0; 2];
+        for axis in 0..2 {
+            output[axis] = match self.padding {
+                Padding::Same => image[axis].div_ceil(self.stride[axis]),
+                Padding::Valid => match image[axis].checked_sub(self.reach(axis)) {
+                    Some(room) => room / self.stride[axis] + 1,
+                    None => {
+                        let window = [self.reach(0), self.reach(1)];
+                        let what = format!("a window of {window:?} does not fit into an image of {image:?}");
+                        return Err(
+                            Error::new(Code::ShapeMismatch, what).help("make it smaller, or pad with Padding::Same")
+                        );
+                    }
+                },
+            };
+        }
+        Ok(output)
+    }
+
+    /// How much is padded at the begin and the end of each axis.
+    pub(crate) fn pads(&self, image: [usize; 2]) -> [(usize, usize); 2] {
+        [0, 1].map(|axis| match self.padding {
+            Padding::Valid => (0, 0),
+            Padding::Same => {
+                let steps = image[axis].div_ceil(self.stride[axis]).saturating_sub(1);
+                let total = (steps * self.stride[axis] + self.reach(axis)).saturating_sub(image[axis]);
+                (total / 2, total - total / 2)
+            }
+        })
+    }
+
+    fn reach(&self, axis: usize) -> usize {
+        (self.size[axis] - 1) * self.dilation[axis] + 1
+    }
+}
