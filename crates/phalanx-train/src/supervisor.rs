@@ -243,8 +243,17 @@ impl Supervisor {
         let catalog = saver.as_ref().map(|saver| saver.catalog());
         let restored = catalog.map_or(Ok(None), |catalog| self.restore(client, &remote, catalog, &empty))?;
         let remote = match restored {
-            Some((name, step)) => {
+            Some((name, step)) if empty.len() == client.servers() => {
                 self.server.say(&format!("restored {name}: going on at step {step}"));
+                remote
+            }
+            Some((name, saved)) => {
+                let lost = client.global_step()?.saturating_sub(saved);
+                let which: Vec<String> = empty.iter().map(|server| format!("ps/{server}")).collect();
+                let (which, lost) = (which.join(", "), format!("at most {lost} steps"));
+                self.server.say(&format!(
+                    "{which} had lost its part and has that of {name}; what came after step {saved} is lost there, {lost}"
+                ));
                 remote
             }
             None => {
