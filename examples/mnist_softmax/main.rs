@@ -11,7 +11,7 @@
 #![allow(clippy::print_stdout)]
 
 mod args;
-mod idx;
+mod images;
 mod model;
 
 use args::Args;
@@ -42,7 +42,7 @@ fn run(args: &Args) -> phalanx::Result<()> {
 }
 
 fn train(args: &Args, server: &Server, optimizer: Optimizer) -> phalanx::Result<()> {
-    let data = idx::Mnist::read(&args.data_dir)?;
+    let data = images::Mnist::read(&args.data_dir)?;
     let place = server.config().trainer_index().unwrap_or(0);
     let mut batches = Batches::new(data.train, args.batch_size, place);
 

@@ -1,6 +1,6 @@
 //! Softmax regression, and the batches that feed it.
 
-use crate::idx::Images;
+use crate::images::Images;
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, TensorData};
 use phalanx::{default_device, losses};
@@ -34,7 +34,7 @@ impl Softmax {
         let logits = logits.as_slice::<f32>().unwrap_or_default();
         let right = logits.chunks(10).zip(&test.labels).filter(|(row, label)| {
             let best = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(digit, _)| digit);
-            best == Some(usize::from(**label))
+            best.map(|digit| digit as i64) == Some(**label)
         });
         right.count() as f64 / test.labels.len() as f64
     }
@@ -69,7 +69,7 @@ impl Batches {
         let mut labels = Vec::with_capacity(self.size);
         for &at in chosen {
             pixels.extend_from_slice(&self.images.pixels[784 * at as usize..][..784]);
-            labels.push(i32::from(self.images.labels[at as usize]));
+            labels.push(self.images.labels[at as usize] as i32);
         }
         self.next += self.size;
         let device = default_device();

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use phalanx_base::{Code, Error, Result};
 
-use crate::files::{Files, Input};
+use crate::files::{Files, InputFile};
 use crate::strided::{Become, Element, Layout, Opened, StridedReader};
 use crate::{PartPosition, Reader, Source};
 
@@ -123,7 +123,7 @@ impl Source for Idx {
             let layout = layout(path)?;
             let stride = layout.stride().unwrap_or(0) as u64;
             let start = layout.start + from.row.min(layout.rows) * stride;
-            let stream = Box::new(Input::open(path, start)?);
+            let stream = Box::new(InputFile::open(path, start)?);
             let IdxColumn { name, become_, .. } = column.clone();
             columns.push(Opened { place: format!("{path:?}"), name, layout, stream, become_ });
         }
@@ -143,7 +143,7 @@ impl Source for Idx {
 /// Reads a header: two zeros, the type, the number of dimensions, the dimensions.
 fn layout(path: &str) -> Result<Layout> {
     let wrong = |why: String| Err(Error::new(Code::DataFormat, format!("{path:?} is not an IDX file")).because(why));
-    let mut input = Input::open(path, 0)?;
+    let mut input = InputFile::open(path, 0)?;
     let mut magic = [0; 4];
     let count = input.fill(&mut magic)?;
     if count < 4 {

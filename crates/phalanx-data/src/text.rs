@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use phalanx_base::{Code, Error, Result};
 
-use crate::files::{Files, Input};
+use crate::files::{Files, InputFile};
 use crate::{Batch, Column, PartPosition, Reader, Schema, Source, Strings};
 
 const BLOCK: usize = 256 << 10;
@@ -56,7 +56,7 @@ impl Source for TextLines {
     fn open(&self, part: usize, from: PartPosition) -> Result<Box<dyn Reader>> {
         let path = self.part_name(part);
         let mut reader = TextReader {
-            input: Input::open(&path, from.byte)?,
+            input: InputFile::open(&path, from.byte)?,
             path,
             buffer: Vec::new(),
             at: 0,
@@ -83,7 +83,7 @@ impl Source for TextLines {
 
 /// `byte` of its position is the next line's first byte, `line` how many lines were read.
 struct TextReader {
-    input: Input,
+    input: InputFile,
     path: String,
     buffer: Vec<u8>,
     at: usize,

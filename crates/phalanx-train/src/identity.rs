@@ -7,8 +7,13 @@ use std::io::Read;
 
 /// A number that no other life of a task has.
 pub(crate) fn new_incarnation() -> Incarnation {
+    Incarnation(random() | 1)
+}
+
+/// A number that nobody can guess.
+pub(crate) fn random() -> u64 {
     // The standard library's hasher keys come from the operating system's randomness.
-    Incarnation(RandomState::new().hash_one(std::process::id()) | 1)
+    RandomState::new().hash_one(std::process::id())
 }
 
 /// A fingerprint of the running executable: tasks of one job run the same binary, because no code ever crosses the

@@ -192,6 +192,9 @@ impl Supervisor {
         let layout = self.layout(&book, client.servers())?;
         let (remote, services) = if self.server.is_chief() {
             let mut saver = self.run_dir.saver(self.sync.is_some())?;
+            if let Some(remark) = saver.as_ref().and_then(|saver| saver.catalog().remark()) {
+                self.server.say(remark);
+            }
             let remote = self.initialize(&client, layout, &book, &module, saver.as_mut())?;
             let services = saver.map_or_else(|| Ok(Services::none()), |saver| self.services(&client, &remote, saver));
             (remote, services?)

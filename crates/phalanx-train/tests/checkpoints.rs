@@ -223,3 +223,49 @@ fn a_save_that_fails_leaves_nothing_behind() {
     assert_eq!(Checkpoint::open(&dir, "model.ckpt-0").unwrap().global_step().unwrap(), 0, "the older one stays");
     supervisor.stop(session).unwrap();
 }
+
+#[test]
+fn a_save_that_succeeds_is_not_blamed_for_one_that_failed_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let (run, away) = (folder.path().join("run"), folder.path().join("away"));
+    let said = Arc::new(std::sync::Mutex::new(String::new()));
+    let heard = Arc::clone(&said);
+    let options = ServerOptions { say: Arc::new(move |line| heard.lock().unwrap().push_str(line)), ..quiet() };
+    let cluster = MiniCluster::start_with(1, 1, options).unwrap();
+    let supervisor = Supervisor::new(&cluster.trainers()[0], Sgd::new(0.1))
+        .run_dir(Dir::local(&run))
+        .save_model_secs(None)
+        .save_model_steps(1);
+    let mut session = supervisor.prepare_or_wait_for_session(Model::new(3)).unwrap();
+    session.save().unwrap();
+    std::fs::rename(&run, &away).unwrap();
+    std::fs::write(&run, "in the way").unwrap();
+    for _ in 0..500 {
+        session.step(|model| model.kernel.val().sum()).unwrap();
+        if said.lock().unwrap().contains("no checkpoint was saved") {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(said.lock().unwrap().contains("no checkpoint was saved"), "by itself, at its pace");
+    std::fs::remove_file(&run).unwrap();
+    std::fs::rename(&away, &run).unwrap();
+    session.step(|model| model.kernel.val().sum()).unwrap();
+    session.save().unwrap();
+    supervisor.stop(session).unwrap();
+}
+
+#[test]
+fn who_removes_the_file_checkpoint_starts_anew_and_one_that_cannot_be_read_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::local(folder.path());
+    train(1, Sgd::new(0.1).into(), &dir, 3, false);
+    let state = folder.path().join("checkpoint");
+    std::fs::write(&state, "model_checkpoint_path: \"model").unwrap();
+    let catalog = phalanx_train::checkpoint::Catalog::open(&dir, "model.ckpt", Default::default()).unwrap();
+    assert_eq!(catalog.newest_first(), ["model.ckpt-3", "model.ckpt-0"]);
+    assert!(catalog.remark().unwrap().contains("checkpoint"), "{:?}", catalog.remark());
+    assert_eq!(train(1, Sgd::new(0.1).into(), &dir, 4, false).1, 3);
+    std::fs::remove_file(&state).unwrap();
+    assert_eq!(train(1, Sgd::new(0.1).into(), &dir, 2, false).1, 0, "as TensorFlow does");
+}

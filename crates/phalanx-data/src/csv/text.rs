@@ -3,7 +3,7 @@
 use phalanx_base::{Code, Error, Result};
 
 use super::marks::Marks;
-use crate::files::Input;
+use crate::files::InputFile;
 
 /// How much is read at once: it stays in the second-level cache while its rows are parsed.
 const BLOCK: usize = 256 << 10;
@@ -12,7 +12,7 @@ const MAX_ROW: usize = 64 << 20;
 
 /// A window of the file that moves forward a row at a time.
 pub(super) struct Text {
-    input: Input,
+    input: InputFile,
     marks: Marks,
     buffer: Vec<u8>,
     filled: usize,
@@ -28,7 +28,7 @@ pub(super) struct Text {
 impl Text {
     /// The file from byte `from` on.
     pub(super) fn open(path: &str, from: u64, marks: Marks) -> Result<Self> {
-        let input = Input::open(path, from)?;
+        let input = InputFile::open(path, from)?;
         let (buffer, found) = (vec![0; BLOCK], Vec::new());
         let mut text = Self { input, marks, buffer, filled: 0, found, row: 0, mark: 0, base: from, ended: false };
         text.more()?;

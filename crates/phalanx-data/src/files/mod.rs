@@ -4,12 +4,12 @@
 
 mod ahead;
 mod bad_rows;
-mod input;
+mod input_file;
 mod list;
 mod open;
 
 pub use bad_rows::BadRows;
 pub use list::Files;
 
-pub(crate) use input::Input;
+pub(crate) use input_file::InputFile;
 pub(crate) use open::{OpenFile, open};

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use phalanx_base::{Code, Error, Result, nearest};
 
 use super::{header, zip};
-use crate::files::{Files, Input};
+use crate::files::{Files, InputFile};
 use crate::strided::{Become, Opened, StridedReader};
 use crate::{PartPosition, Reader, Source};
 
@@ -62,9 +62,9 @@ impl Source for Npy {
         let mut columns = Vec::with_capacity(self.columns.len());
         for ((name, _), path) in self.columns.iter().zip(&list[part]) {
             let place = format!("{path:?}");
-            let layout = header::read(&mut Input::open(path, 0)?, &place)?;
+            let layout = header::read(&mut InputFile::open(path, 0)?, &place)?;
             let stride = layout.stride().unwrap_or(0) as u64;
-            let stream = Box::new(Input::open(path, layout.start + from.row.min(layout.rows) * stride)?);
+            let stream = Box::new(InputFile::open(path, layout.start + from.row.min(layout.rows) * stride)?);
             columns.push(Opened { place, name: name.clone(), layout, stream, become_: becomes(name, &self.label) });
         }
         Ok(Box::new(StridedReader::new(columns, self.label.as_deref(), from.row)?))

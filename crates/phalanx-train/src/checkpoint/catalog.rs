@@ -18,23 +18,35 @@ pub struct Catalog {
     basename: String,
     retention: Retention,
     state: CheckpointState,
+    remark: Option<String>,
 }
 
 impl Catalog {
-    /// The checkpoints of `dir` that are called `basename`, such as `model.ckpt`.
+    /// The checkpoints of `dir` that are called `basename`, such as `model.ckpt`. As in TensorFlow, those count that the
+    /// file `checkpoint` names: who removes it starts anew. Where it cannot be read, those that are there count, and
+    /// [`Self::remark`] says so.
     ///
     /// # Errors
     /// When the directory cannot be made or read.
     pub fn open(dir: &Dir, basename: &str, retention: Retention) -> Result<Self> {
         dir.create_all()?;
-        let mut catalog =
-            Self { dir: dir.clone(), basename: basename.to_owned(), retention, state: CheckpointState::default() };
-        catalog.state = match dir.try_read(STATE.0, STATE.1)?.map(|text| CheckpointState::parse(&text)) {
-            Some(Ok(state)) => state,
-            // The file cannot be read, or somebody removed it: what is there can still be found.
-            Some(Err(_)) | None => catalog.found()?,
-        };
+        let (state, remark) = (CheckpointState::default(), None);
+        let mut catalog = Self { dir: dir.clone(), basename: basename.to_owned(), retention, state, remark };
+        match dir.try_read(STATE.0, STATE.1)?.map(|text| CheckpointState::parse(&text)) {
+            Some(Ok(state)) => catalog.state = state,
+            Some(Err(error)) => {
+                catalog.state = catalog.found()?;
+                catalog.remark = Some(format!("{error}; going by the checkpoints that are there"));
+            }
+            None => {}
+        }
         Ok(catalog)
+    }
+
+    /// Something about the directory that somebody should know.
+    #[must_use]
+    pub fn remark(&self) -> Option<&str> {
+        self.remark.as_deref()
     }
 
     /// Where the checkpoints are.
@@ -126,7 +138,7 @@ impl Catalog {
         Error::new(Code::CheckpointDamaged, "none of the checkpoints can be used")
             .at(self.dir.location())
             .because(last)
-            .help("remove the file `checkpoint` and the checkpoints to start anew, or use another model_dir")
+            .help("remove the file `checkpoint` to start anew, or use another model_dir")
     }
 }
 

@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// How often the thread looks whether there is something to do.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// How long after a server could not be restored it is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
 /// When to save: at once, then whenever so much time or so many steps have passed; never, where neither is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pace {
@@ -73,7 +76,7 @@ impl Keeper {
         // A save that waits for a lost server would keep this thread from restoring it.
         let saving = server.client_until(move |job| needless(job) || job.lacks_a_server())?;
         let (server, theirs) = (server.clone(), Arc::clone(&shared));
-        let work = Work { server, client, saving, remote, saver, pace, summaries, last: None };
+        let work = Work { server, client, saving, remote, saver, pace, summaries, last: None, empty: Vec::new() };
         let thread = std::thread::Builder::new().name("phalanx-keeper".into()).spawn(move || work.run(&theirs));
         let thread = thread.context(Code::Internal, "the thread that saves cannot be started")?;
         Ok(Self { shared, ending, thread: Some(thread) })
@@ -130,6 +133,16 @@ struct Work {
     summaries: Arc<SummaryWriter>,
     /// When and at which step a save was last tried.
     last: Option<(Instant, u64)>,
+    /// Servers that are back and have not got their part yet.
+    empty: Vec<Empty>,
+}
+
+/// A server that is back and holds nothing.
+struct Empty {
+    task: TaskId,
+    /// When it is given up, and when it is tried next.
+    until: Instant,
+    next: Instant,
 }
 
 impl Work {
@@ -150,14 +163,17 @@ impl Work {
                 (state.step, state.asked)
             };
             self.recover(step);
-            if asked > shared.lock().done || self.is_due(step) {
+            // A server without its part could not be saved.
+            if self.empty.is_empty() && (asked > shared.lock().done || self.is_due(step)) {
                 self.last = Some((Instant::now(), step));
                 let saved = self.save();
                 let mut state = shared.lock();
                 state.done = asked;
                 match saved {
-                    Ok(Some(saved)) => state.newest = Some(saved),
-                    Ok(None) => {}
+                    Ok(saved) => {
+                        state.newest = saved.or(state.newest.take());
+                        state.failure = None;
+                    }
                     Err(error) => state.failure = Some(error),
                 }
                 shared.changed.notify_all();
@@ -187,14 +203,26 @@ impl Work {
         saved
     }
 
-    /// Gives servers that were started anew their part of the newest checkpoint.
+    /// Gives servers that were started anew their part of the newest checkpoint; tries again where that fails for reasons
+    /// that may pass.
     fn recover(&mut self, step: u64) {
         for task in self.server.job().take_returned() {
             self.saver.forget_who_sees();
-            match self.recover_one(task, step) {
+            self.empty.retain(|known| known.task != task);
+            let now = Instant::now();
+            self.empty.push(Empty { task, until: now + self.server.options().server_grace, next: now });
+        }
+        for mut empty in std::mem::take(&mut self.empty) {
+            if Instant::now() < empty.next {
+                self.empty.push(empty);
+                continue;
+            }
+            match self.recover_one(empty.task, step) {
                 Ok(()) => {}
-                Err(error) if error.code().fault() == Fault::Infrastructure => {
-                    self.server.say(&format!("{task} could not be restored: {error}"));
+                Err(error) if error.code().fault() == Fault::Infrastructure && Instant::now() < empty.until => {
+                    self.server.say(&format!("{} could not be restored yet: {error}", empty.task));
+                    empty.next = Instant::now() + TRY_AGAIN;
+                    self.empty.push(empty);
                 }
                 Err(error) => self.server.fail_job(error),
             }

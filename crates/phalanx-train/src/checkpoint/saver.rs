@@ -1,14 +1,13 @@
 //! One save: from the servers' instant to the published name.
 
 use super::Catalog;
+use crate::identity::random;
 use phalanx_base::{Code, Error, Result};
 use phalanx_formats::bundle::{BundleIndex, data_file};
 use phalanx_ps::Client;
 use phalanx_ps::checkpoint::verify_part;
 use phalanx_ps::client::{CutMade, Part};
 use phalanx_storage::Dir;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 /// How long the servers may take to write.
@@ -178,9 +177,4 @@ fn fetch(client: &Client, id: u64, cuts: &[CutMade], server: usize, dir: &Dir, f
         return Err(error);
     }
     Ok(part)
-}
-
-pub(crate) fn random() -> u64 {
-    // The standard library's hasher keys come from the operating system's randomness.
-    RandomState::new().hash_one(std::process::id())
 }

@@ -9,7 +9,7 @@ use super::ahead::ReadAhead;
 use super::open::{OpenFile, open};
 
 /// The decompressed bytes of a file. Gzip is known by its first two bytes, not by the name.
-pub(crate) struct Input {
+pub(crate) struct InputFile {
     path: String,
     stream: Stream,
 }
@@ -21,7 +21,7 @@ enum Stream {
     Gzip(ReadAhead),
 }
 
-impl Input {
+impl InputFile {
     /// Opens a file at a byte of its decompressed contents.
     pub(crate) fn open(path: &str, from: u64) -> Result<Self> {
         let mut file = open(path)?;
@@ -97,7 +97,7 @@ impl Input {
 }
 
 /// For readers that take any stream; errors then lack the file's name.
-impl Read for Input {
+impl Read for InputFile {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         match &mut self.stream {
             Stream::Plain(file) => file.read(buffer),
@@ -130,7 +130,7 @@ mod tests {
 
     fn read_all(path: &str, from: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; 100];
-        let count = Input::open(path, from)?.fill(&mut bytes)?;
+        let count = InputFile::open(path, from)?.fill(&mut bytes)?;
         bytes.truncate(count);
         Ok(bytes)
     }
