@@ -55,6 +55,10 @@ fn main() -> ExitCode {
         eprintln!("--parser wants one of: {}", names.join(", "));
         return ExitCode::from(2);
     }
+    if let Err(error) = std::fs::create_dir_all(&args.findings) {
+        eprintln!("findings cannot be kept in {}: {error}", args.findings.display());
+        return ExitCode::from(2);
+    }
     // Panics are counted here, not printed one by one.
     std::panic::set_hook(Box::new(|_| {}));
     let watch = watch::Watch::start(args.findings.clone(), args.limit_ms);

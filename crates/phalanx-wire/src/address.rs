@@ -64,6 +64,9 @@ impl std::str::FromStr for Address {
         if host.is_empty() || host.contains(char::is_whitespace) {
             return Err(wrong("its host is empty or contains blanks"));
         }
+        if host.contains(['[', ']']) {
+            return Err(wrong("its brackets are not one pair around the host"));
+        }
         let port = port.parse().map_err(|_| wrong("its port is not a number from 0 to 65535"))?;
         Ok(Self { host: host.to_owned(), port })
     }
@@ -88,7 +91,7 @@ mod tests {
         for text in ["10.0.0.4:2222", "[::1]:80", "ps-0.train.svc:0"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
-        for text in ["", ":1", "host", "host:", "host:66000", "ho st:1", "host:-1"] {
+        for text in ["", ":1", "host", "host:", "host:66000", "ho st:1", "host:-1", "[[]:655", "[:1", "a]:1", "[]]:1"] {
             assert_eq!(text.parse::<Address>().unwrap_err().code(), Code::ConfigAddress, "{text}");
         }
     }

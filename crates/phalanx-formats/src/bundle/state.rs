@@ -30,37 +30,45 @@ impl CheckpointState {
     /// # Errors
     /// When it is not protobuf's text format, or a field has the wrong type.
     pub fn parse(text: &[u8]) -> Result<Self> {
-        let wrong = |why: String| Error::new(Code::DataFormat, "the file `checkpoint` cannot be read").because(why);
-        let fields = fields(text).map_err(|(at, why)| {
+        let (mut state, mut filled) = (Self::default(), Ok(()));
+        let parsed = fields(text, &mut |name, value| {
+            if filled.is_ok() {
+                filled = state.fill(name, value);
+            }
+        });
+        parsed.map_err(|(at, why)| {
             let shown = String::from_utf8_lossy(text);
             // Bytes that are no text become longer ones when shown; then the place would be another.
-            let error = wrong(why.to_owned());
+            let error = unreadable(why);
             if shown.len() == text.len() {
                 error.snippet(Snippet::new("checkpoint", &shown, at..at, why))
             } else {
                 error
             }
         })?;
-        let mut state = Self::default();
-        for (name, value) in fields {
-            match (name.as_str(), value) {
-                ("model_checkpoint_path", Value::Bytes(path)) => state.latest = Some(utf8(path)?),
-                ("all_model_checkpoint_paths", Value::Bytes(path)) => state.all.push(utf8(path)?),
-                ("all_model_checkpoint_timestamps", Value::Word(time)) => state.timestamps.push(number(&time)?),
-                ("last_preserved_timestamp", Value::Word(time)) => state.last_preserved = Some(number(&time)?),
-                (
-                    "model_checkpoint_path"
-                    | "all_model_checkpoint_paths"
-                    | "all_model_checkpoint_timestamps"
-                    | "last_preserved_timestamp",
-                    _,
-                ) => return Err(wrong(format!("{name} has a value of the wrong type"))),
-                _ => {}
-            }
-        }
+        filled?;
         // An empty path is how a field without a value looks to protobuf.
         state.latest = state.latest.filter(|path| !path.is_empty());
         Ok(state)
+    }
+
+    /// Takes one field.
+    fn fill(&mut self, name: &str, value: Value) -> Result<()> {
+        match (name, value) {
+            ("model_checkpoint_path", Value::Bytes(path)) => self.latest = Some(utf8(path)?),
+            ("all_model_checkpoint_paths", Value::Bytes(path)) => self.all.push(utf8(path)?),
+            ("all_model_checkpoint_timestamps", Value::Word(time)) => self.timestamps.push(number(&time)?),
+            ("last_preserved_timestamp", Value::Word(time)) => self.last_preserved = Some(number(&time)?),
+            (
+                "model_checkpoint_path"
+                | "all_model_checkpoint_paths"
+                | "all_model_checkpoint_timestamps"
+                | "last_preserved_timestamp",
+                _,
+            ) => return Err(unreadable(format!("{name} has a value of the wrong type"))),
+            _ => {}
+        }
+        Ok(())
     }
 }
 
@@ -81,6 +89,10 @@ impl std::fmt::Display for CheckpointState {
             None => Ok(()),
         }
     }
+}
+
+fn unreadable(why: impl std::fmt::Display) -> Error {
+    Error::new(Code::DataFormat, "the file `checkpoint` cannot be read").because(why)
 }
 
 struct Escaped<'a>(&'a str);

@@ -14,13 +14,12 @@ pub(super) enum Value {
 /// Deeper messages are not skipped but refused.
 const MAX_DEPTH: usize = 64;
 
-/// The fields of a text and their values in order; lists become one field per item. On error, what is wrong and the
-/// byte where.
-pub(super) fn fields(text: &[u8]) -> Result<Vec<(String, Value)>, (usize, &'static str)> {
+/// Hands the fields of a text and their values to `each`, in order; lists become one field per item. Nothing is kept
+/// here: a few bytes of text would take many of memory. On error, what is wrong and the byte where.
+pub(super) fn fields(text: &[u8], each: &mut dyn FnMut(&str, Value)) -> Result<(), (usize, &'static str)> {
     let mut parser = Parser { text, at: 0 };
-    let mut fields = Vec::new();
-    let done = parser.message(None, 0, &mut |name, value| fields.push((name.to_owned(), value)));
-    done.map(|()| fields).map_err(|what| (parser.at.min(text.len()), what))
+    let done = parser.message(None, 0, each);
+    done.map_err(|what| (parser.at.min(text.len()), what))
 }
 
 struct Parser<'a> {
