@@ -7,6 +7,9 @@
 //! | `tf.train.Example` and `SequenceExample`, for the wanted columns only | [`example`] |
 //! | event files: scalars, histograms, text, images | [`event`] |
 //! | checkpoints: the tensor bundle and `CheckpointState` | [`bundle`] |
+//! | object graphs of TensorFlow 2's checkpoints; weights of Keras models | [`object_graph`] |
+//! | SavedModels: a graph, its variables and signatures | [`saved_model`] |
+//! | safetensors files | [`safetensors`] |
 //!
 //! Every parser checks counts, offsets and sizes against what is left to read before it takes memory for them.
 
@@ -15,6 +18,9 @@ pub mod checksum;
 pub mod event;
 pub mod example;
 pub mod fingerprint;
+pub mod object_graph;
 pub mod record;
+pub mod safetensors;
+pub mod saved_model;
 
 mod wire;

@@ -66,8 +66,8 @@ fn every_type_comes_back() {
     let row = reader.read_rows("strings", 1, 1).unwrap();
     assert_eq!(row.strings().unwrap().iter().map(<[u8]>::len).collect::<Vec<_>>(), [3, 400]);
     assert!(reader.read("no strings").unwrap().strings().unwrap().is_empty());
-    assert_eq!(reader.read("nothing").unwrap().f32s().unwrap(), []);
-    assert_eq!(reader.read_rows("nothing", 0, 0).unwrap().f32s().unwrap(), []);
+    assert!(reader.read("nothing").unwrap().f32s().unwrap().is_empty());
+    assert!(reader.read_rows("nothing", 0, 0).unwrap().f32s().unwrap().is_empty());
     assert_eq!(reader.read("flaot64").unwrap_err().next(), Some("did you mean \"float64\"?"));
 }
 

@@ -1,6 +1,6 @@
 //! A module's trainable parameters, by name.
 
-use crate::to_bytes;
+use crate::{Flat, to_bytes};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::{DType, Gradients, Tensor, TensorData};
 use bytes::Bytes;
@@ -16,11 +16,13 @@ pub struct Parameter {
 }
 
 /// The trainable parameters of one module, in the order in which the module lists them. The same module type gives the
-/// same book in every process. Parameters that need no gradient stay with the module.
+/// same book in every process. Parameters that need no gradient, such as moving averages, are listed as states.
 #[derive(Clone, Debug)]
 pub struct Book {
     parameters: Vec<Parameter>,
     ids: Vec<ParamId>,
+    states: Vec<Parameter>,
+    state_ids: Vec<ParamId>,
 }
 
 impl Book {
@@ -29,16 +31,20 @@ impl Book {
     /// # Errors
     /// When it has none that need a gradient, or some are not 32-bit floats.
     pub fn of<M: Module>(module: &M) -> Result<Self> {
-        let mut reader = Reader { path: Vec::new(), parameters: Vec::new(), ids: Vec::new(), error: None };
+        let mut reader =
+            Reader { path: Vec::new(), learning: Listed::default(), states: Listed::default(), error: None };
         module.visit(&mut reader);
         match reader.error {
             Some(error) => Err(error),
-            None if reader.parameters.is_empty() => {
+            None if reader.learning.0.is_empty() => {
                 Err(Error::new(Code::BadSetting, "the model has no trainable parameter")
                     .because("none of its parameters needs a gradient")
                     .help("build it on a device with gradients, such as phalanx::default_device()"))
             }
-            None => Ok(Self { parameters: reader.parameters, ids: reader.ids }),
+            None => {
+                let ((parameters, ids), (states, state_ids)) = (reader.learning, reader.states);
+                Ok(Self { parameters, ids, states, state_ids })
+            }
         }
     }
 
@@ -48,14 +54,26 @@ impl Book {
         &self.parameters
     }
 
+    /// What belongs to the module and does not learn: moving averages.
+    #[must_use]
+    pub fn states(&self) -> &[Parameter] {
+        &self.states
+    }
+
     /// The values that `module` has now.
     ///
     /// # Errors
     /// When they are not 32-bit floats.
     pub fn values<M: Module>(&self, module: &M) -> Result<Vec<Bytes>> {
-        let mut taker = Taker { book: self, gradients: None, found: Vec::with_capacity(self.ids.len()) };
-        module.visit(&mut taker);
-        taker.found.into_iter().map(|value| value.map(Option::unwrap_or_default)).collect()
+        take(&self.ids, module)
+    }
+
+    /// The values of its [`states`](Self::states).
+    ///
+    /// # Errors
+    /// When they are not 32-bit floats.
+    pub fn state_values<M: Module>(&self, module: &M) -> Result<Vec<Bytes>> {
+        take(&self.state_ids, module)
     }
 
     /// The module with new values; where there is `None` it keeps what it has.
@@ -64,7 +82,17 @@ impl Book {
         if values.iter().all(Option::is_none) {
             return module;
         }
-        module.map(&mut Loader { book: self, values, next: 0 })
+        module.map(&mut Loader { ids: &self.ids, learns: true, values, next: 0 })
+    }
+
+    /// The module with new values of its [`states`](Self::states).
+    #[must_use]
+    pub fn load_states<M: Module>(&self, module: M, values: Vec<Vec<f32>>) -> M {
+        if values.is_empty() {
+            return module;
+        }
+        let values = values.into_iter().map(Some).collect();
+        module.map(&mut Loader { ids: &self.state_ids, learns: false, values, next: 0 })
     }
 
     /// The gradient of each parameter; `None` where the loss does not depend on it.
@@ -72,20 +100,47 @@ impl Book {
     /// # Errors
     /// When they are not 32-bit floats.
     pub fn gradients<M: Module>(&self, module: &M, gradients: &mut Gradients) -> Result<Vec<Option<Bytes>>> {
-        let mut taker = Taker { book: self, gradients: Some(gradients), found: Vec::with_capacity(self.ids.len()) };
+        let found = Vec::with_capacity(self.ids.len());
+        let mut taker = Taker { ids: &self.ids, gradients: Some(gradients), found };
         module.visit(&mut taker);
         taker.found.into_iter().collect()
     }
 
-    fn is_next(&self, next: usize, id: ParamId) -> bool {
-        self.ids.get(next) == Some(&id)
+    /// The same as numbers that can be changed.
+    ///
+    /// # Errors
+    /// When they are not 32-bit floats.
+    pub fn flat_gradients<M: Module>(&self, module: &M, gradients: &mut Gradients) -> Result<Vec<Option<Flat>>> {
+        let found = Vec::with_capacity(self.ids.len());
+        let mut taker = FlatTaker { ids: &self.ids, gradients, found };
+        module.visit(&mut taker);
+        taker.found.into_iter().collect()
+    }
+
+    /// The module with values that `change` has changed in place; it is given each parameter's number and values. No
+    /// memory is copied where nothing else holds on to a parameter, such as a clone of the module.
+    ///
+    /// # Errors
+    /// What `change` returns, and when values are not 32-bit floats. The module is then lost.
+    pub fn update<M: Module>(&self, module: M, change: impl FnMut(usize, &mut [f32]) -> Result<()>) -> Result<M> {
+        let mut changer = Changer { ids: &self.ids, change, next: 0, error: None };
+        let module = module.map(&mut changer);
+        changer.error.map_or(Ok(module), Err)
     }
 }
 
+fn take<M: Module>(ids: &[ParamId], module: &M) -> Result<Vec<Bytes>> {
+    let mut taker = Taker { ids, gradients: None, found: Vec::with_capacity(ids.len()) };
+    module.visit(&mut taker);
+    taker.found.into_iter().map(|value| value.map(Option::unwrap_or_default)).collect()
+}
+
+type Listed = (Vec<Parameter>, Vec<ParamId>);
+
 struct Reader {
     path: Vec<String>,
-    parameters: Vec<Parameter>,
-    ids: Vec<ParamId>,
+    learning: Listed,
+    states: Listed,
     error: Option<Error>,
 }
 
@@ -100,9 +155,7 @@ impl ModuleVisitor for Reader {
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let tensor = param.val();
-        if !tensor.is_require_grad() {
-            return;
-        }
+        let listed = if tensor.is_require_grad() { &mut self.learning } else { &mut self.states };
         let name = self.path.join("/");
         if tensor.dtype() != DType::F32 {
             let error = Error::new(Code::ShapeMismatch, format!("parameter {name:?} holds {:?}", tensor.dtype()));
@@ -111,8 +164,8 @@ impl ModuleVisitor for Reader {
         }
         match Shape::new(tensor.dims().to_vec()) {
             Ok(shape) => {
-                self.parameters.push(Parameter { name, shape });
-                self.ids.push(param.id);
+                listed.0.push(Parameter { name, shape });
+                listed.1.push(param.id);
             }
             Err(error) => {
                 self.error.get_or_insert(error.at(name));
@@ -123,14 +176,14 @@ impl ModuleVisitor for Reader {
 
 /// Takes values, or gradients where there are some to take from.
 struct Taker<'a> {
-    book: &'a Book,
+    ids: &'a [ParamId],
     gradients: Option<&'a mut Gradients>,
     found: Vec<Result<Option<Bytes>>>,
 }
 
 impl ModuleVisitor for Taker<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if self.book.is_next(self.found.len(), param.id) {
+        if self.ids.get(self.found.len()) == Some(&param.id) {
             let taken = match &mut self.gradients {
                 Some(gradients) => param.val().grad_remove(gradients),
                 None => Some(param.val()),
@@ -140,15 +193,30 @@ impl ModuleVisitor for Taker<'_> {
     }
 }
 
+struct FlatTaker<'a> {
+    ids: &'a [ParamId],
+    gradients: &'a mut Gradients,
+    found: Vec<Result<Option<Flat>>>,
+}
+
+impl ModuleVisitor for FlatTaker<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if self.ids.get(self.found.len()) == Some(&param.id) {
+            self.found.push(param.val().grad_remove(self.gradients).map(Flat::of).transpose());
+        }
+    }
+}
+
 struct Loader<'a> {
-    book: &'a Book,
+    ids: &'a [ParamId],
+    learns: bool,
     values: Vec<Option<Vec<f32>>>,
     next: usize,
 }
 
 impl ModuleMapper for Loader<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        if !self.book.is_next(self.next, param.id) {
+        if self.ids.get(self.next) != Some(&param.id) {
             return param;
         }
         let value = self.values.get_mut(self.next).and_then(Option::take);
@@ -156,10 +224,37 @@ impl ModuleMapper for Loader<'_> {
         match value {
             Some(value) => param.map(|old| {
                 let (shape, device) = (old.shape(), old.device());
-                Tensor::from_data(TensorData::new(value, shape), &device).require_grad()
+                Tensor::from_data(TensorData::new(value, shape), &device).set_require_grad(self.learns)
             }),
             None => param,
         }
+    }
+}
+
+struct Changer<'a, F> {
+    ids: &'a [ParamId],
+    change: F,
+    next: usize,
+    error: Option<Error>,
+}
+
+impl<F: FnMut(usize, &mut [f32]) -> Result<()>> ModuleMapper for Changer<'_, F> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        if self.ids.get(self.next) != Some(&param.id) || self.error.is_some() {
+            return param;
+        }
+        let number = self.next;
+        self.next += 1;
+        param.map(|old| {
+            let device = old.device();
+            let mut data = old.into_data();
+            let wrong = |error| {
+                Error::new(Code::ShapeMismatch, "a parameter does not hold 32-bit floats").because(format!("{error:?}"))
+            };
+            let changed = data.as_mut_slice::<f32>().map_err(wrong).and_then(|values| (self.change)(number, values));
+            self.error = changed.err();
+            Tensor::from_data(data, &device).require_grad()
+        })
     }
 }
 
@@ -195,6 +290,22 @@ mod tests {
         let mut seen = vec![0.0; 8];
         phalanx_base::read_f32s(&book.values(&net).unwrap()[2], &mut seen);
         assert_eq!(seen, new);
+    }
+
+    #[test]
+    fn values_change_where_they_are() {
+        let net = net();
+        let book = Book::of(&net).unwrap();
+        let old = net.head.weight.val().into_data();
+        let double = |_: usize, values: &mut [f32]| {
+            values.iter_mut().for_each(|value| *value *= 2.0);
+            Ok(())
+        };
+        let net = book.update(net, double).unwrap();
+        let new = net.head.weight.val().into_data();
+        let doubled: Vec<f32> = old.as_slice::<f32>().unwrap().iter().map(|value| value * 2.0).collect();
+        assert_eq!(new.as_slice::<f32>().unwrap(), doubled);
+        assert!(book.update(net, |_, _| Err(Error::new(Code::Internal, "no"))).is_err());
     }
 
     #[test]

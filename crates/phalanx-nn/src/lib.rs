@@ -5,25 +5,23 @@
 //! batch needs.
 
 mod book;
+mod device;
 mod finite;
 pub mod losses;
 pub mod metrics;
 pub mod model;
+mod network;
 mod numbers;
 mod rows;
 mod threads;
 
 pub use book::{Book, Parameter};
+pub use device::{default_device, device};
 pub use finite::all_finite;
-pub use numbers::{scalar, to_bytes};
+pub use network::Network;
+pub use numbers::{Flat, scalar, to_bytes};
 pub use rows::Rows;
-pub use threads::with_threads;
+pub use threads::{Slots, with_threads};
 
 /// The tensor library, for who writes models.
 pub use burn;
-
-/// Where models are computed unless somebody says otherwise: this machine's processor, with gradients.
-#[must_use]
-pub fn default_device() -> burn::tensor::Device {
-    burn::tensor::Device::flex().autodiff()
-}

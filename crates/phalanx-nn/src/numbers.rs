@@ -31,6 +31,48 @@ pub fn scalar<const D: usize>(tensor: Tensor<D>) -> Result<f32> {
     }
 }
 
+/// A tensor's numbers, taken out of it: without a copy where the tensor owned its memory alone.
+#[derive(Clone, Debug)]
+pub struct Flat(TensorData);
+
+impl Flat {
+    /// Takes the numbers out.
+    ///
+    /// # Errors
+    /// When they are not 32-bit floats.
+    pub fn of<const D: usize>(tensor: Tensor<D>) -> Result<Self> {
+        let data = tensor.into_data();
+        match data.as_slice::<f32>() {
+            Ok(_) => Ok(Self(data)),
+            Err(error) => {
+                Err(Error::new(Code::ShapeMismatch, "a tensor does not hold 32-bit floats")
+                    .because(format!("{error:?}")))
+            }
+        }
+    }
+
+    /// As many zeros.
+    #[must_use]
+    pub fn zeros(length: usize) -> Self {
+        Self(TensorData::new(vec![0.0_f32; length], [length]))
+    }
+}
+
+impl std::ops::Deref for Flat {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        // Checked when it was made.
+        self.0.as_slice().unwrap_or_default()
+    }
+}
+
+impl std::ops::DerefMut for Flat {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        self.0.as_mut_slice().unwrap_or_default()
+    }
+}
+
 struct Owner(BurnBytes);
 
 impl AsRef<[u8]> for Owner {

@@ -11,25 +11,21 @@ pub(crate) trait Kernel<const N: usize>: Copy {
     fn element(self, value: f32, slots: &mut [f32; N], grad: f32) -> f32;
 }
 
-/// Runs `kernel` over elements `at..at + grad.len()` of each of the `N + 1` parts of `buffer`.
+/// Runs `kernel` over values, the slots beside them and a gradient, all of the same length.
 ///
-/// The caller has checked that these ranges lie inside the parts. `LANES` elements are loaded, computed and stored
+/// The caller has checked the lengths. `LANES` elements are loaded, computed and stored
 /// together: by value, so the compiler needs no proof that the parts do not overlap, and short rows (an embedding of
 /// 8 or 16) take the vector path too, which a loop unrolled by the compiler would leave to its scalar tail.
 #[inline(always)]
 pub(crate) fn run<const LANES: usize, const N: usize, K: Kernel<N>>(
     kernel: K,
-    buffer: &mut [f32],
-    at: usize,
+    values: &mut [f32],
+    slots: [&mut [f32]; N],
     grad: &[f32],
 ) {
-    let part = buffer.len() / (N + 1);
-    let end = at + grad.len();
-    debug_assert!(buffer.len() == part * (N + 1) && end <= part, "lengths were checked by Rule");
-    let mut rest = buffer;
-    let mut next_part = || &mut rest.split_off_mut(..part).unwrap_or_default()[at..end];
-    let (values, value_tail) = next_part().as_chunks_mut::<LANES>();
-    let mut slots: [_; N] = std::array::from_fn(|_| next_part().as_chunks_mut::<LANES>());
+    debug_assert!(values.len() == grad.len() && slots.iter().all(|slot| slot.len() == grad.len()));
+    let (values, value_tail) = values.as_chunks_mut::<LANES>();
+    let mut slots = slots.map(|slot| slot.as_chunks_mut::<LANES>());
     let (grads, grad_tail) = grad.as_chunks::<LANES>();
 
     for (at, (value, grad)) in values.iter_mut().zip(grads).enumerate() {

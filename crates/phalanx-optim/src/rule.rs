@@ -2,6 +2,7 @@
 
 use phalanx_base::{Code, Error, Result};
 
+use crate::kernel::Kernel;
 use crate::simd::Level;
 use crate::{adagrad, adam, adamw, ftrl, momentum, rmsprop, sgd};
 
@@ -66,8 +67,17 @@ macro_rules! each_kernel {
 }
 
 /// How many slots a kernel has, from its type.
-fn slots_of<const N: usize, K: crate::kernel::Kernel<N>>(_: K) -> usize {
+fn slots_of<const N: usize, K: Kernel<N>>(_: K) -> usize {
     N
+}
+
+/// Runs a kernel on elements `at..at + grad.len()` of each part of `buffer`; the caller has checked that they are there.
+fn in_one_buffer<const N: usize, K: Kernel<N>>(level: Level, kernel: K, buffer: &mut [f32], at: usize, grad: &[f32]) {
+    let part = buffer.len() / (N + 1);
+    let mut rest = buffer;
+    let mut next = || &mut rest.split_off_mut(..part).unwrap_or_default()[at..at + grad.len()];
+    let values = next();
+    level.run(kernel, values, std::array::from_fn(|_| next()), grad);
 }
 
 impl Rule {
@@ -119,8 +129,46 @@ impl Rule {
         Ok(())
     }
 
+    /// Updates values whose slots lie elsewhere, each in a slice of its own as long as the values.
+    ///
+    /// ```
+    /// use phalanx_optim::{Adagrad, Optimizer};
+    /// let rule = Optimizer::from(Adagrad::new(1.0)).at_step(1);
+    /// let (mut value, mut accumulator) = ([1.0; 4], [0.0; 4]);
+    /// rule.apply_beside(&mut value, [&mut accumulator[..]], &[3.0; 4])?;
+    /// assert_eq!(accumulator, [9.0; 4]);
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is another number of slots, or one has another length; nothing is changed then.
+    pub fn apply_beside<'a, S>(&self, value: &mut [f32], slots: S, grad: &[f32]) -> Result<()>
+    where
+        S: IntoIterator<Item = &'a mut [f32]>,
+    {
+        each_kernel!(self.kernel, kernel => self.beside(kernel, value, slots, grad))
+    }
+
+    fn beside<'a, const N: usize, K: Kernel<N>>(
+        &self,
+        kernel: K,
+        value: &mut [f32],
+        slots: impl IntoIterator<Item = &'a mut [f32]>,
+        grad: &[f32],
+    ) -> Result<()> {
+        let mut given = slots.into_iter();
+        let slots: [&mut [f32]; N] = std::array::from_fn(|_| given.next().unwrap_or_default());
+        let held = value.len() + slots.iter().map(|slot| slot.len()).sum::<usize>();
+        let fits = value.len() == grad.len() && slots.iter().all(|slot| slot.len() == grad.len());
+        if !fits || given.next().is_some() {
+            return Err(self.mismatch(held, 0, grad.len()));
+        }
+        self.level.run(kernel, value, slots, grad);
+        Ok(())
+    }
+
     fn run(&self, buffer: &mut [f32], at: usize, grad: &[f32]) {
-        each_kernel!(self.kernel, kernel => self.level.run(kernel, buffer, at, grad));
+        each_kernel!(self.kernel, kernel => in_one_buffer(self.level, kernel, buffer, at, grad));
     }
 
     #[cold]

@@ -30,23 +30,30 @@ impl Level {
         Self(Instructions::Baseline)
     }
 
-    /// Runs `kernel` over elements `at..at + grad.len()` of each part of `buffer`; see [`run`].
+    /// Runs `kernel`; see [`run`].
     #[allow(unsafe_code)]
-    pub(crate) fn run<const N: usize, K: Kernel<N>>(self, kernel: K, buffer: &mut [f32], at: usize, grad: &[f32]) {
+    #[inline]
+    pub(crate) fn run<const N: usize, K: Kernel<N>>(
+        self,
+        kernel: K,
+        values: &mut [f32],
+        slots: [&mut [f32]; N],
+        grad: &[f32],
+    ) {
         match self.0 {
-            Instructions::Baseline => run::<LANES, N, K>(kernel, buffer, at, grad),
+            Instructions::Baseline => run::<LANES, N, K>(kernel, values, slots, grad),
             // SAFETY: `avx2` is unsafe to call only on a processor without AVX2, and `detect`, which alone makes this
             // variant, has found that this one has it.
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2 => unsafe { avx2(kernel, buffer, at, grad) },
+            Instructions::Avx2 => unsafe { avx2(kernel, values, slots, grad) },
         }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn avx2<const N: usize, K: Kernel<N>>(kernel: K, buffer: &mut [f32], at: usize, grad: &[f32]) {
-    run::<LANES, N, K>(kernel, buffer, at, grad);
+fn avx2<const N: usize, K: Kernel<N>>(kernel: K, values: &mut [f32], slots: [&mut [f32]; N], grad: &[f32]) {
+    run::<LANES, N, K>(kernel, values, slots, grad);
 }
 
 #[cfg(test)]
@@ -67,6 +74,11 @@ mod tests {
         }
     }
 
+    fn quarters(buffer: &mut [f32]) -> [&mut [f32]; 4] {
+        let mut parts = buffer.chunks_exact_mut((buffer.len() / 4).max(1));
+        std::array::from_fn(|_| parts.next().unwrap_or_default())
+    }
+
     #[test]
     fn every_level_computes_the_same_bits() {
         for len in [0, 1, 7, 8, 9, 15, 16, 17, 31, 64, 1000] {
@@ -74,9 +86,12 @@ mod tests {
             let start: Vec<f32> = (0..len * 4).map(|i| (i as f32 * 0.9).cos().abs()).collect();
             let [mut plain, mut best, mut scalar] = [start.clone(), start.clone(), start];
             for _ in 0..5 {
-                Level(Instructions::Baseline).run(Everything, &mut plain, 0, &grad);
-                Level::detect().run(Everything, &mut best, 0, &grad);
-                run::<1, 3, _>(Everything, &mut scalar, 0, &grad);
+                let [value, slots @ ..] = quarters(&mut plain);
+                Level(Instructions::Baseline).run(Everything, value, slots, &grad);
+                let [value, slots @ ..] = quarters(&mut best);
+                Level::detect().run(Everything, value, slots, &grad);
+                let [value, slots @ ..] = quarters(&mut scalar);
+                run::<1, 3, _>(Everything, value, slots, &grad);
             }
             assert_eq!(plain, scalar, "{len} elements in lanes and one by one");
             assert_eq!(plain, best, "{len} elements on {:?}", Level::detect());

@@ -10,6 +10,7 @@
 //! | [`MiniCluster`] | a whole job inside of one process, for tests and first steps |
 
 pub mod checkpoint;
+pub mod fit;
 mod identity;
 mod interrupt;
 mod job;
@@ -21,6 +22,7 @@ mod run_dir;
 mod server;
 mod services;
 mod session;
+mod strategy;
 mod summary;
 mod supervisor;
 
@@ -29,5 +31,10 @@ pub use mini_cluster::MiniCluster;
 pub use options::{Say, ServerOptions};
 pub use server::Server;
 pub use session::{NonFinite, Session, Step, SyncReplicas};
+pub use strategy::{
+    DistributedDataset, DistributedSteps, Gradient, PerReplica, Reducible, Replica, Replicated, Strategy,
+};
 pub use summary::SummaryWriter;
+
+pub use phalanx_collective::Reduce;
 pub use supervisor::Supervisor;

@@ -60,9 +60,22 @@ pub use exit::exit;
 pub use phalanx_base::{Code, Error, Fault, Incarnation, Result, Role, Shape, TaskId};
 pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
 pub use phalanx_data as data;
-pub use phalanx_nn::{all_finite, burn, default_device, losses, with_threads};
+pub use phalanx_nn::{Network, all_finite, burn, default_device, device, losses, metrics, model, scalar, with_threads};
 pub use phalanx_storage as storage;
-pub use phalanx_train::{MiniCluster, Server, ServerOptions, Session, SummaryWriter, Supervisor, checkpoint};
+pub use phalanx_train::fit::{self, callbacks};
+pub use phalanx_train::{
+    DistributedDataset, Gradient, MiniCluster, PerReplica, Replica, Replicated, Server, ServerOptions, Session,
+    Strategy, SummaryWriter, Supervisor, checkpoint,
+};
+
+/// The layers that models are made of, with Keras' names and defaults.
+pub mod layers {
+    pub use phalanx_nn::model::{
+        Activation, Add, Average, AveragePooling2D, BatchNormalization, Concatenate, Conv2D, Dense, Dot, Dropout,
+        Embedding, Flatten, Function, GlobalAveragePooling2D, Initializer, Input, Layer, LayerNormalization,
+        MaxPooling2D, Maximum, Minimum, Multiply, Padding, Reshape, Subtract,
+    };
+}
 
 /// What most programs need.
 pub mod prelude {
@@ -70,12 +83,16 @@ pub mod prelude {
     pub use phalanx_base::{Code, Error, Role, TaskId};
     pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
     pub use phalanx_data::Input;
-    pub use phalanx_nn::Rows;
+    pub use phalanx_nn::losses::Loss;
+    pub use phalanx_nn::model::{Function, Mode, Model, Sequential};
+    pub use phalanx_nn::{Network, Rows};
     pub use phalanx_optim::{Adagrad, Adam, AdamW, Ftrl, Momentum, Optimizer, RmsProp, Sgd};
     pub use phalanx_ps::plan::Initializer;
     pub use phalanx_ps::{Partitioner, Placement, TableSpec};
+    pub use phalanx_train::fit::{Compile, Compiled, Fit, History, Verbose};
     pub use phalanx_train::{
-        Interrupt, MiniCluster, NonFinite, Server, ServerOptions, Session, Step, Supervisor, SyncReplicas,
+        Interrupt, MiniCluster, NonFinite, Reduce, Server, ServerOptions, Session, Step, Strategy, Supervisor,
+        SyncReplicas,
     };
 }
 

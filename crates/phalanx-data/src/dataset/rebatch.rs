@@ -5,6 +5,7 @@ use super::node::{CHUNK, Context, Kind, Node, Op, Stage};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Dataset};
 use phalanx_base::{Code, Error, Result};
+use std::ops::Range;
 use std::sync::Arc;
 
 struct RebatchOp {
@@ -87,14 +88,34 @@ impl Stage for RebatchStage {
     }
 }
 
-/// Divides every batch by itself.
+/// Divides every batch by itself, and hands out some of the pieces.
 struct SplitOp {
     pieces: usize,
+    /// Which of them.
+    own: Range<usize>,
+    /// Pieces differ by a row at most, the longer first; otherwise all have as many rows and the last ones what is left.
+    even: bool,
 }
 
-impl Op for SplitOp {
+impl SplitOp {
+    fn rows(&self, rows: usize, piece: usize) -> Range<usize> {
+        if self.even {
+            let (least, more) = (rows / self.pieces, rows % self.pieces);
+            let start = piece * least + piece.min(more);
+            return start..start + least + usize::from(piece < more);
+        }
+        let size = rows.div_ceil(self.pieces);
+        let start = rows.min(piece * size);
+        start..rows.min(start + size)
+    }
+}
+
+impl Op for Arc<SplitOp> {
     fn describe(&self) -> String {
-        format!("split each batch in {}", self.pieces)
+        if self.own == (0..self.pieces) {
+            return format!("split each batch in {}", self.pieces);
+        }
+        format!("pieces {:?} of {} of each batch", self.own, self.pieces)
     }
 
     fn open(&self, inputs: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
@@ -103,7 +124,13 @@ impl Op for SplitOp {
             skipped = from.u64()?;
         }
         let upstream = inputs[0].open(cx.child(0), from)?;
-        let mut stage = SplitStage { upstream, before: Saver::default(), batch: None, pieces: self.pieces, next: 0 };
+        let mut stage = SplitStage {
+            upstream,
+            before: Saver::default(),
+            batch: None,
+            how: Self::clone(self),
+            next: self.own.start,
+        };
         stage.skip(skipped, Kind::Batches)?;
         Ok(Box::new(stage))
     }
@@ -117,7 +144,7 @@ struct SplitStage {
     upstream: Box<dyn Stage>,
     before: Saver,
     batch: Option<Batch>,
-    pieces: usize,
+    how: Arc<SplitOp>,
     next: usize,
 }
 
@@ -128,22 +155,20 @@ impl Stage for SplitStage {
             None => {
                 self.before.clear();
                 self.upstream.save(&mut self.before);
-                self.next = 0;
+                self.next = self.how.own.start;
                 let Some(batch) = self.upstream.next(1)? else { return Ok(None) };
                 batch
             }
         };
-        let size = batch.rows().div_ceil(self.pieces);
-        let start = batch.rows().min(self.next * size);
-        let piece = batch.slice(start..batch.rows().min(start + size));
+        let piece = batch.slice(self.how.rows(batch.rows(), self.next));
         self.next += 1;
-        self.batch = (self.next < self.pieces).then_some(batch);
+        self.batch = (self.next < self.how.own.end).then_some(batch);
         Ok(Some(piece))
     }
 
     fn save(&self, out: &mut Saver) {
         if self.batch.is_some() {
-            out.u64(self.next as u64);
+            out.u64((self.next - self.how.own.start) as u64);
             out.raw(self.before.as_slice());
         } else {
             out.u64(0);
@@ -155,7 +180,13 @@ impl Stage for SplitStage {
 impl Dataset {
     /// Divides every batch into as many pieces, the last of them shorter or empty: where no batch size is known.
     pub(crate) fn split_batches(self, pieces: usize) -> Self {
-        self.then(SplitOp { pieces: pieces.max(1) })
+        let pieces = pieces.max(1);
+        self.then(Arc::new(SplitOp { pieces, own: 0..pieces, even: false }))
+    }
+
+    /// Of every batch, divided into `of` even pieces, those in `own`.
+    pub(crate) fn pieces(self, of: usize, own: Range<usize>) -> Self {
+        self.then(Arc::new(SplitOp { pieces: of.max(1), own, even: true }))
     }
 
     /// The same rows, in batches of these sizes by turns, across the borders of the batches they came in.

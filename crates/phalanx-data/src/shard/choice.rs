@@ -49,6 +49,17 @@ pub enum Sharding {
         /// How many files there are.
         files: usize,
     },
+    /// This worker reads everything and takes its part of every batch.
+    Batches {
+        /// Which worker, from 0.
+        worker: usize,
+        /// How many workers.
+        workers: usize,
+        /// How many files there are; `None` when the input is not made of files.
+        files: Option<usize>,
+        /// Why.
+        why: &'static str,
+    },
     /// This worker takes every n-th element.
     Elements {
         /// Which worker, from 0.
@@ -69,6 +80,7 @@ impl Sharding {
         match *self {
             Self::Whole { worker, workers, .. }
             | Self::Files { worker, workers, .. }
+            | Self::Batches { worker, workers, .. }
             | Self::Elements { worker, workers, .. } => (worker, workers),
         }
     }
@@ -95,13 +107,23 @@ impl std::fmt::Display for Sharding {
             Self::Elements { worker, workers, files, why } => {
                 let every = ordinal(*workers);
                 write!(f, "worker {worker} of {workers} takes every {every} element from number {worker}: ")?;
-                match files {
-                    Some(1) => write!(f, "1 file for {workers} workers{why}, so by element"),
-                    Some(files) => write!(f, "{files} files for {workers} workers{why}, so by element"),
-                    None => write!(f, "{why}, so by element"),
-                }
+                reason(f, *workers, *files, why)?;
+                f.write_str(", so by element")
+            }
+            Self::Batches { worker, workers, files, why } => {
+                write!(f, "worker {worker} of {workers} takes its part of every batch: ")?;
+                reason(f, *workers, *files, why)?;
+                f.write_str(", and all workers have one order, so by batch")
             }
         }
+    }
+}
+
+fn reason(f: &mut std::fmt::Formatter<'_>, workers: usize, files: Option<usize>, why: &str) -> std::fmt::Result {
+    match files {
+        Some(1) => write!(f, "1 file for {workers} workers{why}"),
+        Some(files) => write!(f, "{files} files for {workers} workers{why}"),
+        None => f.write_str(why),
     }
 }
 

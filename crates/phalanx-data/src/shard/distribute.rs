@@ -15,8 +15,10 @@ pub struct Distributed {
 /// Divides the global batches of a dataset among replicas, and the dataset among workers.
 ///
 /// The batch of the dataset is the global one: a step of all replicas together takes one batch. With `n` replicas the
-/// first `batch mod n` of them get one row more than the others; every worker begins the list where its own replicas
-/// stand in it. A replica's batch may be empty.
+/// first `batch mod n` of them get one row more than the others. Where all workers can go through the data in one order
+/// (no shuffle lacks a seed) and it is not shared by file, each takes its part of every batch, so that a step of many
+/// replicas has the rows that a step of one would have. Otherwise workers have rows of their own, and every worker begins
+/// the list of sizes where its own replicas stand in it. A replica's batch may be empty.
 ///
 /// ```
 /// use phalanx_data::{Dataset, InputContext, distribute_dataset};
@@ -37,6 +39,11 @@ pub fn distribute_dataset(dataset: &Dataset, cx: &InputContext) -> Result<Distri
             .at(dataset.describe())
             .because("the global batch is divided among the replicas")
             .help("call batch with the global batch size first"));
+    }
+    if let Some((whole, sharding)) = dataset.in_one_order(cx)? {
+        let first = cx.input_pipeline_id * replicas;
+        let dataset = whole.pieces(cx.num_replicas_in_sync, first..first + replicas);
+        return Ok(Distributed { dataset, replicas, sharding });
     }
     let (share, sharding) = dataset.shard_for(cx)?;
     let dataset = match (cx.num_replicas_in_sync, dataset.batch_size()) {

@@ -9,7 +9,7 @@ use super::thresholds::Thresholds;
 use super::{Counts, Metric, Values};
 
 /// Two rates of which one is asked to be good enough.
-pub trait Tradeoff: Clone + Send + 'static {
+pub trait Tradeoff: Clone + Send + Sync + 'static {
     /// What the metric is called unless somebody says otherwise.
     const NAME: &'static str;
 

@@ -10,7 +10,7 @@ use super::thresholds::Thresholds;
 use super::{Counts, Metric, Values};
 
 /// A number made of the four counts at a threshold.
-pub trait OfCounts: Clone + Send + 'static {
+pub trait OfCounts: Clone + Send + Sync + 'static {
     /// What the metric is called unless somebody says otherwise.
     const NAME: &'static str;
 

@@ -7,7 +7,7 @@ use super::weights::Weights;
 use super::{Metric, Pair, Values};
 
 /// A function of truths and predictions whose weighted mean is a metric.
-pub trait Measure: Clone + Send + 'static {
+pub trait Measure: Clone + Send + Sync + 'static {
     /// What the metric is called unless somebody says otherwise.
     const NAME: &'static str;
 
@@ -129,7 +129,7 @@ impl<M: Measure> Metric for MeanMetric<M> {
 #[derive(Clone, Copy, Debug)]
 pub struct PerExample<F>(pub F);
 
-impl<F: Fn(&[f32], &[f32]) -> f64 + Clone + Send + 'static> Measure for PerExample<F> {
+impl<F: Fn(&[f32], &[f32]) -> f64 + Clone + Send + Sync + 'static> Measure for PerExample<F> {
     const NAME: &'static str = "custom";
 
     fn measure(&self, truth: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {

@@ -21,7 +21,7 @@ use super::Values;
 /// assert_eq!(here.result(), 0.75);
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
-pub trait Metric: Send {
+pub trait Metric: Send + Sync {
     /// The name it is reported under.
     fn name(&self) -> &str;
 

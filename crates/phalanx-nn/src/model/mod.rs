@@ -37,6 +37,7 @@ mod weights;
 mod window;
 
 pub use function::Function;
+pub(crate) use functional::Placed;
 pub use functional::{Model, Variable};
 pub use graph::{Input, Inputs, Symbol};
 pub use initializer::{Distribution, Fan, Initializer};

@@ -1,6 +1,6 @@
 //! A tensor whose rank is known only when the program runs.
 
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use phalanx_base::{Code, Error, Result};
 
 /// What flows between layers: numbers, or whole numbers such as ids, of one to five axes; the first is the batch.
@@ -86,6 +86,43 @@ macro_rules! each_float {
 }
 
 impl Value {
+    /// Numbers of these extents, the batch first.
+    ///
+    /// # Errors
+    /// When there are not as many numbers, or no axis or more than five.
+    pub fn floats(numbers: Vec<f32>, dims: &[usize], device: &Device) -> Result<Self> {
+        check_count(numbers.len(), dims)?;
+        let length = numbers.len();
+        Self::from(Tensor::<1>::from_data(TensorData::new(numbers, [length]), device)).reshape(dims)
+    }
+
+    /// Whole numbers of these extents, the batch first.
+    ///
+    /// # Errors
+    /// As [`Value::floats`].
+    pub fn whole_numbers(numbers: Vec<i64>, dims: &[usize], device: &Device) -> Result<Self> {
+        check_count(numbers.len(), dims)?;
+        let length = numbers.len();
+        Self::from(Tensor::<1, Int>::from_data(TensorData::new(numbers, [length]), device)).reshape(dims)
+    }
+
+    /// The numbers as floats, one behind another.
+    ///
+    /// # Errors
+    /// When they are not 32-bit floats.
+    pub fn numbers(self) -> Result<Vec<f32>> {
+        let data = each_float!(self, t => t.into_data());
+        data.try_into_vec::<f32>().map_err(|error| {
+            Error::new(Code::ShapeMismatch, "a tensor does not hold 32-bit floats").because(format!("{error:?}"))
+        })
+    }
+
+    /// The same numbers without a way back for gradients.
+    #[must_use]
+    pub fn detach(self) -> Self {
+        each_float!(self, t => t.detach().into())
+    }
+
     /// The extents, the batch first.
     #[must_use]
     pub fn dims(&self) -> Vec<usize> {
@@ -188,6 +225,13 @@ fn whole<const D: usize>(t: Tensor<D, Int>, dims: &[usize]) -> Result<Value> {
         [a, b, c, d, e] => Ok(t.float().reshape([a, b, c, d, e]).into()),
         _ => Err(too_many_axes(dims)),
     }
+}
+
+fn check_count(numbers: usize, dims: &[usize]) -> Result<()> {
+    if dims.iter().try_fold(1_usize, |n, &d| n.checked_mul(d)) == Some(numbers) {
+        return Ok(());
+    }
+    Err(Error::new(Code::ShapeMismatch, format!("{numbers} numbers do not fill shape {dims:?}")))
 }
 
 /// Refuses extents that no value can have; the batch is not among them.

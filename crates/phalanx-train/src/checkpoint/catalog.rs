@@ -93,6 +93,18 @@ impl Catalog {
         Ok(deleted.iter().filter_map(|old| self.delete(base(old)).err()).collect())
     }
 
+    /// Removes every checkpoint, and the file that names them.
+    ///
+    /// # Errors
+    /// When something cannot be removed.
+    pub fn clear(&mut self) -> Result<()> {
+        let names = self.newest_first();
+        // The file goes first: without it nobody looks for the others.
+        self.dir.remove(STATE.0)?;
+        self.state = CheckpointState::default();
+        names.iter().try_for_each(|name| self.delete(name))
+    }
+
     /// Removes what crashed writers left: files under temporary names, and data files without an index.
     ///
     /// # Errors

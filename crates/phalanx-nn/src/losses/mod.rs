@@ -1,4 +1,10 @@
-//! Losses.
+//! Losses that models learn from.
+
+mod graph;
+mod truth;
+
+pub use crate::metrics::{Loss, Reduction, compute_average_loss};
+pub use truth::Truth;
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor};

@@ -1,0 +1,66 @@
+//! How many rows a second do the wide-and-deep columns of the census take? `cargo bench -p phalanx-feature`
+//!
+//! One thread. With PHALANX_DATA_DIR the census itself, otherwise rows made up here.
+
+#[path = "../tests/common/census.rs"]
+mod census;
+
+use phalanx_data::{Batch, Column, Input};
+use phalanx_feature::Transform;
+use std::hint::black_box;
+use std::time::Instant;
+
+const BATCH: usize = 1024;
+
+fn main() {
+    let batches = match std::env::var_os("PHALANX_DATA_DIR") {
+        Some(folder) => from_file(&std::path::Path::new(&folder).join("census/adult.data")),
+        None => (0..32).map(made_up).collect(),
+    };
+    let rows: usize = batches.iter().map(Batch::rows).sum();
+    eprintln!("M rows/s, one thread; {rows} rows in batches of {BATCH}");
+    let wide = Transform::linear_model(&census::wide()).expect("columns that fit");
+    let deep = Transform::dense_features(&census::deep()).expect("columns that fit");
+    for (name, plans) in [("wide", vec![&wide]), ("deep", vec![&deep]), ("wide and deep", vec![&wide, &deep])] {
+        let best = (0..20).map(|_| pass(&batches, &plans)).fold(0.0_f64, f64::max);
+        eprintln!("{name:>14} {best:8.3}");
+    }
+}
+
+/// Million rows a second, over ten times all batches.
+fn pass(batches: &[Batch], plans: &[&Transform]) -> f64 {
+    let start = Instant::now();
+    let mut rows = 0;
+    for _ in 0..10 {
+        for batch in batches {
+            for plan in plans {
+                black_box(plan.apply(batch).expect("a batch that fits"));
+            }
+            rows += batch.rows();
+        }
+    }
+    rows as f64 / start.elapsed().as_secs_f64() / 1e6
+}
+
+fn from_file(path: &std::path::Path) -> Vec<Batch> {
+    let batches = census::census(path).batch(BATCH).iter().expect("the census");
+    batches.map(|batch| batch.expect("the census")).collect()
+}
+
+fn made_up(seed: usize) -> Batch {
+    let number = |scale: usize| Column::f32((0..BATCH).map(|row| ((row * 31 + seed) % scale) as f32).collect());
+    let word = |words: &[&str]| Column::text((0..BATCH).map(|row| words[(row * 7 + seed) % words.len()]));
+    Batch::new([
+        ("age", number(90)),
+        ("education_num", number(16)),
+        ("capital_gain", number(10_000)),
+        ("capital_loss", number(4_000)),
+        ("hours_per_week", number(99)),
+        ("education", word(&["Bachelors", "HS-grad", "11th", "Masters", "Some-college"])),
+        ("marital_status", word(&["Divorced", "Never-married", "Widowed"])),
+        ("relationship", word(&["Husband", "Wife", "Own-child"])),
+        ("workclass", word(&["Private", "State-gov", "?"])),
+        ("occupation", word(&["Sales", "Tech-support", "Craft-repair", "Adm-clerical"])),
+    ])
+    .expect("columns of equal length")
+}

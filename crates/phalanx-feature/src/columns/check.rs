@@ -1,0 +1,95 @@
+//! What must hold of a column's settings, looked at when the column is used.
+
+use super::kind::{Categorical, Embedding, Kind, Numeric, Part};
+use super::wrong;
+use phalanx_base::{Code, Error, Result};
+
+/// Ids are signed 64-bit numbers.
+const MOST_BUCKETS: usize = i64::MAX as usize;
+
+impl Kind {
+    pub(super) fn check(&self) -> Result<()> {
+        let why = match self {
+            Self::Numeric(numeric) => numeric.fault(),
+            Self::SequenceNumeric(numeric) => numeric.fault().or_else(|| {
+                let one = numeric.default.as_ref().is_some_and(|default| default.len() == 1);
+                (!one).then(|| "the padding of a sequence is one value".to_owned())
+            }),
+            Self::Categorical(column) | Self::Indicator(column) => column.fault(),
+            Self::Embedding(embedding) => embedding.fault(),
+        };
+        why.map_or(Ok(()), |why| Err(wrong(self, why)))
+    }
+}
+
+impl Numeric {
+    fn fault(&self) -> Option<String> {
+        if self.shape.contains(&0) || self.shape.iter().try_fold(1_usize, |all, &d| all.checked_mul(d)).is_none() {
+            return Some(format!("the dimensions of its shape {:?} must be greater than 0", self.shape));
+        }
+        let given = self.default.as_ref()?.len();
+        (given != 1 && given != self.elements())
+            .then(|| format!("it has {} values, its default has {given}", self.elements()))
+    }
+}
+
+impl Categorical {
+    fn fault(&self) -> Option<String> {
+        let buckets_fault = |buckets: usize| {
+            (buckets == 0 || buckets > MOST_BUCKETS).then(|| format!("it has {buckets} buckets, at least 1 is needed"))
+        };
+        match self {
+            Self::Identity { buckets, default, .. } => buckets_fault(*buckets).or_else(|| {
+                let default = (*default)?;
+                let inside = usize::try_from(default).is_ok_and(|default| default < *buckets);
+                (!inside).then(|| format!("its default {default} is not in the range from 0 to {buckets}"))
+            }),
+            Self::Hash { buckets, .. } => buckets_fault(*buckets),
+            Self::Vocabulary { default, oov_buckets, .. } => {
+                if *oov_buckets > MOST_BUCKETS / 2 {
+                    return Some(format!("num_oov_buckets is {oov_buckets}"));
+                }
+                // TensorFlow lets -1 pass beside buckets for unknown values: it is the default's default.
+                let both = *oov_buckets > 0 && default.is_some_and(|default| default != -1);
+                both.then(|| "num_oov_buckets and default_value exclude each other".to_owned())
+            }
+            Self::Bucketized { source, boundaries } => source.fault().or_else(|| {
+                let flat = source.shape.len() <= 1;
+                (!flat || boundaries.is_empty()).then(|| "its source must be of one dimension".to_owned())
+            }),
+            Self::Crossed { parts, buckets, .. } => buckets_fault(*buckets).or_else(|| {
+                let columns = parts.iter().filter_map(|part| match part {
+                    Part::Key(_) => None,
+                    Part::Column(column) => Some(column),
+                });
+                columns.map(Self::fault).find(Option::is_some).flatten()
+            }),
+            Self::Weighted { column, .. } => match **column {
+                Self::Weighted { .. } => Some("its column has weights already".to_owned()),
+                _ => column.fault(),
+            },
+            Self::Sequence(column) => column.fault(),
+        }
+    }
+
+    /// How many ids there are; reads a vocabulary file.
+    pub(crate) fn num_buckets(&self) -> Result<usize> {
+        match self {
+            Self::Identity { buckets, .. } | Self::Hash { buckets, .. } | Self::Crossed { buckets, .. } => Ok(*buckets),
+            Self::Vocabulary { vocabulary, oov_buckets, .. } => Ok(vocabulary.tokens()?.len() + oov_buckets),
+            Self::Bucketized { source, boundaries } => (boundaries.len() + 1)
+                .checked_mul(source.elements())
+                .ok_or_else(|| Error::new(Code::BadSetting, format!("column {:?} has too many buckets", self.name()))),
+            Self::Weighted { column, .. } | Self::Sequence(column) => column.num_buckets(),
+        }
+    }
+}
+
+impl Embedding {
+    fn fault(&self) -> Option<String> {
+        if self.table.dimension == 0 {
+            return Some("its dimension must be greater than 0".to_owned());
+        }
+        self.column.fault()
+    }
+}

@@ -1,0 +1,162 @@
+//! What the columns are inside.
+
+use super::tokens::Vocabulary;
+use super::{Combiner, TableSpec};
+use phalanx_data::DType;
+use std::sync::Arc;
+
+/// A function over single values.
+pub(crate) type Normalizer = Arc<dyn Fn(f32) -> f32 + Send + Sync>;
+
+/// Every kind of column there is.
+#[derive(Clone)]
+pub(crate) enum Kind {
+    Numeric(Numeric),
+    SequenceNumeric(Numeric),
+    Categorical(Categorical),
+    Indicator(Categorical),
+    Embedding(Embedding),
+}
+
+#[derive(Clone)]
+pub(crate) struct Numeric {
+    pub(crate) key: Arc<str>,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) dtype: DType,
+    /// One value for all elements, or one for each.
+    pub(crate) default: Option<Vec<f64>>,
+    pub(crate) normalizer: Option<Normalizer>,
+}
+
+impl Numeric {
+    /// Values per row, or per step of a sequence.
+    pub(crate) fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+}
+
+#[derive(Clone)]
+pub(crate) enum Categorical {
+    Identity { key: Arc<str>, buckets: usize, default: Option<i64> },
+    Hash { key: Arc<str>, buckets: usize, dtype: DType },
+    Vocabulary { key: Arc<str>, vocabulary: Vocabulary, default: Option<i64>, oov_buckets: usize },
+    Bucketized { source: Numeric, boundaries: Arc<[f32]> },
+    Crossed { parts: Vec<Part>, buckets: usize, hash_key: u64 },
+    Weighted { column: Box<Categorical>, weight_key: Arc<str>, dtype: DType },
+    Sequence(Box<Categorical>),
+}
+
+/// One side of a cross.
+#[derive(Clone)]
+pub(crate) enum Part {
+    Key(Arc<str>),
+    Column(Categorical),
+}
+
+#[derive(Clone)]
+pub(crate) struct Embedding {
+    pub(crate) column: Categorical,
+    pub(crate) table: TableSpec,
+    pub(crate) combiner: Combiner,
+    pub(crate) max_norm: Option<f32>,
+    /// Whether other columns look up in the same table.
+    pub(crate) shared: bool,
+}
+
+impl Kind {
+    /// TensorFlow's name of the column.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Numeric(numeric) | Self::SequenceNumeric(numeric) => numeric.key.to_string(),
+            Self::Categorical(column) => column.name(),
+            Self::Indicator(column) => format!("{}_indicator", column.name()),
+            Self::Embedding(embedding) if embedding.shared => format!("{}_shared_embedding", embedding.column.name()),
+            Self::Embedding(embedding) => format!("{}_embedding", embedding.column.name()),
+        }
+    }
+
+    /// The function that makes such columns, for messages.
+    pub(crate) fn function(&self) -> &'static str {
+        match self {
+            Self::Numeric(_) => "numeric_column",
+            Self::SequenceNumeric(_) => "sequence_numeric_column",
+            Self::Categorical(column) => column.function(),
+            Self::Indicator(_) => "indicator_column",
+            Self::Embedding(embedding) if embedding.shared => "shared_embeddings",
+            Self::Embedding(_) => "embedding_column",
+        }
+    }
+}
+
+impl Categorical {
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Identity { key, .. } | Self::Hash { key, .. } | Self::Vocabulary { key, .. } => key.to_string(),
+            Self::Bucketized { source, .. } => format!("{}_bucketized", source.key),
+            Self::Crossed { parts, .. } => {
+                let mut names: Vec<String> = leaves(parts).into_iter().map(Part::name).collect();
+                names.sort_unstable();
+                names.join("_X_")
+            }
+            Self::Weighted { column, weight_key, .. } => format!("{}_weighted_by_{weight_key}", column.name()),
+            Self::Sequence(column) => column.name(),
+        }
+    }
+
+    pub(crate) fn function(&self) -> &'static str {
+        match self {
+            Self::Identity { .. } => "categorical_column_with_identity",
+            Self::Hash { .. } => "categorical_column_with_hash_bucket",
+            Self::Vocabulary { vocabulary, .. } => vocabulary.function(),
+            Self::Bucketized { .. } => "bucketized_column",
+            Self::Crossed { .. } => "crossed_column",
+            Self::Weighted { .. } => "weighted_categorical_column",
+            Self::Sequence(_) => "sequence_categorical_column",
+        }
+    }
+
+    /// The column itself, whatever is around it.
+    pub(crate) fn base(&self) -> &Self {
+        match self {
+            Self::Weighted { column, .. } | Self::Sequence(column) => column.base(),
+            _ => self,
+        }
+    }
+
+    /// What settings are made on: a sequence has those of its column.
+    pub(crate) fn settable(&mut self) -> &mut Self {
+        match self {
+            Self::Sequence(column) => column.settable(),
+            _ => self,
+        }
+    }
+
+    pub(crate) fn is_sequence(&self) -> bool {
+        match self {
+            Self::Sequence(_) => true,
+            Self::Weighted { column, .. } => column.is_sequence(),
+            _ => false,
+        }
+    }
+}
+
+impl Part {
+    fn name(&self) -> String {
+        match self {
+            Self::Key(key) => key.to_string(),
+            Self::Column(column) => column.name(),
+        }
+    }
+}
+
+/// The parts of a cross, with those of crosses inside it in their place.
+pub(crate) fn leaves(parts: &[Part]) -> Vec<&Part> {
+    let mut flat = Vec::with_capacity(parts.len());
+    for part in parts {
+        match part {
+            Part::Column(Categorical::Crossed { parts, .. }) => flat.extend(leaves(parts)),
+            other => flat.push(other),
+        }
+    }
+    flat
+}

@@ -1,0 +1,113 @@
+//! How `tf.train.Example`s are to be parsed for a list of columns.
+
+use super::FeatureColumn;
+use super::kind::{Categorical, Kind, Numeric, Part};
+use phalanx_base::{Code, Error, Result};
+use phalanx_data::{DType, FeatureKind, FeatureSpec, FeatureValues};
+
+/// The features that columns read, each once: fixed length for numeric columns, any length for categorical ones.
+///
+/// ```
+/// use phalanx_feature::{bucketized_column, categorical_column_with_hash_bucket, make_parse_example_spec};
+/// let jobs = categorical_column_with_hash_bucket("occupation", 1000);
+/// let specs = make_parse_example_spec(&[jobs, bucketized_column("age", [18, 65])])?;
+/// let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+/// assert_eq!(names, ["occupation", "age"]);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+///
+/// # Errors
+/// When a column's settings do not fit, or two columns want the same feature in two forms.
+pub fn make_parse_example_spec(columns: &[FeatureColumn]) -> Result<Vec<FeatureSpec>> {
+    let mut wanted = Vec::new();
+    for column in columns {
+        match column.checked()? {
+            Kind::Numeric(numeric) => add(&mut wanted, fixed(numeric))?,
+            Kind::SequenceNumeric(numeric) => add(&mut wanted, variable(&numeric.key, numeric.dtype))?,
+            Kind::Categorical(column) | Kind::Indicator(column) => categorical(column, &mut wanted)?,
+            Kind::Embedding(embedding) => categorical(&embedding.column, &mut wanted)?,
+        }
+    }
+    Ok(wanted.into_iter().map(Wanted::into_spec).collect())
+}
+
+/// One feature in comparable form.
+#[derive(Debug, PartialEq)]
+struct Wanted {
+    key: String,
+    kind: FeatureKind,
+    /// The length and the default of a feature of fixed length.
+    fixed: Option<(usize, Option<Vec<f64>>)>,
+}
+
+impl Wanted {
+    fn into_spec(self) -> FeatureSpec {
+        let Some((length, default)) = self.fixed else { return FeatureSpec::variable(self.key, self.kind) };
+        let spec = FeatureSpec::fixed(self.key, self.kind, length);
+        match (default, self.kind) {
+            (None, _) => spec,
+            (Some(default), FeatureKind::I64) => {
+                spec.with_default(FeatureValues::I64(default.into_iter().map(|value| value as i64).collect()))
+            }
+            (Some(default), _) => {
+                spec.with_default(FeatureValues::F32(default.into_iter().map(|value| value as f32).collect()))
+            }
+        }
+    }
+}
+
+fn fixed(numeric: &Numeric) -> Wanted {
+    let fixed = Some((numeric.elements(), numeric.default.clone()));
+    Wanted { fixed, ..variable(&numeric.key, numeric.dtype) }
+}
+
+fn variable(key: &str, dtype: DType) -> Wanted {
+    let kind = match dtype {
+        DType::F32 => FeatureKind::F32,
+        DType::I64 | DType::U8 => FeatureKind::I64,
+        DType::Bytes => FeatureKind::Bytes,
+    };
+    Wanted { key: key.to_owned(), kind, fixed: None }
+}
+
+fn categorical(column: &Categorical, wanted: &mut Vec<Wanted>) -> Result<()> {
+    match column {
+        Categorical::Identity { key, .. } => add(wanted, variable(key, DType::I64)),
+        Categorical::Hash { key, dtype, .. } => add(wanted, variable(key, *dtype)),
+        Categorical::Vocabulary { key, vocabulary, .. } => add(wanted, variable(key, vocabulary.dtype())),
+        Categorical::Bucketized { source, .. } => add(wanted, fixed(source)),
+        Categorical::Crossed { parts, .. } => parts.iter().try_for_each(|part| match part {
+            Part::Key(key) => add(wanted, variable(key, DType::Bytes)),
+            Part::Column(column) => categorical(column, wanted),
+        }),
+        Categorical::Weighted { column, weight_key, dtype } => {
+            categorical(column, wanted)?;
+            add(wanted, variable(weight_key, *dtype))
+        }
+        Categorical::Sequence(column) => categorical(column, wanted),
+    }
+}
+
+fn add(wanted: &mut Vec<Wanted>, feature: Wanted) -> Result<()> {
+    match wanted.iter().find(|known| known.key == feature.key) {
+        None => wanted.push(feature),
+        Some(known) if *known == feature => {}
+        Some(known) => {
+            let what = format!("two columns want the feature {:?} in two forms", feature.key);
+            return Err(Error::new(Code::BadSetting, what)
+                .because(format!("one wants {known}, another {feature}"))
+                .help("give both columns the same type, shape and default, or write the feature under two keys"));
+        }
+    }
+    Ok(())
+}
+
+impl std::fmt::Display for Wanted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.fixed {
+            None => write!(f, "any number of {} values", self.kind),
+            Some((length, None)) => write!(f, "{length} {} values", self.kind),
+            Some((length, Some(default))) => write!(f, "{length} {} values, by default {default:?}", self.kind),
+        }
+    }
+}

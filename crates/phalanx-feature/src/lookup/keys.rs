@@ -1,0 +1,93 @@
+//! What strings and integers do differently as tokens of a vocabulary.
+
+use phalanx_base::Result;
+use phalanx_data::{Column, Values};
+use std::cmp::Ordering;
+use std::fmt::Debug;
+
+/// Where the ids of a lookup begin, and what its special tokens are.
+#[derive(Clone, Debug)]
+pub struct Rule<T> {
+    pub(crate) mask: Option<T>,
+    /// What a masked value becomes.
+    pub(crate) mask_id: i64,
+    pub(crate) oov: Option<T>,
+    pub(crate) oov_start: i64,
+    pub(crate) num_oov: i64,
+}
+
+impl<T> Rule<T> {
+    pub(crate) fn token_start(&self) -> i64 {
+        self.oov_start + self.num_oov
+    }
+}
+
+/// A vocabulary of one kind of token: byte strings and integers are all there are.
+pub trait Keys: Clone + Debug + Default + Send + Sync + 'static {
+    /// One token.
+    type Token: Clone + Debug + PartialEq + Send + Sync;
+    /// Tokens in order.
+    type List;
+
+    /// What users call the layer.
+    #[doc(hidden)]
+    const LAYER: &'static str;
+
+    #[doc(hidden)]
+    fn default_oov() -> Self::Token;
+
+    #[doc(hidden)]
+    fn size(&self) -> usize;
+
+    #[doc(hidden)]
+    fn has(&self, token: &Self::Token) -> bool;
+
+    /// Appends a token; false when it is there already.
+    #[doc(hidden)]
+    fn add(&mut self, token: &Self::Token) -> bool;
+
+    /// Appends a token of another vocabulary.
+    #[doc(hidden)]
+    fn add_from(&mut self, other: &Self, index: usize);
+
+    /// Whether a token of another vocabulary is in this one.
+    #[doc(hidden)]
+    fn has_from(&self, other: &Self, index: usize) -> bool;
+
+    #[doc(hidden)]
+    fn compare(&self, a: usize, b: usize) -> Ordering;
+
+    /// The token on a line of a vocabulary file.
+    #[doc(hidden)]
+    fn parse(line: &[u8]) -> Option<Self::Token>;
+
+    /// Adds all values of a column, counting each.
+    #[doc(hidden)]
+    fn count(&mut self, column: &Column, counts: &mut Vec<u64>) -> Result<()>;
+
+    /// The id of every value.
+    #[doc(hidden)]
+    fn ids(&self, column: &Column, rule: &Rule<Self::Token>) -> Result<Vec<i64>>;
+
+    /// The token of every id.
+    #[doc(hidden)]
+    fn tokens(&self, ids: &[i64], rule: &Rule<Self::Token>) -> Values;
+
+    /// The tokens in order, after some special ones.
+    #[doc(hidden)]
+    fn export(&self, special: &[Self::Token]) -> Self::List;
+}
+
+/// The place of an id among the tokens; `None` for special ids and those out of range.
+pub(super) fn place<T>(id: i64, rule: &Rule<T>, size: usize) -> Option<usize> {
+    let place = id.checked_sub(rule.token_start())?;
+    usize::try_from(place).ok().filter(|&place| place < size)
+}
+
+/// Adds one to the count of the token at `index`, which is at most one beyond the counts there are.
+pub(super) fn bump(counts: &mut Vec<u64>, index: usize) {
+    match counts.get_mut(index) {
+        Some(count) => *count += 1,
+        None => counts.push(1),
+    }
+}

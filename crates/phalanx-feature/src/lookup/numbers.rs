@@ -1,0 +1,46 @@
+//! Integers numbered in the order in which they came, and found again by hash.
+
+use hashbrown::HashTable;
+
+/// A set of integers, each with its place.
+#[derive(Clone, Debug, Default)]
+pub struct Numbers {
+    numbers: Vec<i64>,
+    table: HashTable<(i64, usize)>,
+}
+
+impl Numbers {
+    pub(crate) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    pub(crate) fn list(&self) -> &[i64] {
+        &self.numbers
+    }
+
+    /// The place of a number.
+    #[inline]
+    pub(crate) fn find(&self, number: i64) -> Option<usize> {
+        self.table.find(hash(number), |&(known, _)| known == number).map(|&(_, index)| index)
+    }
+
+    /// The place of a number, and whether it is new.
+    pub(crate) fn insert(&mut self, number: i64) -> (usize, bool) {
+        if let Some(index) = self.find(number) {
+            return (index, false);
+        }
+        let index = self.numbers.len();
+        self.numbers.push(number);
+        self.table.insert_unique(hash(number), (number, index), |&(number, _)| hash(number));
+        (index, true)
+    }
+}
+
+/// Spreads ids that lie close together over all bits (the finisher of SplitMix64).
+#[inline]
+fn hash(number: i64) -> u64 {
+    let mut bits = number as u64;
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
+}

@@ -1,0 +1,152 @@
+//! Crosses: every combination of the parts of a row, as one fingerprint.
+//!
+//! Hot: rows of one value per part take a loop without any bookkeeping.
+
+use super::id_rows::IdRows;
+use super::raw::{Raw, TokensView};
+use phalanx_base::{Code, Error, Result};
+use phalanx_formats::fingerprint::fingerprint_cat64;
+use std::ops::Range;
+
+/// Where a part comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CrossPart {
+    Raw(usize),
+    Step(usize),
+}
+
+/// More combinations than this in one batch are taken for a mistake.
+const MOST: usize = 1 << 28;
+
+/// A part's values, as the hash takes them.
+enum Values<'a> {
+    Prints(&'a [u64]),
+    Ids(&'a [i64]),
+    Small(&'a [u8]),
+}
+
+impl Values<'_> {
+    #[inline]
+    fn get(&self, index: usize) -> u64 {
+        match self {
+            Self::Prints(prints) => prints[index],
+            // Integers are not hashed before they are joined.
+            Self::Ids(ids) => ids[index] as u64,
+            Self::Small(bytes) => bytes[index].into(),
+        }
+    }
+}
+
+struct Part<'a> {
+    values: Values<'a>,
+    rows: Source<'a>,
+    /// Named by key and dense: such parts are hashed last.
+    is_dense: bool,
+}
+
+enum Source<'a> {
+    Raw(&'a Raw<'a>),
+    Ids(&'a IdRows),
+}
+
+impl<'a> Part<'a> {
+    fn new(part: CrossPart, raws: &'a [Raw<'a>], done: &'a [IdRows]) -> Result<Self> {
+        match part {
+            CrossPart::Step(step) => {
+                let ids = &done[step];
+                Ok(Self { values: Values::Ids(&ids.ids), rows: Source::Ids(ids), is_dense: false })
+            }
+            CrossPart::Raw(raw) => {
+                let raw = &raws[raw];
+                let values = match raw.tokens()? {
+                    TokensView::Texts(_) => Values::Prints(raw.fingerprints()?),
+                    TokensView::Integers(integers) => Values::Ids(integers),
+                    TokensView::Small(bytes) => Values::Small(bytes),
+                };
+                Ok(Self { values, rows: Source::Raw(raw), is_dense: !raw.rows.is_ragged() })
+            }
+        }
+    }
+
+    fn is_single(&self) -> bool {
+        match self.rows {
+            Source::Raw(raw) => raw.rows.is_single(),
+            Source::Ids(ids) => ids.splits.is_none(),
+        }
+    }
+
+    #[inline]
+    fn range(&self, row: usize) -> Range<usize> {
+        match self.rows {
+            Source::Raw(raw) => raw.rows.range(row),
+            Source::Ids(ids) => ids.range(row),
+        }
+    }
+}
+
+pub(super) fn cross(
+    parts: &[CrossPart],
+    raws: &[Raw<'_>],
+    done: &[IdRows],
+    rows: usize,
+    buckets: usize,
+    hash_key: u64,
+) -> Result<IdRows> {
+    let mut parts: Vec<Part<'_>> = parts.iter().map(|&part| Part::new(part, raws, done)).collect::<Result<_>>()?;
+    // TensorFlow's op takes its sparse inputs first and its dense ones after them.
+    parts.sort_by_key(|part| part.is_dense);
+    let buckets = buckets as u64;
+    if parts.iter().all(Part::is_single) {
+        let mut hashes = vec![hash_key; rows];
+        for part in &parts {
+            join(&mut hashes, &part.values);
+        }
+        let ids = hashes.into_iter().map(|hash| (hash % buckets) as i64).collect();
+        return Ok(IdRows { ids, splits: None, weights: None });
+    }
+    let splits = splits(&parts, rows)?;
+    let mut ids = Vec::with_capacity(splits[rows]);
+    for row in 0..rows {
+        combine(&parts, row, hash_key, &mut |hash| ids.push((hash % buckets) as i64));
+    }
+    Ok(IdRows { ids, splits: Some(splits), weights: None })
+}
+
+fn join(hashes: &mut [u64], values: &Values<'_>) {
+    match values {
+        Values::Prints(prints) => {
+            hashes.iter_mut().zip(*prints).for_each(|(hash, &value)| *hash = fingerprint_cat64(*hash, value));
+        }
+        Values::Ids(ids) => {
+            hashes.iter_mut().zip(*ids).for_each(|(hash, &value)| *hash = fingerprint_cat64(*hash, value as u64));
+        }
+        Values::Small(bytes) => {
+            hashes.iter_mut().zip(*bytes).for_each(|(hash, &value)| *hash = fingerprint_cat64(*hash, value.into()));
+        }
+    }
+}
+
+/// Where the combinations of each row begin.
+fn splits(parts: &[Part<'_>], rows: usize) -> Result<Vec<usize>> {
+    let mut splits = Vec::with_capacity(rows + 1);
+    let mut total = 0_usize;
+    splits.push(0);
+    for row in 0..rows {
+        let count = parts.iter().try_fold(1_usize, |count, part| count.checked_mul(part.range(row).len()));
+        total = count.and_then(|count| total.checked_add(count)).filter(|&total| total <= MOST).ok_or_else(|| {
+            Error::new(Code::DataRow, format!("a crossed column has more than {MOST} combinations in one batch"))
+                .at(format!("row {row} of the batch"))
+                .help("cross fewer columns, or columns with fewer values per row")
+        })?;
+        splits.push(total);
+    }
+    Ok(splits)
+}
+
+/// All combinations of one row, those of the last part turning fastest.
+fn combine(parts: &[Part<'_>], row: usize, hash: u64, put: &mut impl FnMut(u64)) {
+    let Some((first, rest)) = parts.split_first() else { return put(hash) };
+    for index in first.range(row) {
+        combine(rest, row, fingerprint_cat64(hash, first.values.get(index)), put);
+    }
+}

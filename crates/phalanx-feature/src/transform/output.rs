@@ -1,0 +1,124 @@
+//! The last step: ids and numbers into the places where a model reads them.
+//!
+//! Hot: one pass per column, no allocation per row.
+
+use super::features::SparseIds;
+use super::id_rows::IdRows;
+use super::raw::Raw;
+use super::step::check_numeric;
+use crate::columns::Combiner;
+use crate::columns::kind::Numeric;
+use crate::numbers::each_f32;
+use phalanx_base::{Code, Error, Result};
+
+/// What becomes of one column.
+#[derive(Clone)]
+pub(super) enum Output {
+    /// Numbers into the matrix.
+    Numeric { raw: usize, numeric: Numeric, start: usize },
+    /// Ids into the matrix, as counts or sums of weights.
+    Scatter { step: usize, start: usize, width: usize },
+    /// Ids for a table of so many rows.
+    Sparse { step: usize, buckets: usize, combiner: Combiner },
+}
+
+/// The matrix under way: `width` numbers for each row.
+pub(super) struct Matrix {
+    pub(super) values: Vec<f32>,
+    pub(super) width: usize,
+}
+
+impl Matrix {
+    pub(super) fn put_numeric(&mut self, raw: &Raw<'_>, numeric: &Numeric, start: usize) -> Result<()> {
+        check_numeric(raw, numeric)?;
+        let elements = numeric.elements();
+        let normalize = numeric.normalizer.as_deref();
+        let (mut row, mut element) = (start, 0);
+        each_f32(raw.column, |value| {
+            self.values[row + element] = normalize.map_or(value, |normalize| normalize(value));
+            element += 1;
+            if element == elements {
+                (row, element) = (row + self.width, 0);
+            }
+        })
+    }
+
+    pub(super) fn scatter(&mut self, ids: &IdRows, rows: usize, start: usize, width: usize) {
+        for row in 0..rows {
+            let cells = &mut self.values[row * self.width + start..][..width];
+            for index in ids.range(row) {
+                add(cells, ids, index);
+            }
+        }
+    }
+}
+
+/// Counts one id; what is out of range leaves no trace, as in TensorFlow.
+#[inline]
+pub(super) fn add(cells: &mut [f32], ids: &IdRows, index: usize) {
+    let cell = usize::try_from(ids.ids[index]).ok().and_then(|id| cells.get_mut(id));
+    if let Some(cell) = cell {
+        *cell += ids.weights.as_ref().map_or(1.0, |weights| weights[index]);
+    }
+}
+
+/// Takes the ids that a table can be asked for: none below 0, and none without weight where weights are averaged.
+pub(super) fn prune(ids: &IdRows, rows: usize, buckets: usize, combiner: Combiner) -> Result<SparseIds> {
+    check_range(&ids.ids, buckets)?;
+    if ids.weights.is_none() && ids.ids.iter().all(|&id| id >= 0) {
+        let splits = ids.splits.clone().unwrap_or_else(|| (0..=rows).collect());
+        return Ok(SparseIds { ids: ids.ids.clone(), splits, weights: None });
+    }
+    let mut pruned = Pruned::new(ids, combiner, rows);
+    for row in 0..rows {
+        ids.range(row).for_each(|index| pruned.take(index));
+        pruned.end();
+    }
+    Ok(pruned.out)
+}
+
+pub(super) fn check_range(ids: &[i64], buckets: usize) -> Result<()> {
+    match ids.iter().find(|&&id| id >= buckets as i64) {
+        None => Ok(()),
+        Some(id) => Err(Error::new(Code::DataRow, format!("id {id} is beyond the {buckets} ids of its column"))
+            .help("raise num_buckets, or set default_value for ids that are out of range")),
+    }
+}
+
+/// Ids being left out or taken, one by one.
+pub(super) struct Pruned<'a> {
+    ids: &'a IdRows,
+    drop_weightless: bool,
+    pub(super) out: SparseIds,
+}
+
+impl<'a> Pruned<'a> {
+    pub(super) fn new(ids: &'a IdRows, combiner: Combiner, rows: usize) -> Self {
+        let mut splits = Vec::with_capacity(rows + 1);
+        splits.push(0);
+        let weights = ids.weights.as_ref().map(|weights| Vec::with_capacity(weights.len()));
+        let out = SparseIds { ids: Vec::with_capacity(ids.ids.len()), splits, weights };
+        Self { ids, drop_weightless: combiner != Combiner::Sum, out }
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, index: usize) {
+        let id = self.ids.ids[index];
+        if id < 0 {
+            return;
+        }
+        if let (Some(from), Some(to)) = (&self.ids.weights, &mut self.out.weights) {
+            // NaN is kept, so that it is seen.
+            if self.drop_weightless && from[index] <= 0.0 {
+                return;
+            }
+            to.push(from[index]);
+        }
+        self.out.ids.push(id);
+    }
+
+    /// Ends a row.
+    pub(super) fn end(&mut self) {
+        self.out.splits.push(self.out.ids.len());
+    }
+}

@@ -1,0 +1,108 @@
+//! The columns of TensorFlow's wide-and-deep tutorial over the census.
+#![allow(dead_code, unreachable_pub)]
+
+use phalanx_data::{Csv, csv};
+use phalanx_feature::*;
+use std::path::Path;
+
+const NAMES: [&str; 15] = [
+    "age",
+    "workclass",
+    "fnlwgt",
+    "education",
+    "education_num",
+    "marital_status",
+    "occupation",
+    "relationship",
+    "race",
+    "gender",
+    "capital_gain",
+    "capital_loss",
+    "hours_per_week",
+    "native_country",
+    "income_bracket",
+];
+
+const EDUCATION: [&str; 16] = [
+    "Bachelors",
+    "HS-grad",
+    "11th",
+    "Masters",
+    "9th",
+    "Some-college",
+    "Assoc-acdm",
+    "Assoc-voc",
+    "7th-8th",
+    "Doctorate",
+    "Prof-school",
+    "5th-6th",
+    "10th",
+    "1st-4th",
+    "Preschool",
+    "12th",
+];
+
+const MARITAL_STATUS: [&str; 7] = [
+    "Married-civ-spouse",
+    "Divorced",
+    "Married-spouse-absent",
+    "Never-married",
+    "Separated",
+    "Married-AF-spouse",
+    "Widowed",
+];
+
+const RELATIONSHIP: [&str; 6] = ["Husband", "Not-in-family", "Wife", "Own-child", "Unmarried", "Other-relative"];
+
+const WORKCLASS: [&str; 9] = [
+    "Self-emp-not-inc",
+    "Private",
+    "State-gov",
+    "Federal-gov",
+    "Local-gov",
+    "?",
+    "Self-emp-inc",
+    "Without-pay",
+    "Never-worked",
+];
+
+const NUMBERS: [&str; 5] = ["age", "education_num", "capital_gain", "capital_loss", "hours_per_week"];
+
+/// The census file, as the tutorial reads it.
+pub fn census(path: impl AsRef<Path>) -> Csv {
+    csv(path.as_ref()).names(NAMES).header(false).trim(true).label("income_bracket")
+}
+
+fn listed() -> [FeatureColumn; 4] {
+    [
+        categorical_column_with_vocabulary_list("education", EDUCATION),
+        categorical_column_with_vocabulary_list("marital_status", MARITAL_STATUS),
+        categorical_column_with_vocabulary_list("relationship", RELATIONSHIP),
+        categorical_column_with_vocabulary_list("workclass", WORKCLASS),
+    ]
+}
+
+fn occupation() -> FeatureColumn {
+    categorical_column_with_hash_bucket("occupation", 1000)
+}
+
+/// The columns of the linear part.
+pub fn wide() -> Vec<FeatureColumn> {
+    let age = bucketized_column("age", [18, 25, 30, 35, 40, 45, 50, 55, 60, 65]);
+    let mut columns: Vec<FeatureColumn> = listed().into();
+    columns.extend([
+        occupation(),
+        age.clone(),
+        crossed_column(["education", "occupation"], 1000),
+        crossed_column([CrossKey::from(age), "education".into(), "occupation".into()], 1000),
+    ]);
+    columns
+}
+
+/// The columns of the deep part.
+pub fn deep() -> Vec<FeatureColumn> {
+    let mut columns: Vec<FeatureColumn> = NUMBERS.into_iter().map(numeric_column).collect();
+    columns.extend(listed().map(indicator_column));
+    columns.push(embedding_column(occupation(), 8));
+    columns
+}

@@ -1,0 +1,53 @@
+//! Handles to what the nodes of a graph give.
+
+use std::marker::PhantomData;
+
+use super::Element;
+use crate::bundle::Dtype;
+
+/// A tensor of a graph: one output of one node. Belongs to the [`GraphBuilder`](super::GraphBuilder) that gave it.
+pub struct Output<T> {
+    pub(super) at: Place,
+    element: PhantomData<fn() -> T>,
+}
+
+/// A node and the number of its output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) node: usize,
+    pub(super) output: usize,
+}
+
+/// A tensor whose type is known only when the program runs; signatures take it.
+#[derive(Clone, Copy, Debug)]
+pub struct AnyOutput {
+    pub(super) at: Place,
+    pub(super) dtype: Dtype,
+}
+
+impl<T> Output<T> {
+    pub(super) fn new(node: usize, output: usize) -> Self {
+        Self { at: Place { node, output }, element: PhantomData }
+    }
+}
+
+// Derived, these would want `T` to have them.
+impl<T> Clone for Output<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Output<T> {}
+
+impl<T: Element> std::fmt::Debug for Output<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Output<{}>({}:{})", T::DTYPE, self.at.node, self.at.output)
+    }
+}
+
+impl<T: Element> From<Output<T>> for AnyOutput {
+    fn from(output: Output<T>) -> Self {
+        Self { at: output.at, dtype: T::DTYPE }
+    }
+}

@@ -1,0 +1,88 @@
+//! A training that goes on where it was, whatever ended it.
+
+use super::{Callback, FitContext, warn};
+use crate::checkpoint::{Catalog, Retention};
+use crate::fit::Logs;
+use crate::run_dir;
+use phalanx_base::Result;
+use phalanx_storage::Dir;
+
+/// Keras' `BackupAndRestore`: saves model, optimizer and the place in the data, after every epoch or every so many
+/// steps and when somebody asks the process to stop; a `fit` that is started again goes on from there, with the same
+/// numbers as if nothing had happened. The backup is in `<dir>/chief` and is deleted when the training is done. With
+/// several workers the first writes it and all read it, so they must see the same directory.
+pub struct BackupAndRestore {
+    location: String,
+    every: Option<u64>,
+    keep: bool,
+    catalog: Option<Catalog>,
+}
+
+impl BackupAndRestore {
+    /// Backs up after every epoch, under this directory.
+    #[must_use]
+    pub fn new(location: impl Into<String>) -> Self {
+        Self { location: location.into(), every: None, keep: false, catalog: None }
+    }
+
+    /// Also after every so many steps.
+    #[must_use]
+    pub fn save_freq(mut self, steps: u64) -> Self {
+        self.every = Some(steps.max(1));
+        self
+    }
+
+    /// Leaves the backup where it is when the training is done.
+    #[must_use]
+    pub fn keep(mut self) -> Self {
+        self.keep = true;
+        self
+    }
+
+    fn dir(&self) -> Result<Dir> {
+        run_dir::open(&self.location)?.child("chief")
+    }
+}
+
+impl Callback for BackupAndRestore {
+    fn on_train_begin(&mut self, cx: &mut FitContext<'_>) -> Result<()> {
+        let retention = Retention { max_to_keep: 1, ..Retention::default() };
+        let catalog = Catalog::open(&self.dir()?, "ckpt", retention)?;
+        if let Some(remark) = catalog.remark() {
+            warn(remark);
+        }
+        if cx.resume(&catalog)? && cx.should_checkpoint() {
+            let place = cx.resumed.as_ref().map(|resumed| resumed.place).unwrap_or_default();
+            warn(&format!(
+                "going on from the backup in {}: epoch {}, after {} steps",
+                self.location,
+                place.epoch + 1,
+                place.batch
+            ));
+        }
+        self.catalog = cx.should_checkpoint().then_some(catalog);
+        Ok(())
+    }
+
+    fn on_train_batch_end(&mut self, cx: &mut FitContext<'_>, _: u64, _: &Logs) -> Result<()> {
+        match self.every {
+            Some(every) if cx.iterations().is_multiple_of(every) => cx.back_up(&mut self.catalog),
+            _ => Ok(()),
+        }
+    }
+
+    fn on_epoch_end(&mut self, cx: &mut FitContext<'_>, _: usize, _: &mut Logs) -> Result<()> {
+        cx.back_up(&mut self.catalog)
+    }
+
+    fn on_interrupt(&mut self, cx: &mut FitContext<'_>) -> Result<()> {
+        cx.back_up(&mut self.catalog)
+    }
+
+    fn on_train_end(&mut self, _: &mut FitContext<'_>, _: &Logs) -> Result<()> {
+        match self.catalog.take() {
+            Some(mut catalog) if !self.keep => catalog.clear(),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Which of two numbers is the better one.
+
+/// Whether a number should fall or rise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// Rises if it is an accuracy or an area under a curve, falls otherwise.
+    #[default]
+    Auto,
+    /// Less is better.
+    Min,
+    /// More is better.
+    Max,
+}
+
+impl Direction {
+    /// For a number of that name.
+    pub(super) fn rises(self, monitor: &str) -> bool {
+        match self {
+            Self::Auto => ["acc", "accuracy", "auc"].iter().any(|end| monitor.ends_with(end)),
+            Self::Min => false,
+            Self::Max => true,
+        }
+    }
+}
+
+/// The best number so far.
+#[derive(Clone, Debug)]
+pub(super) struct Best {
+    rises: bool,
+    min_delta: f64,
+    pub(super) value: f64,
+}
+
+impl Best {
+    pub(super) fn new(monitor: &str, direction: Direction, min_delta: f64) -> Self {
+        let rises = direction.rises(monitor);
+        let value = if rises { f64::NEG_INFINITY } else { f64::INFINITY };
+        Self { rises, min_delta: min_delta.abs(), value }
+    }
+
+    /// Whether `number` is better than `than` by more than the least difference.
+    pub(super) fn is_better(&self, number: f64, than: f64) -> bool {
+        if self.rises { number - self.min_delta > than } else { number + self.min_delta < than }
+    }
+
+    /// Takes note of a number; `true` if it is the best now.
+    pub(super) fn improve(&mut self, number: f64) -> bool {
+        let better = self.is_better(number, self.value);
+        if better {
+            self.value = number;
+        }
+        better
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accuracies_rise_and_losses_fall() {
+        let mut loss = Best::new("val_loss", Direction::Auto, 0.1);
+        assert_eq!([1.0, 0.95, 0.89, f64::NAN].map(|number| loss.improve(number)), [true, false, true, false]);
+        let mut auc = Best::new("val_auc", Direction::Auto, 0.0);
+        assert_eq!([0.5, 0.5, 0.6].map(|number| auc.improve(number)), [true, false, true]);
+        assert!(Direction::Min.rises("loss") != Direction::Max.rises("loss"));
+    }
+}

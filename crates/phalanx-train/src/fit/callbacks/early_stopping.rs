@@ -1,0 +1,121 @@
+//! Stops when a number has not become better for a while.
+
+use super::best::Best;
+use super::{Callback, Direction, FitContext, warn};
+use crate::fit::{Logs, Weight};
+use phalanx_base::Result;
+
+/// Keras' `EarlyStopping`.
+#[derive(Clone, Debug)]
+pub struct EarlyStopping {
+    monitor: String,
+    direction: Direction,
+    min_delta: f64,
+    patience: usize,
+    baseline: Option<f64>,
+    start_from_epoch: usize,
+    restore_best_weights: bool,
+    best: Best,
+    weights: Option<Vec<Weight>>,
+    wait: usize,
+}
+
+impl EarlyStopping {
+    /// Goes by this number, such as `val_loss`.
+    #[must_use]
+    pub fn new(monitor: &str) -> Self {
+        let direction = Direction::Auto;
+        Self {
+            monitor: monitor.to_owned(),
+            direction,
+            min_delta: 0.0,
+            patience: 0,
+            baseline: None,
+            start_from_epoch: 0,
+            restore_best_weights: false,
+            best: Best::new(monitor, direction, 0.0),
+            weights: None,
+            wait: 0,
+        }
+    }
+
+    /// Whether the number should fall or rise.
+    #[must_use]
+    pub fn direction(mut self, direction: Direction) -> Self {
+        self.direction = direction;
+        self
+    }
+
+    /// The least difference that counts as better.
+    #[must_use]
+    pub fn min_delta(mut self, delta: f64) -> Self {
+        self.min_delta = delta;
+        self
+    }
+
+    /// Epochs that may pass without anything better.
+    #[must_use]
+    pub fn patience(mut self, epochs: usize) -> Self {
+        self.patience = epochs;
+        self
+    }
+
+    /// What must be reached: epochs that do not come near it are not better.
+    #[must_use]
+    pub fn baseline(mut self, number: f64) -> Self {
+        self.baseline = Some(number);
+        self
+    }
+
+    /// Epochs at the beginning that do not count.
+    #[must_use]
+    pub fn start_from_epoch(mut self, epoch: usize) -> Self {
+        self.start_from_epoch = epoch;
+        self
+    }
+
+    /// Goes back to the weights of the best epoch when it stops.
+    #[must_use]
+    pub fn restore_best_weights(mut self) -> Self {
+        self.restore_best_weights = true;
+        self
+    }
+}
+
+impl Callback for EarlyStopping {
+    fn on_train_begin(&mut self, _: &mut FitContext<'_>) -> Result<()> {
+        self.best = Best::new(&self.monitor, self.direction, self.min_delta);
+        (self.wait, self.weights) = (0, None);
+        Ok(())
+    }
+
+    fn on_epoch_end(&mut self, cx: &mut FitContext<'_>, epoch: usize, logs: &mut Logs) -> Result<()> {
+        let Some(number) = logs.get(&self.monitor) else {
+            warn(&format!("EarlyStopping: nothing is reported as {:?}; it has no effect", self.monitor));
+            return Ok(());
+        };
+        if epoch < self.start_from_epoch {
+            return Ok(());
+        }
+        if self.restore_best_weights && self.weights.is_none() {
+            self.weights = Some(cx.weights()?);
+        }
+        self.wait += 1;
+        if self.best.improve(number) {
+            if self.restore_best_weights {
+                self.weights = Some(cx.weights()?);
+            }
+            if self.baseline.is_none_or(|baseline| self.best.is_better(number, baseline)) {
+                self.wait = 0;
+            }
+            return Ok(());
+        }
+        if self.wait >= self.patience && epoch > 0 {
+            cx.stop_training();
+            if let Some(weights) = self.weights.take() {
+                cx.set_weights(weights)?;
+            }
+        }
+        Ok(())
+    }
+}

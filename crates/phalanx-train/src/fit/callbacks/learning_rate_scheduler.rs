@@ -1,0 +1,28 @@
+//! Another learning rate for each epoch.
+
+use super::{Callback, FitContext};
+use crate::fit::Logs;
+use phalanx_base::Result;
+
+/// Keras' `LearningRateScheduler`: a function of the epoch and the present rate. Reports the rate as `lr`.
+pub struct LearningRateScheduler<F>(F);
+
+impl<F: FnMut(usize, f32) -> f32> LearningRateScheduler<F> {
+    /// `schedule(epoch, rate)` gives the rate of the epoch, which counts from 0.
+    #[must_use]
+    pub fn new(schedule: F) -> Self {
+        Self(schedule)
+    }
+}
+
+impl<F: FnMut(usize, f32) -> f32> Callback for LearningRateScheduler<F> {
+    fn on_epoch_begin(&mut self, cx: &mut FitContext<'_>, epoch: usize) -> Result<()> {
+        let rate = (self.0)(epoch, cx.learning_rate());
+        cx.set_learning_rate(rate)
+    }
+
+    fn on_epoch_end(&mut self, cx: &mut FitContext<'_>, _: usize, logs: &mut Logs) -> Result<()> {
+        logs.set("lr", f64::from(cx.learning_rate()));
+        Ok(())
+    }
+}

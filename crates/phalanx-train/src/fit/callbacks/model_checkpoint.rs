@@ -1,0 +1,86 @@
+//! Saves the weights after epochs, or every so many steps.
+
+use super::best::Best;
+use super::{Callback, Direction, FitContext, template, warn};
+use crate::fit::Logs;
+use phalanx_base::Result;
+
+/// Keras' `ModelCheckpoint`. The location may have numbers in it, `runs/{epoch:02d}-{val_loss:.2f}`; one that ends with
+/// `.safetensors` is such a file, others are the prefixes of TensorFlow checkpoints.
+#[derive(Clone, Debug)]
+pub struct ModelCheckpoint {
+    location: String,
+    monitor: String,
+    direction: Direction,
+    best: Option<Best>,
+    every: Option<u64>,
+    batches: u64,
+}
+
+impl ModelCheckpoint {
+    /// Saves after every epoch.
+    #[must_use]
+    pub fn new(location: impl Into<String>) -> Self {
+        let (monitor, direction) = ("val_loss".to_owned(), Direction::Auto);
+        Self { location: location.into(), monitor, direction, best: None, every: None, batches: 0 }
+    }
+
+    /// The number that decides what is best; `val_loss` unless set.
+    #[must_use]
+    pub fn monitor(mut self, name: &str) -> Self {
+        self.monitor = name.to_owned();
+        self.best = self.best.map(|_| Best::new(name, self.direction, 0.0));
+        self
+    }
+
+    /// Whether that number should fall or rise.
+    #[must_use]
+    pub fn direction(mut self, direction: Direction) -> Self {
+        self.direction = direction;
+        self.best = self.best.map(|_| Best::new(&self.monitor, direction, 0.0));
+        self
+    }
+
+    /// Saves only when the number is better than ever.
+    #[must_use]
+    pub fn save_best_only(mut self) -> Self {
+        self.best = Some(Best::new(&self.monitor, self.direction, 0.0));
+        self
+    }
+
+    /// Saves after every so many steps instead of after epochs.
+    #[must_use]
+    pub fn save_freq(mut self, steps: u64) -> Self {
+        self.every = Some(steps.max(1));
+        self
+    }
+
+    fn save(&mut self, cx: &mut FitContext<'_>, batch: Option<u64>, logs: &Logs) -> Result<()> {
+        if let Some(best) = &mut self.best {
+            match logs.get(&self.monitor) {
+                Some(number) if best.improve(number) => {}
+                Some(_) => return Ok(()),
+                None => {
+                    warn(&format!("ModelCheckpoint: nothing is reported as {:?}; nothing is saved", self.monitor));
+                    return Ok(());
+                }
+            }
+        }
+        let epoch = if batch.is_some() { cx.place.epoch + 1 } else { cx.place.epoch };
+        cx.save_weights(&template::fill(&self.location, epoch, batch, logs)?)
+    }
+}
+
+impl Callback for ModelCheckpoint {
+    fn on_train_batch_end(&mut self, cx: &mut FitContext<'_>, batch: u64, logs: &Logs) -> Result<()> {
+        self.batches += 1;
+        match self.every {
+            Some(every) if self.batches.is_multiple_of(every) => self.save(cx, Some(batch + 1), logs),
+            _ => Ok(()),
+        }
+    }
+
+    fn on_epoch_end(&mut self, cx: &mut FitContext<'_>, _: usize, logs: &mut Logs) -> Result<()> {
+        if self.every.is_some() { Ok(()) } else { self.save(cx, None, logs) }
+    }
+}

@@ -1,0 +1,96 @@
+//! Learns more slowly when a number has not become better for a while.
+
+use super::best::Best;
+use super::{Callback, Direction, FitContext, warn};
+use crate::fit::Logs;
+use phalanx_base::Result;
+
+/// Keras' `ReduceLROnPlateau`. Reports the rate of each epoch as `lr`.
+#[derive(Clone, Debug)]
+pub struct ReduceLrOnPlateau {
+    monitor: String,
+    factor: f32,
+    patience: usize,
+    cooldown: usize,
+    min_lr: f32,
+    best: Best,
+    wait: usize,
+    cooling: usize,
+}
+
+impl ReduceLrOnPlateau {
+    /// Goes by this number, such as `val_loss`: after 10 epochs without anything better by 1e-4, a tenth of the rate.
+    #[must_use]
+    pub fn new(monitor: &str) -> Self {
+        Self {
+            monitor: monitor.to_owned(),
+            factor: 0.1,
+            patience: 10,
+            cooldown: 0,
+            min_lr: 0.0,
+            best: Best::new(monitor, Direction::Auto, 1e-4),
+            wait: 0,
+            cooling: 0,
+        }
+    }
+
+    /// What the rate is multiplied with; less than 1.
+    #[must_use]
+    pub fn factor(mut self, factor: f32) -> Self {
+        self.factor = factor;
+        self
+    }
+
+    /// Epochs that may pass without anything better.
+    #[must_use]
+    pub fn patience(mut self, epochs: usize) -> Self {
+        self.patience = epochs;
+        self
+    }
+
+    /// Whether the number should fall or rise, and the least difference that counts.
+    #[must_use]
+    pub fn direction(mut self, direction: Direction, min_delta: f64) -> Self {
+        self.best = Best::new(&self.monitor, direction, min_delta);
+        self
+    }
+
+    /// Epochs after a reduction that do not count.
+    #[must_use]
+    pub fn cooldown(mut self, epochs: usize) -> Self {
+        self.cooldown = epochs;
+        self
+    }
+
+    /// The rate is never less than this.
+    #[must_use]
+    pub fn min_lr(mut self, rate: f32) -> Self {
+        self.min_lr = rate;
+        self
+    }
+}
+
+impl Callback for ReduceLrOnPlateau {
+    fn on_epoch_end(&mut self, cx: &mut FitContext<'_>, _: usize, logs: &mut Logs) -> Result<()> {
+        let rate = cx.learning_rate();
+        logs.set("lr", f64::from(rate));
+        let Some(number) = logs.get(&self.monitor) else {
+            warn(&format!("ReduceLrOnPlateau: nothing is reported as {:?}; it has no effect", self.monitor));
+            return Ok(());
+        };
+        if self.cooling > 0 {
+            self.cooling -= 1;
+            self.wait = 0;
+        }
+        if self.best.improve(number) {
+            self.wait = 0;
+        } else if self.cooling == 0 {
+            self.wait += 1;
+            if self.wait >= self.patience && rate > self.min_lr {
+                cx.set_learning_rate((rate * self.factor).max(self.min_lr))?;
+                (self.cooling, self.wait) = (self.cooldown, 0);
+            }
+        }
+        Ok(())
+    }
+}

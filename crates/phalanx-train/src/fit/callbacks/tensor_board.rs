@@ -1,0 +1,87 @@
+//! Curves for TensorBoard.
+
+use super::{Callback, FitContext};
+use crate::fit::Logs;
+use crate::{SummaryWriter, run_dir};
+use phalanx_base::Result;
+
+/// Keras' `TensorBoard`: `train` and `validation` under the directory, with `epoch_loss` and its fellows at the epoch,
+/// `evaluation_loss_vs_iterations` at the step, and on request `batch_loss` and histograms of the weights.
+pub struct TensorBoard {
+    log_dir: String,
+    every: Option<u64>,
+    histograms: usize,
+    train: SummaryWriter,
+    validation: SummaryWriter,
+}
+
+impl TensorBoard {
+    /// Writes under this directory.
+    #[must_use]
+    pub fn new(log_dir: impl Into<String>) -> Self {
+        let (train, validation) = (SummaryWriter::none(), SummaryWriter::none());
+        Self { log_dir: log_dir.into(), every: None, histograms: 0, train, validation }
+    }
+
+    /// Also after every so many steps.
+    #[must_use]
+    pub fn update_freq(mut self, steps: u64) -> Self {
+        self.every = Some(steps.max(1));
+        self
+    }
+
+    /// Histograms of the weights after every so many epochs.
+    #[must_use]
+    pub fn histogram_freq(mut self, epochs: usize) -> Self {
+        self.histograms = epochs;
+        self
+    }
+}
+
+impl Callback for TensorBoard {
+    fn on_train_begin(&mut self, cx: &mut FitContext<'_>) -> Result<()> {
+        if cx.should_checkpoint() {
+            let dir = run_dir::open(&self.log_dir)?;
+            self.train = SummaryWriter::open(&dir.child("train")?)?;
+            self.validation = SummaryWriter::open(&dir.child("validation")?)?;
+        }
+        Ok(())
+    }
+
+    fn on_train_batch_end(&mut self, cx: &mut FitContext<'_>, _: u64, logs: &Logs) -> Result<()> {
+        if self.every.is_some_and(|every| cx.iterations().is_multiple_of(every)) {
+            let step = cx.iterations();
+            logs.iter().for_each(|(name, number)| self.train.scalar(step, &format!("batch_{name}"), number as f32));
+        }
+        Ok(())
+    }
+
+    fn on_test_end(&mut self, cx: &mut FitContext<'_>, logs: &Logs) -> Result<()> {
+        for (name, number) in logs.iter() {
+            let name = name.strip_prefix("val_").unwrap_or(name);
+            self.validation.scalar(cx.iterations(), &format!("evaluation_{name}_vs_iterations"), number as f32);
+        }
+        Ok(())
+    }
+
+    fn on_epoch_end(&mut self, cx: &mut FitContext<'_>, epoch: usize, logs: &mut Logs) -> Result<()> {
+        let step = epoch as u64;
+        for (name, number) in logs.iter() {
+            match name.strip_prefix("val_") {
+                Some(name) => self.validation.scalar(step, &format!("epoch_{name}"), number as f32),
+                None if name == "lr" => self.train.scalar(step, "epoch_learning_rate", number as f32),
+                None => self.train.scalar(step, &format!("epoch_{name}"), number as f32),
+            }
+        }
+        if self.histograms > 0 && epoch.is_multiple_of(self.histograms) && cx.should_checkpoint() {
+            cx.weights()?.iter().for_each(|weight| self.train.histogram(step, &weight.name, &weight.values));
+        }
+        Ok(())
+    }
+
+    fn on_train_end(&mut self, _: &mut FitContext<'_>, _: &Logs) -> Result<()> {
+        // Gone, they have written everything.
+        (self.train, self.validation) = (SummaryWriter::none(), SummaryWriter::none());
+        Ok(())
+    }
+}

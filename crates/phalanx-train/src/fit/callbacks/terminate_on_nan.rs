@@ -1,0 +1,19 @@
+//! Stops when the loss is no number any more.
+
+use super::{Callback, FitContext, warn};
+use crate::fit::Logs;
+use phalanx_base::Result;
+
+/// Keras' `TerminateOnNaN`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TerminateOnNan;
+
+impl Callback for TerminateOnNan {
+    fn on_train_batch_end(&mut self, cx: &mut FitContext<'_>, batch: u64, logs: &Logs) -> Result<()> {
+        if logs.get("loss").is_some_and(|loss| !loss.is_finite()) {
+            warn(&format!("batch {batch}: the loss is no finite number; training ends"));
+            cx.stop_training();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! What a model is fitted to: a dataset, or arrays.
+
+use phalanx_base::{Code, Error, Result};
+use phalanx_data::{Batch, Column, Dataset};
+
+/// The columns' names where arrays have none.
+const X: &str = "x";
+const Y: &str = "y";
+pub(super) const WEIGHT: &str = "sample_weight";
+
+/// A batched dataset, or everything in memory: `(x, y)`, `(x, y, sample_weight)`, or a [`Batch`] of named columns.
+#[derive(Clone, Debug)]
+pub struct Data(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Batches(Dataset),
+    Rows(Result<Batch>),
+}
+
+impl From<Dataset> for Data {
+    fn from(dataset: Dataset) -> Self {
+        Self(Kind::Batches(dataset))
+    }
+}
+
+impl From<&Dataset> for Data {
+    fn from(dataset: &Dataset) -> Self {
+        dataset.clone().into()
+    }
+}
+
+impl From<Batch> for Data {
+    fn from(batch: Batch) -> Self {
+        Self(Kind::Rows(Ok(batch)))
+    }
+}
+
+impl From<Column> for Data {
+    fn from(x: Column) -> Self {
+        Self(Kind::Rows(Batch::new([(X, x)])))
+    }
+}
+
+impl From<(Column, Column)> for Data {
+    fn from((x, y): (Column, Column)) -> Self {
+        Self(Kind::Rows(Batch::new([(X, x), (Y, y)]).and_then(|batch| batch.with_label(Y))))
+    }
+}
+
+impl From<(Column, Column, Column)> for Data {
+    fn from((x, y, weight): (Column, Column, Column)) -> Self {
+        let columns = [(X, x), (Y, y), (WEIGHT, weight)];
+        Self(Kind::Rows(Batch::new(columns).and_then(|batch| batch.with_label(Y))))
+    }
+}
+
+/// A dataset of global batches, and how many there are where that is known.
+pub(super) struct Batched {
+    pub(super) dataset: Dataset,
+    pub(super) steps: Option<u64>,
+}
+
+impl Data {
+    /// As global batches; only arrays are cut into batches here, and shuffled for each epoch where `seed` says so.
+    pub(super) fn batched(self, batch_size: Option<usize>, shuffle: Option<u64>) -> Result<Batched> {
+        match (self.0, batch_size) {
+            (Kind::Batches(_), Some(size)) => {
+                Err(Error::new(Code::BadSetting, format!("batch_size({size}) was given beside a dataset"))
+                    .because("a dataset is batched by itself")
+                    .help("leave batch_size out, and call batch on the dataset"))
+            }
+            (Kind::Batches(dataset), None) => Ok(Batched { dataset, steps: None }),
+            (Kind::Rows(rows), size) => {
+                let (rows, size) = (rows?, size.unwrap_or(32));
+                let (count, steps) = (rows.rows(), rows.rows().div_ceil(size.max(1)) as u64);
+                let dataset = Dataset::from_tensor_slices(rows);
+                let dataset = match shuffle {
+                    Some(seed) => dataset.shuffle_seeded(count.max(1), seed),
+                    None => dataset,
+                };
+                Ok(Batched { dataset: dataset.batch(size), steps: Some(steps) })
+            }
+        }
+    }
+
+    /// Takes the last `fraction` of the rows away, before anything is shuffled.
+    pub(super) fn split(self, fraction: f64) -> Result<(Self, Self)> {
+        if !(0.0..1.0).contains(&fraction) {
+            return Err(Error::new(Code::BadSetting, format!("validation_split({fraction}) is no part of the data"))
+                .help("choose a number between 0 and 1"));
+        }
+        match self.0 {
+            Kind::Rows(rows) => {
+                let rows = rows?;
+                let at = (rows.rows() as f64 * (1.0 - fraction)) as usize;
+                Ok((rows.slice(0..at).into(), rows.slice(at..rows.rows()).into()))
+            }
+            Kind::Batches(_) => Err(Error::new(Code::BadSetting, "validation_split was given beside a dataset")
+                .because("only arrays have a last part that is known beforehand")
+                .help("give the validation data with validation(…)")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrays(rows: usize) -> Data {
+        let numbers = || Column::f32((0..rows).map(|i| i as f32).collect());
+        (numbers(), numbers()).into()
+    }
+
+    #[test]
+    fn arrays_are_cut_and_split_from_the_end() {
+        let (head, tail) = arrays(10).split(0.25).unwrap();
+        let tail = tail.batched(Some(2), None).unwrap();
+        assert_eq!(tail.steps, Some(2));
+        let first = tail.dataset.iter().unwrap().next().unwrap().unwrap();
+        assert_eq!(first.f32("x").unwrap(), [7.0, 8.0]);
+        assert_eq!(head.batched(None, Some(1)).unwrap().steps, Some(1));
+    }
+
+    #[test]
+    fn settings_that_contradict_each_other_are_explained() {
+        let dataset = Dataset::range(0, 3, 1).batch(2);
+        assert!(Data::from(&dataset).batched(Some(3), None).is_err());
+        assert!(Data::from(dataset).split(0.5).is_err());
+        assert!(arrays(3).split(1.5).is_err());
+        let uneven: Data = (Column::f32(vec![1.0]), Column::f32(vec![1.0, 2.0])).into();
+        assert!(uneven.batched(None, None).is_err());
+    }
+}

@@ -1,0 +1,73 @@
+//! Names and numbers, as metrics report them.
+
+use phalanx_base::{Code, Error, Result, nearest};
+
+/// What a pass over the data came to: `loss` first, then the metrics, then those of the validation.
+///
+/// ```
+/// use phalanx_train::fit::Logs;
+/// let logs: Logs = [("loss", 0.25), ("accuracy", 0.9)].into_iter().collect();
+/// assert_eq!(logs.get("accuracy"), Some(0.9));
+/// assert!(logs.find("acuracy").unwrap_err().next().unwrap().contains("accuracy"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Logs(Vec<(String, f64)>);
+
+impl Logs {
+    /// The number of that name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, number)| *number)
+    }
+
+    /// The number of that name.
+    ///
+    /// # Errors
+    /// When there is none; says which there are.
+    pub fn find(&self, name: &str) -> Result<f64> {
+        self.get(name).ok_or_else(|| no_such(name, self.iter().map(|(known, _)| known)))
+    }
+
+    /// Sets a number, behind the others if it is new.
+    pub fn set(&mut self, name: &str, number: f64) {
+        match self.0.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => *old = number,
+            None => self.0.push((name.to_owned(), number)),
+        }
+    }
+
+    /// Names and numbers, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, f64)> {
+        self.0.iter().map(|(name, number)| (name.as_str(), *number))
+    }
+
+    /// The same for something that takes a slice.
+    pub(crate) fn pairs(&self) -> Vec<(&str, f64)> {
+        self.iter().collect()
+    }
+}
+
+impl<N: Into<String>> FromIterator<(N, f64)> for Logs {
+    fn from_iter<I: IntoIterator<Item = (N, f64)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().map(|(name, number)| (name.into(), number)).collect())
+    }
+}
+
+impl std::fmt::Display for Logs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (at, (name, number)) in self.iter().enumerate() {
+            write!(f, "{}{name}: {number:.4}", if at == 0 { "" } else { " - " })?;
+        }
+        Ok(())
+    }
+}
+
+/// An error for a name that nobody reports.
+pub(super) fn no_such<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Error {
+    let known: Vec<&str> = known.collect();
+    let error = Error::new(Code::BadSetting, format!("nothing is reported as {name:?}"));
+    match nearest(name, known.iter().copied()) {
+        Some(near) => error.help(format!("did you mean {near:?}?")),
+        None => error.help(format!("there are {}", known.join(", "))),
+    }
+}

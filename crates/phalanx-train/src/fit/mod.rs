@@ -1,0 +1,50 @@
+//! Keras' four verbs: compile, fit, evaluate, predict; under any [`Strategy`](crate::Strategy).
+//!
+//! ```
+//! use phalanx_data::Column;
+//! use phalanx_nn::model::{Dense, Sequential};
+//! use phalanx_optim::Sgd;
+//! use phalanx_train::fit::{Compile, Fit, Verbose};
+//! let x = Column::f32((0..100).map(|i| i as f32 / 100.0).collect()).with_row_shape([1])?;
+//! let y = Column::f32((0..100).map(|i| 3.0 * i as f32 / 100.0 + 1.0).collect());
+//! let mut model = Sequential::new().add(Dense::new(1)).build([1])?.compile(Sgd::new(0.3), "mse", ["mae"])?;
+//! let history = model.fit((x.clone(), y.clone()), Fit::epochs(20).verbose(Verbose::Silent))?;
+//! assert!(history.last("loss")? < 0.01);
+//! let logs = model.evaluate((x.clone(), y), Fit::default().verbose(Verbose::Silent))?;
+//! assert!(logs.get("mae").unwrap() < 0.1);
+//! assert_eq!(model.predict(x)?.rows(), 100);
+//! # Ok::<(), phalanx_base::Error>(())
+//! ```
+//!
+//! | read | for |
+//! | --- | --- |
+//! | [`Compile`], [`Compiled`] | a model with optimizer, losses and metrics |
+//! | [`Data`], [`Fit`] | what it learns from, and how |
+//! | [`callbacks`] | what happens in between |
+//! | [`History`], [`Logs`] | what came out |
+//! | [`progress`] | what is shown meanwhile |
+
+pub mod callbacks;
+mod compiled;
+mod data;
+mod evaluate;
+mod feed;
+mod header;
+mod history;
+mod logs;
+mod looping;
+mod options;
+mod predict;
+pub mod progress;
+mod state;
+mod step;
+mod tally;
+mod weights;
+
+pub use compiled::{Compile, Compiled, LossChoice, LossChoices, MetricChoice};
+pub use data::Data;
+pub use history::History;
+pub use logs::Logs;
+pub use options::Fit;
+pub use progress::Verbose;
+pub use weights::Weight;

@@ -1,0 +1,193 @@
+//! Everything a `fit` needs to go on in another process: values, slots, and where in the data every worker was.
+
+use super::tally::Tally;
+use super::weights::{Weight, stage_bundle};
+use crate::Strategy;
+use crate::checkpoint::Catalog;
+use phalanx_base::{Code, Error, Result};
+use phalanx_data::DistributedIter;
+use phalanx_formats::bundle::{BundleReader, data_file, index_file};
+use phalanx_ps::checkpoint::Files;
+use phalanx_storage::Dir;
+
+/// The largest index of a checkpoint that is read.
+const INDEX: u64 = 256 << 20;
+
+/// Where a `fit` is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The epoch, from 0.
+    pub(crate) epoch: usize,
+    /// Steps of it that are done.
+    pub(crate) batch: u64,
+}
+
+/// What an earlier process left, for this worker.
+#[derive(Debug)]
+pub(crate) struct Resumed {
+    pub(crate) place: Place,
+    /// Where its data was.
+    pub(crate) position: Option<Vec<u8>>,
+    /// What it had counted of the epoch.
+    pub(crate) words: Vec<f64>,
+}
+
+/// What can be saved and restored.
+pub(crate) trait Fitted {
+    fn strategy(&self) -> &Strategy;
+    fn iterations(&self) -> u64;
+    fn learning_rate(&self) -> f32;
+    fn set_learning_rate(&mut self, rate: f32) -> Result<()>;
+    /// The weights of the model, moving averages included.
+    fn weights(&self) -> Result<Vec<Weight>>;
+    fn set_weights(&mut self, weights: Vec<Weight>) -> Result<()>;
+    fn save_weights(&self, location: &str) -> Result<()>;
+    fn load_weights(&mut self, location: &str) -> Result<()>;
+    /// The optimizer's slots, under the names of TensorFlow's checkpoints.
+    fn slots(&self) -> Vec<Weight>;
+    fn set_slots(&mut self, slots: Vec<Weight>, iterations: u64) -> Result<()>;
+}
+
+/// What one worker adds to a backup.
+struct Part {
+    position: Vec<u8>,
+    words: Vec<f64>,
+}
+
+/// Saves everything. All workers take part: each knows where its own data is; the first writes.
+pub(crate) fn save(
+    fitted: &dyn Fitted,
+    place: Place,
+    batches: Option<&DistributedIter>,
+    tallies: &[Tally],
+    catalog: &mut Option<Catalog>,
+) -> Result<()> {
+    let own = Part {
+        position: batches.map(|batches| batches.position().to_bytes()).unwrap_or_default(),
+        words: if place.batch > 0 { sums(tallies) } else { Vec::new() },
+    };
+    let Some(workers) = fitted.strategy().workers() else { return write(fitted, place, &[own], catalog) };
+    let all = workers.patiently(|group| group.all_gather(&own.to_bytes()))?;
+    let parts = all.iter().map(|bytes| Part::read(bytes)).collect::<Result<Vec<_>>>()?;
+    let written = if workers.rank() == 0 { write(fitted, place, &parts, catalog) } else { Ok(()) };
+    if let Err(error) = &written {
+        workers.group().abort(error.clone());
+    }
+    workers.patiently(phalanx_collective::Group::barrier)?;
+    written
+}
+
+fn sums(tallies: &[Tally]) -> Vec<f64> {
+    let mut words: Vec<f64> = Vec::new();
+    for tally in tallies {
+        let own = tally.words();
+        words.resize(own.len(), 0.0);
+        words.iter_mut().zip(own).for_each(|(sum, word)| *sum += word);
+    }
+    words
+}
+
+fn write(fitted: &dyn Fitted, place: Place, parts: &[Part], catalog: &mut Option<Catalog>) -> Result<()> {
+    let Some(catalog) = catalog else { return Ok(()) };
+    let mut tensors = fitted.weights()?;
+    tensors.extend(fitted.slots());
+    let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let mut numbers = vec![
+        ("global_step".to_owned(), vec![whole(fitted.iterations())]),
+        ("fit/epoch".to_owned(), vec![whole(place.epoch as u64)]),
+        ("fit/batch".to_owned(), vec![whole(place.batch)]),
+        ("fit/workers".to_owned(), vec![whole(parts.len() as u64)]),
+        ("fit/learning_rate".to_owned(), vec![i64::from(fitted.learning_rate().to_bits())]),
+    ];
+    for (rank, part) in parts.iter().enumerate() {
+        numbers.push((format!("fit/words/{rank}"), part.words.iter().map(|word| word.to_bits() as i64).collect()));
+    }
+    let strings: Vec<(String, &[u8])> =
+        parts.iter().enumerate().map(|(rank, part)| (format!("fit/position/{rank}"), &part.position[..])).collect();
+    let name = catalog.name(fitted.iterations());
+    let dir = catalog.dir().clone();
+    let (staged, index) = stage_bundle(&dir, &data_file(&name, 0, 1), &tensors, &numbers, &strings)?;
+    let published = catalog.publish(&name, std::slice::from_ref(&staged), &index);
+    if published.is_err() {
+        // What was staged is nobody's now.
+        let _ = dir.remove(&staged);
+    }
+    published.map(drop)
+}
+
+/// Restores the newest backup there is; `None` where there is none.
+pub(crate) fn restore(fitted: &mut dyn Fitted, catalog: &Catalog) -> Result<Option<Resumed>> {
+    let Some(name) = catalog.newest_first().into_iter().next() else { return Ok(None) };
+    let dir = catalog.dir();
+    read(fitted, dir, &name).map(Some).map_err(|error| error.at(format!("{}/{name}", dir.location())))
+}
+
+fn read(fitted: &mut dyn Fitted, dir: &Dir, name: &str) -> Result<Resumed> {
+    let index = dir.read(&index_file(name), INDEX)?;
+    let reader = BundleReader::open(&index, Files::open(dir, [data_file(name, 0, 1)])?)?;
+    let whole = |name: &str| reader.read(name)?.i64s();
+    let one = |name: &str| whole(name).map(|numbers| numbers.first().copied().unwrap_or(0));
+    let count = |name: &str| one(name).map(|number| u64::try_from(number).unwrap_or(0));
+    let load = |weights: Vec<Weight>| -> Result<Vec<Weight>> {
+        weights
+            .into_iter()
+            .map(|weight| {
+                let tensor = reader.read(&weight.name)?;
+                Ok(Weight { values: tensor.f32s()?, ..weight })
+            })
+            .collect()
+    };
+    let (rank, workers) = fitted.strategy().workers().map_or((0, 1), |workers| (workers.rank(), workers.size()));
+    let before = count("fit/workers")?;
+    if before != workers as u64 {
+        return Err(Error::new(
+            Code::CheckpointMismatch,
+            format!("the backup is of {before} workers, now there are {workers}"),
+        )
+        .because("each worker's place in the data is in it")
+        .help("start as many workers as before, or remove the backup and load the weights alone"));
+    }
+    let weights = load(fitted.weights()?)?;
+    let slots = load(fitted.slots())?;
+    fitted.set_weights(weights)?;
+    fitted.set_slots(slots, count("global_step")?)?;
+    let rate = u32::try_from(one("fit/learning_rate")?).map(f32::from_bits).unwrap_or(f32::NAN);
+    fitted.set_learning_rate(rate)?;
+    let position = reader.read(&format!("fit/position/{rank}"))?;
+    let position = position.strings()?.iter().next().map(<[u8]>::to_vec).filter(|bytes| !bytes.is_empty());
+    let words = whole(&format!("fit/words/{rank}"))?.into_iter().map(|bits| f64::from_bits(bits as u64)).collect();
+    let epoch = usize::try_from(count("fit/epoch")?).unwrap_or(usize::MAX);
+    Ok(Resumed { place: Place { epoch, batch: count("fit/batch")? }, position, words })
+}
+
+impl Part {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = (self.words.len() as u64).to_le_bytes().to_vec();
+        self.words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        bytes.extend_from_slice(&self.position);
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self> {
+        let malformed = || Error::new(Code::BadMessage, "a worker's part of a backup is malformed");
+        let (count, rest) = bytes.split_first_chunk::<8>().ok_or_else(malformed)?;
+        let length = usize::try_from(u64::from_le_bytes(*count)).ok().and_then(|count| count.checked_mul(8));
+        let (words, position) = length.and_then(|length| rest.split_at_checked(length)).ok_or_else(malformed)?;
+        let words = words.as_chunks::<8>().0.iter().map(|eight| f64::from_le_bytes(*eight)).collect();
+        Ok(Self { position: position.to_vec(), words })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_read_as_it_was_written_and_rubbish_is_refused() {
+        let bytes = Part { position: vec![7, 8], words: vec![1.5, f64::NAN] }.to_bytes();
+        let part = Part::read(&bytes).unwrap();
+        assert_eq!((part.position, part.words[0]), (vec![7, 8], 1.5));
+        assert!(Part::read(&bytes[..7]).is_err());
+        assert!(Part::read(&u64::MAX.to_le_bytes()).is_err());
+    }
+}

@@ -1,0 +1,272 @@
+//! The weights of a model as files: TensorFlow checkpoints and safetensors.
+
+use super::Compiled;
+use super::state::Fitted;
+use crate::{Strategy, run_dir};
+use phalanx_base::{Code, Error, Result, Shape, read_f32s};
+use phalanx_formats::bundle::{BundleIndex, BundleReader, BundleWriter, data_file, index_file};
+use phalanx_formats::object_graph::{KerasLayer, KerasWeights, OBJECT_GRAPH_KEY, read_keras_weights};
+use phalanx_formats::safetensors::{SafeTensors, SafeTensorsWriter};
+use phalanx_nn::Network;
+use phalanx_ps::checkpoint::Files;
+use phalanx_storage::Dir;
+
+/// The largest index, and the largest safetensors file, that is read.
+const INDEX: u64 = 256 << 20;
+const FILE: u64 = 64 << 30;
+
+/// A named tensor of a model or its optimizer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Weight {
+    /// `dense/kernel`.
+    pub name: String,
+    /// Its extents.
+    pub shape: Shape,
+    /// Its numbers.
+    pub values: Vec<f32>,
+}
+
+impl<M: Network> Compiled<M> {
+    /// The weights of the model, moving averages included.
+    ///
+    /// # Errors
+    /// When they are not 32-bit floats.
+    pub fn weights(&self) -> Result<Vec<Weight>> {
+        let (book, module) = (&self.model.book, self.module());
+        let listed = book.parameters().iter().chain(book.states());
+        let values = book.values(module)?.into_iter().chain(book.state_values(module)?);
+        let weight = |(parameter, bytes): (&phalanx_nn::Parameter, bytes::Bytes)| {
+            let mut values = vec![0.0; bytes.len() / 4];
+            read_f32s(&bytes, &mut values);
+            Weight { name: parameter.name.clone(), shape: parameter.shape.clone(), values }
+        };
+        Ok(listed.zip(values).map(weight).collect())
+    }
+
+    /// Replaces weights by name; others stay as they are. Every worker must do the same.
+    ///
+    /// # Errors
+    /// When the model has no such weight, or one of another shape.
+    pub fn set_weights(&mut self, weights: Vec<Weight>) -> Result<()> {
+        let book = self.model.book.clone();
+        let learning = book.parameters().len();
+        let listed: Vec<_> = book.parameters().iter().chain(book.states()).collect();
+        let mut values: Vec<Option<Vec<f32>>> = vec![None; listed.len()];
+        for weight in weights {
+            let place = listed.iter().position(|known| known.name == weight.name).ok_or_else(|| {
+                Error::new(Code::NoSuchVariable, format!("the model has no weight {:?}", weight.name))
+                    .help(format!("it has {}", listed.iter().map(|known| &*known.name).collect::<Vec<_>>().join(", ")))
+            })?;
+            if listed[place].shape != weight.shape || weight.values.len() != weight.shape.elements() {
+                let what = format!("weight {:?} has shape {}", weight.name, listed[place].shape);
+                return Err(Error::new(Code::ShapeMismatch, what).because(format!("it was given {}", weight.shape)));
+            }
+            values[place] = Some(weight.values);
+        }
+        let states = values.split_off(learning);
+        let old = self.model.state_values()?;
+        let states = states.into_iter().zip(old).map(|(new, old)| new.unwrap_or(old)).collect();
+        self.model.change(|module| Ok(book.load_states(book.load(module, values), states)))
+    }
+
+    /// Saves the weights: as a safetensors file where `location` ends so, else as a TensorFlow checkpoint of that
+    /// prefix, which for models made of our layers is one that Keras' `load_weights` takes. With several workers the
+    /// first saves; the others do nothing.
+    ///
+    /// # Errors
+    /// When the files cannot be written.
+    pub fn save_weights(&self, location: &str) -> Result<()> {
+        if !self.strategy().should_checkpoint() {
+            return Ok(());
+        }
+        let (dir, name) = place(location)?;
+        dir.create_all()?;
+        let weights = self.weights()?;
+        if name.ends_with(".safetensors") {
+            return write_safetensors(&dir, &name, &weights);
+        }
+        let data = data_file(&name, 0, 1);
+        let layers = self.module().layer_names();
+        let (staged, index) = if layers.is_empty() {
+            stage_bundle(&dir, &data, &weights, &[], &[])?
+        } else {
+            let mut file = dir.stage(&data)?;
+            let (_, index) = KerasWeights::new(keras_layers(&layers, &weights)).write(&mut file)?;
+            (file.finish()?.name, index)
+        };
+        dir.remove(&index_file(&name))?;
+        dir.publish(&staged, &data)?;
+        dir.write(&index_file(&name), &index.to_bytes()?)
+    }
+
+    /// Loads weights that [`Self::save_weights`] wrote, or Keras did. Every worker reads them.
+    ///
+    /// # Errors
+    /// When the files cannot be read, or do not have every weight of the model in its shape.
+    pub fn load_weights(&mut self, location: &str) -> Result<()> {
+        let at = |error: Error| error.at(location.to_owned());
+        let (dir, name) = place(location)?;
+        let wanted = self.weights()?;
+        let read = if name.ends_with(".safetensors") {
+            read_safetensors(&dir, &name, wanted)
+        } else {
+            let index = dir.read(&index_file(&name), INDEX)?;
+            let index = BundleIndex::parse(&index)?;
+            let shards = index.shards();
+            let files = Files::open(&dir, (0..shards).map(|shard| data_file(&name, shard, shards)))?;
+            let reader = BundleReader::new(index, files)?;
+            if reader.index().tensors().contains_key(OBJECT_GRAPH_KEY) {
+                read_keras(&reader, &self.module().layer_names(), wanted)
+            } else {
+                let read = |weight: Weight| {
+                    let tensor = reader.read(&weight.name)?;
+                    Ok(Weight { shape: Shape::new(tensor.shape.dims().to_vec())?, values: tensor.f32s()?, ..weight })
+                };
+                wanted.into_iter().map(read).collect()
+            }
+        };
+        self.set_weights(read.map_err(at)?).map_err(at)
+    }
+}
+
+/// The directory and the name within it.
+fn place(location: &str) -> Result<(Dir, String)> {
+    let (parent, name) = location.rsplit_once('/').unwrap_or((".", location));
+    if name.is_empty() {
+        return Err(Error::new(Code::BadSetting, format!("{location:?} names no checkpoint"))
+            .help("give the prefix of its files, for example runs/weights"));
+    }
+    Ok((run_dir::open(if parent.is_empty() { "/" } else { parent })?, name.to_owned()))
+}
+
+fn keras_layers<'a>(layers: &[String], weights: &'a [Weight]) -> Vec<KerasLayer<'a>> {
+    let of = |layer: &String| {
+        let own = weights.iter().filter_map(|weight| {
+            let (of, attribute) = weight.name.rsplit_once('/')?;
+            (of == layer).then_some((attribute, weight))
+        });
+        own.fold(KerasLayer::new(layer.clone()), |layer, (attribute, weight)| {
+            layer.weight(attribute, &weight.shape, &weight.values)
+        })
+    };
+    layers.iter().map(of).collect()
+}
+
+/// Weights of Keras are found by the layer's place, since its names depend on what was built before in the process.
+fn read_keras(reader: &BundleReader<Files>, layers: &[String], wanted: Vec<Weight>) -> Result<Vec<Weight>> {
+    let found = read_keras_weights(reader)?;
+    let read = |weight: Weight| {
+        let (layer, attribute) = weight.name.rsplit_once('/').unwrap_or(("", &weight.name));
+        let place = layers.iter().position(|name| name == layer);
+        let theirs = found.iter().find(|theirs| Some(theirs.layer) == place && theirs.attribute == attribute);
+        let theirs = theirs.ok_or_else(|| {
+            Error::new(Code::CheckpointMismatch, format!("the checkpoint has no weight {:?}", weight.name))
+                .because(format!("layer {place:?} of the model it was saved from has none of that name"))
+                .help("build the model as it was built when it was saved")
+        })?;
+        let shape = Shape::new(theirs.tensor.shape.dims().to_vec())?;
+        Ok(Weight { shape, values: theirs.tensor.f32s()?, ..weight })
+    };
+    wanted.into_iter().map(read).collect()
+}
+
+fn write_safetensors(dir: &Dir, name: &str, weights: &[Weight]) -> Result<()> {
+    let mut writer = SafeTensorsWriter::new();
+    weights.iter().try_for_each(|weight| writer.add_f32s(&weight.name, &weight.shape, &weight.values))?;
+    let mut file = dir.stage(name)?;
+    writer.write(&mut file)?;
+    dir.publish(&file.finish()?.name, name)
+}
+
+fn read_safetensors(dir: &Dir, name: &str, wanted: Vec<Weight>) -> Result<Vec<Weight>> {
+    let bytes = dir.read(name, FILE)?;
+    let file = SafeTensors::parse(&bytes)?;
+    let read = |weight: Weight| {
+        let tensor = file.get(&weight.name)?;
+        Ok(Weight { shape: tensor.shape.clone(), values: tensor.f32s()?, ..weight })
+    };
+    wanted.into_iter().map(read).collect()
+}
+
+/// Writes tensors, rows of whole numbers, and strings into a data file that waits to be published.
+pub(super) fn stage_bundle(
+    dir: &Dir,
+    data: &str,
+    tensors: &[Weight],
+    numbers: &[(String, Vec<i64>)],
+    strings: &[(String, &[u8])],
+) -> Result<(String, BundleIndex)> {
+    let mut file = dir.stage(data)?;
+    let mut bundle = BundleWriter::new(&mut file);
+    tensors.iter().try_for_each(|tensor| bundle.add_f32s(&tensor.name, &tensor.shape, &tensor.values))?;
+    for (name, row) in numbers {
+        // TensorFlow's counters are scalars.
+        let shape = if row.len() == 1 { Shape::new(vec![])? } else { Shape::new(vec![row.len()])? };
+        bundle.add_i64s(name, &shape, row)?;
+    }
+    strings.iter().try_for_each(|(name, bytes)| bundle.add_strings(name, &Shape::new(vec![])?, [bytes]))?;
+    let (_, index) = bundle.finish()?;
+    Ok((file.finish()?.name, index))
+}
+
+impl<M: Network> Fitted for Compiled<M> {
+    fn strategy(&self) -> &Strategy {
+        Self::strategy(self)
+    }
+
+    fn iterations(&self) -> u64 {
+        Self::iterations(self)
+    }
+
+    fn learning_rate(&self) -> f32 {
+        self.optimizer().map_or(0.0, |optimizer| optimizer.learning_rate())
+    }
+
+    fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
+        Self::set_learning_rate(self, rate)
+    }
+
+    fn weights(&self) -> Result<Vec<Weight>> {
+        Self::weights(self)
+    }
+
+    fn set_weights(&mut self, weights: Vec<Weight>) -> Result<()> {
+        Self::set_weights(self, weights)
+    }
+
+    fn save_weights(&self, location: &str) -> Result<()> {
+        Self::save_weights(self, location)
+    }
+
+    fn load_weights(&mut self, location: &str) -> Result<()> {
+        Self::load_weights(self, location)
+    }
+
+    fn slots(&self) -> Vec<Weight> {
+        let Some(update) = &self.model.update else { return Vec::new() };
+        let optimizer = update.optimizer();
+        let of = |(parameter, slots): (&phalanx_nn::Parameter, &Vec<Vec<f32>>)| {
+            let named = slots.iter().enumerate().map(|(slot, values)| Weight {
+                name: optimizer.slot_in_checkpoint(&parameter.name, slot),
+                shape: parameter.shape.clone(),
+                values: values.clone(),
+            });
+            named.collect::<Vec<_>>()
+        };
+        self.model.book.parameters().iter().zip(update.slots()).flat_map(of).collect()
+    }
+
+    fn set_slots(&mut self, slots: Vec<Weight>, iterations: u64) -> Result<()> {
+        let Some(update) = &mut self.model.update else { return Ok(()) };
+        let mut given = slots.into_iter();
+        for slot in update.slots_mut().iter_mut().flatten() {
+            let Some(weight) = given.next() else { break };
+            if weight.values.len() != slot.len() {
+                return Err(Error::new(Code::ShapeMismatch, format!("{} has another size here", weight.name)));
+            }
+            *slot = weight.values;
+        }
+        update.set_iterations(iterations);
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! Strategies by name, for command lines.
+
+use super::Strategy;
+use crate::ServerOptions;
+use phalanx_base::{Code, Error, Result, nearest};
+use phalanx_cluster::TaskConfig;
+
+const NAMES: [&str; 5] = ["default", "one_device", "mirrored", "central_storage", "multi_worker_mirrored"];
+
+impl Strategy {
+    /// The strategy of this name on devices of this kind: `default`, `one_device`, `mirrored:2`, `central_storage:2`,
+    /// `multi_worker_mirrored`. The number says how many replicas there are in this process. `auto` mirrors over the
+    /// workers of the cluster, where there is one.
+    ///
+    /// ```
+    /// use phalanx_cluster::TaskConfig;
+    /// use phalanx_train::{ServerOptions, Strategy};
+    /// let (alone, options) = (TaskConfig::from_tf_config(None)?, ServerOptions::default());
+    /// assert_eq!(Strategy::named("mirrored:3", "cpu", &alone, &options)?.num_replicas_in_sync(), 3);
+    /// assert_eq!(Strategy::named("auto", "cpu", &alone, &options)?.name(), "DefaultStrategy");
+    /// let error = Strategy::named("miror", "cpu", &alone, &options).unwrap_err();
+    /// assert_eq!(error.next(), Some("did you mean mirrored?"));
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is none of that name, and as the strategy itself.
+    pub fn named(name: &str, device: &str, config: &TaskConfig, options: &ServerOptions) -> Result<Self> {
+        let (kind, count) = name.split_once(':').unwrap_or((name, "1"));
+        let count: usize = count.parse().ok().filter(|count| (1..=1024).contains(count)).ok_or_else(|| {
+            Error::new(Code::BadSetting, format!("strategy {name:?} has no number of replicas"))
+                .help("write it behind the colon, for example mirrored:2")
+        })?;
+        // Slots of the processor are numbered from 0, graphics processors from the one that was named.
+        let (device, first) = device.split_once(':').unwrap_or((device, "0"));
+        let first: usize = first.parse().unwrap_or(0);
+        let devices: Vec<String> = (first..first + count).map(|number| format!("{device}:{number}")).collect();
+        let devices = devices.iter().map(String::as_str);
+        match kind {
+            "auto" if config.trainers().len() > 1 => Self::multi_worker_mirrored_on(devices, config, options),
+            "auto" | "default" if device == "cpu" && count == 1 => Ok(Self::default()),
+            "auto" | "default" | "one_device" if count == 1 => Self::one_device(&format!("{device}:{first}")),
+            "auto" | "mirrored" => Self::mirrored(devices),
+            "central_storage" => Self::central_storage(devices),
+            "multi_worker_mirrored" => Self::multi_worker_mirrored_on(devices, config, options),
+            _ => {
+                let error = Error::new(Code::BadSetting, format!("there is no strategy {name:?}"));
+                Err(match nearest(kind, NAMES) {
+                    Some(near) => error.help(format!("did you mean {near}?")),
+                    None => error.help(format!("choose one of auto, {}", NAMES.join(", "))),
+                })
+            }
+        }
+    }
+}

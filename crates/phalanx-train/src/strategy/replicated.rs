@@ -1,0 +1,262 @@
+//! A model whose variables a strategy keeps.
+
+use super::replica::add;
+use super::update::Update;
+use super::{Computed, PerReplica, Replica, Strategy};
+use phalanx_base::{Code, Error, Result, read_f32s};
+use phalanx_collective::{Group, Reduce};
+use phalanx_nn::{Book, Flat, Network};
+use phalanx_optim::Optimizer;
+
+/// A model under a strategy; [`Strategy::scope`] makes one.
+pub struct Replicated<M> {
+    pub(crate) strategy: Strategy,
+    /// `None` only while an update is under way, or after one that failed.
+    module: Option<M>,
+    pub(crate) book: Book,
+    pub(crate) update: Option<Update>,
+}
+
+impl<M: Network> Replicated<M> {
+    pub(super) fn new(strategy: Strategy, module: M) -> Result<Self> {
+        let module = module.fork(strategy.home());
+        let book = Book::of(&module)?;
+        let mut model = Self { strategy, module: Some(module), book, update: None };
+        model.align()?;
+        Ok(model)
+    }
+
+    /// Says how gradients become updates.
+    ///
+    /// # Errors
+    /// When a setting is out of range.
+    pub fn optimizer(mut self, optimizer: impl Into<Optimizer>) -> Result<Self> {
+        self.update = Some(Update::new(optimizer.into(), &self.book)?);
+        Ok(self)
+    }
+
+    /// The model with its present values.
+    #[must_use]
+    pub fn module(&self) -> &M {
+        // Only an update that failed leaves nothing, and its error ends the training.
+        self.module.as_ref().expect("the last update succeeded")
+    }
+
+    /// The strategy that keeps it.
+    #[must_use]
+    pub fn strategy(&self) -> &Strategy {
+        &self.strategy
+    }
+
+    /// How many updates there were.
+    #[must_use]
+    pub fn iterations(&self) -> u64 {
+        self.update.as_ref().map_or(0, Update::iterations)
+    }
+
+    /// The values of the model's moving averages.
+    pub(crate) fn state_values(&self) -> Result<Vec<Vec<f32>>> {
+        Ok(floats(self.book.state_values(self.module())?.iter()))
+    }
+
+    /// Makes the moving averages of all workers one: each has moved its own.
+    pub(crate) fn average_states(&mut self) -> Result<()> {
+        if self.book.states().is_empty() || self.strategy.workers().is_none() {
+            return Ok(());
+        }
+        let mut states = self.state_values()?;
+        if let Some(workers) = self.strategy.workers() {
+            let mut tensors: Vec<&mut [f32]> = states.iter_mut().map(Vec::as_mut_slice).collect();
+            workers.patiently(|group| group.all_reduce_many(&mut tensors, Reduce::Mean))?;
+        }
+        let book = self.book.clone();
+        self.change(|module| Ok(book.load_states(module, states)))
+    }
+
+    /// Changes the model itself, for example to load weights; every worker must make the same change.
+    ///
+    /// # Errors
+    /// What `change` returns; the model then stays as it was.
+    pub fn change(&mut self, change: impl FnOnce(M) -> Result<M>) -> Result<()> {
+        self.module = Some(change(self.module().clone())?);
+        Ok(())
+    }
+
+    /// Gives every worker the values of the first.
+    pub(crate) fn align(&mut self) -> Result<()> {
+        let Some(workers) = self.strategy.workers() else { return Ok(()) };
+        let module = self.module.as_ref().ok_or_else(lost)?;
+        let mut values = floats(self.book.values(module)?.iter().chain(&self.book.state_values(module)?));
+        for value in &mut values {
+            workers.group().broadcast(0, value)?;
+        }
+        let states = values.split_off(self.book.parameters().len());
+        let module = self.module.take().ok_or_else(lost)?;
+        let module = self.book.load(module, values.into_iter().map(Some).collect());
+        self.module = Some(self.book.load_states(module, states));
+        Ok(())
+    }
+
+    /// Computes `step` on every replica that has an input, sums what gradients they hand over, and applies them.
+    pub(crate) fn step<I: Send, T: Send>(
+        &mut self,
+        inputs: PerReplica<I>,
+        step: impl Fn(&mut Replica<'_, M>, I) -> Result<T> + Sync,
+    ) -> Result<PerReplica<T>> {
+        let (results, computed) = self.compute(inputs, step)?;
+        let applied = computed.iter().flatten().count() as f32;
+        let all_applied = match self.strategy.workers() {
+            Some(workers) => {
+                let mut applied = [applied];
+                workers.group().all_reduce(&mut applied, Reduce::Sum)?;
+                applied[0]
+            }
+            None => applied,
+        };
+        if all_applied > 0.0 {
+            self.apply(computed.into_iter().flatten().collect(), &mut [], false, |_: &[f32; 0]| Some(1.0))?;
+        }
+        Ok(results)
+    }
+
+    /// Every replica's result, and what it leaves for the update: `None` from one that handed no gradients over.
+    pub(crate) fn compute<I: Send, T: Send>(
+        &self,
+        inputs: PerReplica<I>,
+        step: impl Fn(&mut Replica<'_, M>, I) -> Result<T> + Sync,
+    ) -> Result<(PerReplica<T>, Vec<Option<Computed>>)> {
+        let (first, replicas) = (self.strategy.first_replica(), self.strategy.num_replicas_in_sync());
+        let devices = self.strategy.devices();
+        let (iterations, book) = (self.iterations(), &self.book);
+        // A fork has leaves of its own, so that replicas do not wait for each other's graphs; the numbers are shared.
+        let prepare = |(place, input): (usize, I)| (place, input, self.module().clone());
+        let items: Vec<(usize, I, M)> = inputs.into_parts().into_iter().map(prepare).collect();
+        let done = self.strategy.slots().run(items, |_, (place, input, module)| {
+            let device = &devices[place];
+            let mut replica = Replica {
+                module: module.fork(device),
+                book,
+                device,
+                id: first + place,
+                replicas,
+                step: iterations,
+                pending: None,
+            };
+            let result = step(&mut replica, input)?;
+            let Some(gradient) = replica.pending.take() else { return Ok((place, result, None)) };
+            let states = floats(book.state_values(&replica.module)?.iter());
+            Ok((place, result, Some(Computed { gradients: gradient.0, states })))
+        });
+        let mut results = Vec::with_capacity(done.len());
+        let mut computed = Vec::with_capacity(done.len());
+        for one in done {
+            let (place, result, left) = one?;
+            results.push((place, result));
+            computed.push(left);
+        }
+        Ok((PerReplica::new(results), computed))
+    }
+
+    /// Sums the replicas' gradients in their order, then the workers', and applies them times `scale` of the summed
+    /// `header`, unless that is nothing. The header's numbers travel along, so that workers agree without a round of
+    /// their own. A `patient` update waits long for workers that are late.
+    pub(crate) fn apply<const N: usize>(
+        &mut self,
+        computed: Vec<Computed>,
+        header: &mut [f32; N],
+        patient: bool,
+        scale: impl FnOnce(&[f32; N]) -> Option<f32>,
+    ) -> Result<()> {
+        let replicas = computed.len();
+        let mut gradients: Vec<Option<Flat>> = self.book.parameters().iter().map(|_| None).collect();
+        let mut states: Vec<Vec<f32>> = Vec::new();
+        for one in computed {
+            add(&mut gradients, one.gradients);
+            if states.is_empty() {
+                states = one.states;
+            } else {
+                for (sum, state) in states.iter_mut().zip(one.states) {
+                    sum.iter_mut().zip(state).for_each(|(sum, number)| *sum += number);
+                }
+            }
+        }
+        if let Some(workers) = self.strategy.workers() {
+            for (gradient, parameter) in gradients.iter_mut().zip(self.book.parameters()) {
+                gradient.get_or_insert_with(|| Flat::zeros(parameter.shape.elements()));
+            }
+            let mut tensors: Vec<&mut [f32]> = vec![&mut header[..]];
+            tensors.extend(gradients.iter_mut().flatten().map(|flat| &mut **flat));
+            let mut reduce = |group: &mut Group| group.all_reduce_many(&mut tensors, Reduce::Sum);
+            if patient { workers.patiently(reduce) } else { reduce(&mut workers.group()) }?;
+        }
+        let Some(scale) = scale(header) else { return Ok(()) };
+        if scale != 1.0 {
+            gradients.iter_mut().flatten().for_each(|flat| flat.iter_mut().for_each(|number| *number *= scale));
+        }
+        states.iter_mut().flatten().for_each(|sum| *sum /= replicas.max(1) as f32);
+        let update = self.update.as_mut().ok_or_else(|| {
+            Error::new(Code::BadSetting, "gradients were handed over, but the model has no optimizer")
+                .help("say which one: strategy.scope(…)?.optimizer(Sgd::new(0.01))?")
+        })?;
+        let module = self.module.take().ok_or_else(lost)?;
+        let module = update.apply(&self.book, module, &gradients)?;
+        self.module = Some(self.book.load_states(module, states));
+        Ok(())
+    }
+}
+
+impl Strategy {
+    /// Runs `step` once for each replica of this process that has an input, side by side. Gradients that it hands over
+    /// with [`Replica::apply_gradients`] are summed over all replicas of all workers and applied when all have
+    /// returned: scale the loss by the global batch, as in TensorFlow. All workers must call it equally often; one
+    /// whose data has ended calls it with nothing.
+    ///
+    /// ```
+    /// use phalanx_nn::model::{Dense, Mode, Sequential};
+    /// use phalanx_nn::burn::tensor::Tensor;
+    /// use phalanx_optim::Sgd;
+    /// use phalanx_train::{Reduce, Strategy};
+    /// let strategy = Strategy::mirrored(["cpu:0", "cpu:1"])?;
+    /// let mut model = strategy.scope(|| Sequential::new().add(Dense::new(1)).build([1]))?.optimizer(Sgd::new(0.1))?;
+    /// let inputs = strategy.values_from_function(|replica| Ok(replica as f32))?;
+    /// let losses = strategy.run(&mut model, inputs, |replica, x| {
+    ///     let x = Tensor::<2>::full([1, 1], x, replica.device());
+    ///     let y: Tensor<2> = replica.model().forward(x, Mode::Training { seed: replica.seed() })?;
+    ///     let loss = (y - 1.0).powi_scalar(2).mean();
+    ///     replica.apply_gradients(replica.gradient(loss.clone())?);
+    ///     phalanx_nn::scalar(loss)
+    /// })?;
+    /// assert!(strategy.reduce(Reduce::Mean, &losses)? > 0.0);
+    /// assert_eq!(model.iterations(), 1);
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// What `step` returns, when a worker is lost, or gradients come and the model has no optimizer.
+    pub fn run<M: Network, I: Send, T: Send>(
+        &self,
+        model: &mut Replicated<M>,
+        inputs: PerReplica<I>,
+        step: impl Fn(&mut Replica<'_, M>, I) -> Result<T> + Sync,
+    ) -> Result<PerReplica<T>> {
+        let done = model.step(inputs, step);
+        if let (Err(error), Some(workers)) = (&done, self.workers()) {
+            // Whatever went wrong here, the others hear of it instead of waiting.
+            workers.group().abort(error.clone());
+        }
+        done
+    }
+}
+
+fn floats<'a>(values: impl Iterator<Item = &'a bytes::Bytes>) -> Vec<Vec<f32>> {
+    let float = |bytes: &bytes::Bytes| {
+        let mut numbers = vec![0.0; bytes.len() / 4];
+        read_f32s(bytes, &mut numbers);
+        numbers
+    };
+    values.map(float).collect()
+}
+
+fn lost() -> Error {
+    Error::new(Code::Internal, "the model was lost in an update that failed")
+}

@@ -1,0 +1,107 @@
+//! How summed gradients become new values.
+
+use phalanx_base::{Code, Error, Result};
+use phalanx_nn::burn::module::Module;
+use phalanx_nn::{Book, Flat};
+use phalanx_optim::{Optimizer, Rule};
+use rayon::prelude::*;
+
+/// From this length on a parameter is updated by all compute threads, in pieces.
+const PIECE: usize = 1 << 15;
+
+/// An optimizer with its slots beside every parameter, in the memory of this process.
+#[derive(Clone, Debug)]
+pub(crate) struct Update {
+    optimizer: Optimizer,
+    /// By parameter, by slot.
+    slots: Vec<Vec<Vec<f32>>>,
+    /// How many updates there were.
+    iterations: u64,
+}
+
+impl Update {
+    pub(crate) fn new(optimizer: Optimizer, book: &Book) -> Result<Self> {
+        optimizer.validate()?;
+        let slots = |elements: usize| {
+            (0..optimizer.slot_count()).map(|slot| vec![optimizer.slot_init(slot); elements]).collect()
+        };
+        let slots = book.parameters().iter().map(|parameter| slots(parameter.shape.elements())).collect();
+        Ok(Self { optimizer, slots, iterations: 0 })
+    }
+
+    pub(crate) fn optimizer(&self) -> Optimizer {
+        self.optimizer
+    }
+
+    pub(crate) fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
+        let changed = self.optimizer.with_learning_rate(rate);
+        changed.validate()?;
+        self.optimizer = changed;
+        Ok(())
+    }
+
+    pub(crate) fn iterations(&self) -> u64 {
+        self.iterations
+    }
+
+    pub(crate) fn set_iterations(&mut self, iterations: u64) {
+        self.iterations = iterations;
+    }
+
+    pub(crate) fn slots(&self) -> &[Vec<Vec<f32>>] {
+        &self.slots
+    }
+
+    pub(crate) fn slots_mut(&mut self) -> &mut [Vec<Vec<f32>>] {
+        &mut self.slots
+    }
+
+    /// One update. A parameter without a gradient stays as it is.
+    pub(crate) fn apply<M: Module>(&mut self, book: &Book, module: M, gradients: &[Option<Flat>]) -> Result<M> {
+        self.iterations += 1;
+        let rule = self.optimizer.at_step(self.iterations);
+        book.update(module, |number, values| match gradients.get(number).and_then(Option::as_ref) {
+            Some(gradient) => apply(&rule, values, &mut self.slots[number], gradient),
+            None => Ok(()),
+        })
+    }
+}
+
+fn apply(rule: &Rule, values: &mut [f32], slots: &mut [Vec<f32>], gradient: &[f32]) -> Result<()> {
+    if gradient.len() != values.len() {
+        let what = format!("a gradient of {} numbers for a parameter of {}", gradient.len(), values.len());
+        return Err(Error::new(Code::ShapeMismatch, what));
+    }
+    if values.len() <= PIECE || rayon::current_num_threads() == 1 {
+        return rule.apply_beside(values, slots.iter_mut().map(Vec::as_mut_slice), gradient);
+    }
+    let mut pieces: Vec<_> = values
+        .chunks_mut(PIECE)
+        .zip(gradient.chunks(PIECE))
+        .map(|(values, gradient)| (values, gradient, vec![]))
+        .collect();
+    for slot in slots {
+        pieces.iter_mut().zip(slot.chunks_mut(PIECE)).for_each(|(piece, slot)| piece.2.push(slot));
+    }
+    pieces.into_par_iter().try_for_each(|(values, gradient, slots)| rule.apply_beside(values, slots, gradient))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_nn::with_threads;
+    use phalanx_optim::Adam;
+
+    #[test]
+    fn pieces_on_several_threads_give_the_same_bits() {
+        let length = 5 * PIECE + 77;
+        let gradient: Vec<f32> = (0..length).map(|i| (i as f32).sin()).collect();
+        let rule = Optimizer::from(Adam::new(0.01)).at_step(3);
+        let run = |threads| {
+            let (mut values, mut slots) = (vec![0.5; length], vec![vec![0.1; length], vec![0.2; length]]);
+            with_threads(threads, || apply(&rule, &mut values, &mut slots, &gradient)).unwrap().unwrap();
+            (values, slots)
+        };
+        assert_eq!(run(1), run(3));
+    }
+}

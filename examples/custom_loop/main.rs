@@ -1,0 +1,69 @@
+//! A training loop of one's own under a strategy, as in TensorFlow's guide.
+//!
+//! ```text
+//! cargo run --release --example custom_loop -- --strategy mirrored:2
+//! ```
+
+#![allow(clippy::print_stdout)]
+
+use clap::Parser;
+use phalanx::data::{Batch, Column, Dataset};
+use phalanx::layers::Dense;
+use phalanx::losses::Truth;
+use phalanx::model::Value;
+use phalanx::prelude::*;
+use std::process::ExitCode;
+
+/// Learns whether a point lies above a line.
+#[derive(Parser)]
+#[command(version, about)]
+struct Args {
+    /// auto, default, one_device, mirrored:N, central_storage:N or multi_worker_mirrored
+    #[arg(long, default_value = "mirrored:2")]
+    strategy: String,
+    /// cpu, vulkan:0 or cuda:0
+    #[arg(long, default_value = "cpu")]
+    device: String,
+    #[arg(long, default_value_t = 10)]
+    epochs: usize,
+}
+
+fn main() -> ExitCode {
+    phalanx::exit(run(&Args::parse()))
+}
+
+fn run(args: &Args) -> phalanx::Result<()> {
+    let global_batch_size = 16;
+    let strategy = Strategy::named(&args.strategy, &args.device, &task_from_env()?, &ServerOptions::from_env()?)?;
+    let mut model = strategy.scope(|| Sequential::new().add(Dense::new(1)).build([2]))?.optimizer(Sgd::new(0.5))?;
+    let dataset = strategy.distribute_dataset(&points()?.batch(global_batch_size))?;
+    let loss_object = Loss::BinaryCrossentropy { from_logits: true, label_smoothing: 0.0 };
+
+    for epoch in 0..args.epochs {
+        let (mut total, mut steps) = (0.0, 0);
+        for inputs in dataset.steps()? {
+            let losses = strategy.run(&mut model, inputs?, |replica, batch| {
+                let features = Value::floats(batch.f32("x")?.to_vec(), &[batch.rows(), 2], replica.device())?;
+                let labels = Truth::rows(batch.f32("y")?.to_vec(), 1, replica.device())?;
+                let predictions = replica.model().forward(features, Mode::Training { seed: replica.seed() })?;
+                let loss = loss_object.forward(labels, predictions)?.sum() / global_batch_size as f32;
+                replica.apply_gradients(replica.gradient(loss.clone())?);
+                phalanx::scalar(loss)
+            })?;
+            total += strategy.reduce(Reduce::Sum, &losses)?;
+            steps += 1;
+        }
+        if strategy.should_checkpoint() {
+            println!("epoch {epoch}: loss {:.4}", total / steps as f32);
+        }
+    }
+    Ok(())
+}
+
+/// Points of the unit square; those above the diagonal are ones.
+fn points() -> phalanx::Result<Dataset> {
+    let xs: Vec<f32> = (0..400).map(|i| (i as f32 * 0.618_034).fract()).collect();
+    let ys = xs.chunks_exact(2).map(|point| f32::from(u8::from(point[1] > point[0]))).collect();
+    let batch = Batch::new([("x", Column::f32(xs).with_row_shape([2])?), ("y", Column::f32(ys))])?;
+    Ok(Dataset::from_tensor_slices(batch))
+}

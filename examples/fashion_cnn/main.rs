@@ -1,0 +1,104 @@
+//! Clothes from pixels: a convolutional network on Fashion-MNIST, under any strategy.
+//!
+//! ```text
+//! cargo run --release --example fashion_cnn -- --data-dir fashion-mnist --strategy mirrored:2
+//! ```
+//!
+//! `--model mlp` fits the 784-128-10 network of Keras' first tutorial instead. With `TF_CONFIG` set, the processes it
+//! lists train together.
+
+#![allow(clippy::print_stdout)]
+
+use clap::Parser;
+use phalanx::callbacks::{BackupAndRestore, ModelCheckpoint, TensorBoard};
+use phalanx::data::{mnist_test, mnist_train};
+use phalanx::layers::{Conv2D, Dense, Dropout, Flatten, MaxPooling2D, Reshape};
+use phalanx::prelude::*;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Fits a network to Fashion-MNIST.
+#[derive(Parser)]
+#[command(version, about)]
+struct Args {
+    /// Folder with the four IDX files, gzip or plain
+    #[arg(long)]
+    data_dir: PathBuf,
+    /// cnn or mlp
+    #[arg(long, default_value = "cnn")]
+    model: String,
+    /// auto, default, one_device, mirrored:N, central_storage:N or multi_worker_mirrored
+    #[arg(long, default_value = "auto")]
+    strategy: String,
+    /// cpu, vulkan:0 or cuda:0
+    #[arg(long, default_value = "cpu")]
+    device: String,
+    /// Passes over the data
+    #[arg(long, default_value_t = 5)]
+    epochs: usize,
+    /// Images in a batch of all replicas together
+    #[arg(long, default_value_t = 64)]
+    batch_size: usize,
+    /// What weights and shuffling start from
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Only so many images
+    #[arg(long, default_value_t = 60_000)]
+    images: u64,
+    /// Where backups, weights and curves go
+    #[arg(long)]
+    model_dir: Option<String>,
+}
+
+fn main() -> ExitCode {
+    phalanx::exit(run(&Args::parse()))
+}
+
+fn run(args: &Args) -> phalanx::Result<()> {
+    let options = ServerOptions { interrupt: Interrupt::listen()?, ..ServerOptions::from_env()? };
+    let strategy = Strategy::named(&args.strategy, &args.device, &task_from_env()?, &options)?;
+    let loss = Loss::SparseCategoricalCrossentropy { from_logits: true };
+    let mut model = strategy.scope(|| network(args))?.compile(Adam::new(1e-3), loss, ["accuracy"])?;
+    if strategy.should_checkpoint() {
+        print!("{}", model.module().summary(None));
+    }
+    let train = mnist_train(&args.data_dir).scaled("image").take(args.images).shuffle_seeded(60_000, args.seed);
+    let train = train.batch(args.batch_size);
+    let test = mnist_test(&args.data_dir).scaled("image").batch(1000);
+    let mut fit = Fit::epochs(args.epochs).validation(&test).interrupt(options.interrupt);
+    if let Some(dir) = &args.model_dir {
+        fit = fit
+            .callback(BackupAndRestore::new(format!("{dir}/backup")).save_freq(200))
+            .callback(ModelCheckpoint::new(format!("{dir}/best")).monitor("val_accuracy").save_best_only())
+            .callback(TensorBoard::new(dir.clone()));
+    }
+    let history = model.fit(&train, fit)?;
+    if strategy.should_checkpoint() {
+        println!("test accuracy {:.4}", history.last("val_accuracy")?);
+    }
+    Ok(())
+}
+
+fn network(args: &Args) -> phalanx::Result<Model> {
+    let relu = Function::Relu;
+    let layers = match args.model.as_str() {
+        "mlp" => Sequential::new().add(Flatten::new()).add(Dense::new(128).activation(relu)).add(Dense::new(10)),
+        "cnn" => Sequential::new()
+            .add(Reshape::new([28, 28, 1]))
+            .add(Conv2D::new(32, [3, 3]).activation(relu))
+            .add(MaxPooling2D::new([2, 2]))
+            .add(Conv2D::new(64, [3, 3]).activation(relu))
+            .add(MaxPooling2D::new([2, 2]))
+            .add(Flatten::new())
+            .add(Dropout::new(0.3))
+            .add(Dense::new(128).activation(relu))
+            .add(Dense::new(10)),
+        other => {
+            return Err(Error::new(Code::BadSetting, format!("there is no model {other:?}")).help("choose cnn or mlp"));
+        }
+    };
+    layers.seed(args.seed).build([28, 28])
+}

@@ -1,0 +1,75 @@
+//! Digits with mirrored workers: every process of `TF_CONFIG` runs this same program.
+//!
+//! ```text
+//! export TF_CONFIG='{"cluster": {"worker": ["localhost:2221", "localhost:2222"]}, "task": {"type": "worker", "index": 0}}'
+//! cargo run --release --example mnist_fit -- --data-dir mnist        # and with index 1
+//! ```
+
+#![allow(clippy::print_stdout)]
+
+use clap::Parser;
+use phalanx::callbacks::BackupAndRestore;
+use phalanx::data::{mnist_test, mnist_train};
+use phalanx::layers::{Dense, Dropout, Flatten};
+use phalanx::prelude::*;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Fits a network to MNIST with the workers of TF_CONFIG.
+#[derive(Parser)]
+#[command(version, about)]
+struct Args {
+    /// Folder with MNIST's four IDX files, gzip or plain
+    #[arg(long)]
+    data_dir: PathBuf,
+    #[arg(long, default_value_t = 3)]
+    epochs: usize,
+    /// Images in a batch of all workers together
+    #[arg(long, default_value_t = 128)]
+    batch_size: usize,
+    /// Where a training that was stopped goes on from
+    #[arg(long)]
+    backup_dir: Option<String>,
+    /// Threads that compute
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Seconds that the workers may take to come
+    #[arg(long, default_value_t = 600)]
+    formation_deadline: u64,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    phalanx::exit(with_threads(args.threads, || run(&args)).and_then(|result| result))
+}
+
+fn run(args: &Args) -> phalanx::Result<()> {
+    let options = ServerOptions {
+        interrupt: Interrupt::listen()?,
+        formation_deadline: Duration::from_secs(args.formation_deadline),
+        ..ServerOptions::from_env()?
+    };
+    let strategy = Strategy::multi_worker_mirrored(&task_from_env()?, &options)?;
+    let network = || {
+        let hidden = Dense::new(128).activation(Function::Relu);
+        Sequential::new().add(Flatten::new()).add(hidden).add(Dropout::new(0.2)).add(Dense::new(10)).build([28, 28])
+    };
+    let loss = Loss::SparseCategoricalCrossentropy { from_logits: true };
+    let mut model = strategy.scope(network)?.compile(Adam::new(1e-3), loss, ["accuracy"])?;
+
+    let train = mnist_train(&args.data_dir).scaled("image").shuffle_seeded(60_000, 1).batch(args.batch_size);
+    let test = mnist_test(&args.data_dir).scaled("image").batch(1000);
+    let mut fit = Fit::epochs(args.epochs).validation(&test).interrupt(options.interrupt);
+    if let Some(dir) = &args.backup_dir {
+        fit = fit.callback(BackupAndRestore::new(dir.clone()).save_freq(100));
+    }
+    let history = model.fit(&train, fit)?;
+    if strategy.should_checkpoint() {
+        println!("done: {} steps, test accuracy {:.4}", model.iterations(), history.last("val_accuracy")?);
+    }
+    Ok(())
+}
