@@ -6,6 +6,7 @@
 
 #![allow(clippy::print_stdout)]
 
+mod mirrored;
 mod model;
 mod ps;
 
@@ -21,6 +22,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 enum Command {
     /// Parameter servers and workers, asynchronously: steps per second, the best of three after a warm-up
     Ps(ps::Args),
+    /// Mirrored workers that fit the dnn: steps per second, the best of three after a warm-up
+    Mirrored(mirrored::Args),
     /// Checkpoints and records, beside TensorFlow
     Formats(phalanx_bench_formats::Args),
     /// Input from CSV, TFRecord and Parquet, beside tf.data and pyarrow
@@ -28,6 +31,9 @@ enum Command {
     /// One task of a job that is being measured
     #[command(hide = true)]
     Task(ps::Args),
+    /// One worker of a mirrored job that is being measured
+    #[command(hide = true)]
+    MirroredTask(mirrored::Args),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +41,8 @@ fn main() -> ExitCode {
         Command::Ps(args) => ps::measure(&args),
         Command::Formats(args) => phalanx_bench_formats::run(&args),
         Command::Data(args) => phalanx_bench_data::run(&args),
+        Command::Mirrored(args) => mirrored::measure(&args),
         Command::Task(args) => ps::task(&args),
+        Command::MirroredTask(args) => mirrored::task(&args),
     })
 }

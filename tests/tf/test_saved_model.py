@@ -19,7 +19,7 @@ import numpy as np  # noqa: E402
 keras = tf.keras
 layers = keras.layers
 v1 = tf.compat.v1
-MODELS = ["mlp", "cnn", "embedding", "examples", "activations", "vocabulary"]
+MODELS = ["mlp", "cnn", "embedding", "examples", "columns", "activations", "vocabulary"]
 
 
 @pytest.fixture(scope="session")
@@ -96,9 +96,10 @@ def test_cnn(models):
     x = layers.ReLU()(layers.BatchNormalization(name="norm", epsilon=1e-3)(x))
     x = layers.Conv2D(3, 2, strides=2, name="second")(layers.MaxPool2D(2, padding="same")(x))
     x = layers.AveragePooling2D(2, strides=1, padding="same")(x)
+    x = layers.Conv2D(3, 2, dilation_rate=2, padding="same", use_bias=False, name="apart")(x)
     x = layers.Concatenate()([layers.Flatten()(x), layers.GlobalAveragePooling2D()(x)])
     model = keras.Model(images, layers.Dense(5, name="logits")(x))
-    set_layers(model, variables(models / "cnn"), ["first", "norm", "second", "logits"])
+    set_layers(model, variables(models / "cnn"), ["first", "norm", "second", "apart", "logits"])
     images = draw(3, 9, 9, 2)
     check(models / "cnn", {"logits": model(images, training=False)}, images=images)
 
@@ -112,7 +113,7 @@ def test_embedding(models):
     model = keras.Model([ids, numbers], layers.Dense(1, name="score")(x)[:, 0])
     set_layers(model, variables(models / "embedding"), ["items", "norm", "score"])
     ids, numbers = np.array([[0, 1, 49], [7, 7, 7], [3, 2, 30]]), draw(3, 2)
-    check(models / "embedding", {"score": model([ids, numbers])}, ids=ids, numbers=numbers)
+    check(models / "embedding", {"score": model([ids, numbers]), "step": 1200}, ids=ids, numbers=numbers)
 
 
 def example(**features):
@@ -176,6 +177,42 @@ def test_serialized_examples(models):
             ask(folder, inputs=incomplete)
 
 
+PEOPLE = [
+    {"age": [19.0], "level": [3], "city": ["Rome"], "job": ["a", "b"], "tags": ["x", "q", "y"], "weights": [1.0, 5.0, 2.0]},
+    {"age": [20.0], "level": [9], "job": ["c"], "tags": ["z", "z"], "weights": [0.5, -1.0]},
+    {"age": [77.0], "city": ["Oslo"], "job": ["a"], "tags": ["q"], "weights": [1.0]},
+    {"age": [40.0], "level": [0], "city": ["Rome"], "job": ["b"]},
+]
+
+
+def test_what_feature_columns_do(models):
+    """Against tf.feature_column itself, column by column."""
+    folder, fc = models / "columns", tf.feature_column
+    table = variables(folder)["tags/embedding_weights"]
+    tags = fc.categorical_column_with_vocabulary_list("tags", ["x", "y", "z"])
+    weighted = fc.weighted_categorical_column(tags, "weights")
+    city = fc.categorical_column_with_hash_bucket("city", 5)
+    bucketized = fc.bucketized_column(fc.numeric_column("age"), [20.0, 40.0])
+    level = fc.categorical_column_with_identity("level", 4, default_value=2)
+    columns = {
+        "words": fc.indicator_column(fc.crossed_column(["job", "tags", "city"], 17)),
+        "mixed": fc.indicator_column(fc.crossed_column([bucketized, "job"], 13, hash_key=77)),
+        "level": fc.indicator_column(level),
+        "tags": fc.indicator_column(tags),
+    }
+    start = tf.constant_initializer(table)
+    for combiner in ("sum", "mean", "sqrtn"):
+        columns[combiner] = fc.embedding_column(tags, 2, combiner, start)
+        columns[f"weighted_{combiner}"] = fc.embedding_column(weighted, 2, combiner, start)
+    rows = np.array([example(**row) for row in PEOPLE], object)
+    spec = fc.make_parse_example_spec([*columns.values(), city])
+    expected = {
+        name: layers.DenseFeatures([column])(tf.io.parse_example(rows, spec)) for name, column in columns.items()
+    }
+    assert all(np.abs(value).sum() > 0 for value in expected.values())
+    check(folder, expected, examples=rows)
+
+
 def test_methods_are_those_that_servers_want(models):
     with tf.Graph().as_default(), v1.Session() as session:
         found = v1.saved_model.load(session, ["serve"], str(models / "examples")).signature_def
@@ -206,6 +243,8 @@ def test_activations(models):
         "swish": nn.swish(x),
         "gelu": nn.gelu(x),
         "gelu_approximate": nn.gelu(x, approximate=True),
+        "mish": keras.activations.mish(x),
+        "hard_sigmoid": keras.activations.hard_sigmoid(tf.constant(x)),
         "exp": np.exp(x),
         "square": x * x,
         "neg": -x,

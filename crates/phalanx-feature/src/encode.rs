@@ -26,9 +26,14 @@ pub(crate) fn encode(ids: Vec<i64>, like: &Column, mode: OutputMode, depth: usiz
     match mode {
         OutputMode::Int => in_layout_of(like, Values::I64(ids)),
         OutputMode::OneHot => one_hot(&ids, like, depth),
-        OutputMode::MultiHot => per_row(&ids, like, depth, |cell| *cell = 1.0),
-        OutputMode::Count => per_row(&ids, like, depth, |cell| *cell += 1.0),
+        OutputMode::MultiHot => per_row(&ids, like, depth, None, |cell, _| *cell = 1.0),
+        OutputMode::Count => per_row(&ids, like, depth, None, |cell, weight| *cell += weight),
     }
+}
+
+/// [`OutputMode::Count`] where every id counts as much as its weight says.
+pub(crate) fn count_weighted(ids: &[i64], weights: &[f32], like: &Column, depth: usize) -> Result<Column> {
+    per_row(ids, like, depth, Some(weights), |cell, weight| *cell += weight)
 }
 
 fn one_hot(ids: &[i64], like: &Column, depth: usize) -> Result<Column> {
@@ -44,14 +49,20 @@ fn one_hot(ids: &[i64], like: &Column, depth: usize) -> Result<Column> {
     in_shape(like, Values::F32(values), kept.iter().copied().chain([depth]).collect())
 }
 
-fn per_row(ids: &[i64], like: &Column, depth: usize, put: impl Fn(&mut f32)) -> Result<Column> {
+fn per_row(
+    ids: &[i64],
+    like: &Column,
+    depth: usize,
+    weights: Option<&[f32]>,
+    put: impl Fn(&mut f32, f32),
+) -> Result<Column> {
     let rows = Rows::of(like);
     let mut values = matrix(rows.len(), depth)?;
     for row in 0..rows.len() {
         let cells = &mut values[row * depth..(row + 1) * depth];
         for index in rows.range(row) {
             if let Some(place) = place(ids[index], depth) {
-                put(&mut cells[place]);
+                put(&mut cells[place], weights.map_or(1.0, |weights| weights[index]));
             }
         }
     }

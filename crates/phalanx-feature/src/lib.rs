@@ -1,15 +1,25 @@
 //! Features: raw columns become what a model is fed with.
 //!
-//! The layers are those of Keras 2.15, the feature columns those of `tf.feature_column`; hashes, ids and orders are
-//! TensorFlow's to the bit, because they are part of trained models.
+//! | what | where |
+//! | --- | --- |
+//! | feature columns, as `tf.feature_column` has them | [`numeric_column`], [`embedding_column`], … all a [`FeatureColumn`] |
+//! | what a list of columns makes of a batch | [`Transform`], which yields [`Features`] |
+//! | how examples are parsed for columns | [`make_parse_example_spec`] |
+//! | Keras' preprocessing layers | [`StringLookup`], [`IntegerLookup`], [`Normalization`], [`Discretization`], [`Hashing`], [`CategoryEncoding`], [`HashedCrossing`] |
+//!
+//! Hashes, ids, names and orders are those of TensorFlow 2.15 to the bit, because they are part of trained models. Work
+//! is done column by column: nothing is allocated, boxed or looked up by name for a single value. The values of
+//! embedding tables live elsewhere; a column says which table it wants and yields ids.
 
 mod adapt;
 mod columns;
 mod encode;
 mod layer;
+mod layers;
 mod layout;
 mod lookup;
 mod numbers;
+mod text;
 mod transform;
 
 pub use columns::{
@@ -23,5 +33,6 @@ pub use columns::{
 };
 pub use encode::OutputMode;
 pub use layer::PreprocessingLayer;
+pub use layers::{CategoryCrossing, CategoryEncoding, Discretization, HashedCrossing, Hashing, Normalization, Salt};
 pub use lookup::{IntegerLookup, Lookup, StringLookup};
 pub use transform::{Features, PlannedColumn, Slot, SparseIds, Transform};

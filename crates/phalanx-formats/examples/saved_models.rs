@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use phalanx_base::{Code, Context, Error, Result, Shape};
+use phalanx_formats::bundle::Dtype;
 use phalanx_formats::saved_model::{
-    Combiner, DEFAULT_SIGNATURE, Directory, ExampleFeatures, GraphBuilder, Normalization, Output, Padding, SavedModel,
-    SavedModelWriter, Signature, Text, VariableSpec, VariableValues,
+    CROSS_HASH_KEY, Combiner, DEFAULT_SIGNATURE, Directory, ExampleFeatures, GraphBuilder, Normalization, Output,
+    Padding, SavedModel, SavedModelWriter, Signature, Text, VariableSpec, VariableValues,
 };
 
 /// A folder on disk.
@@ -51,6 +52,7 @@ fn write_all(dir: &Path) -> Result<()> {
         ("cnn", cnn()?),
         ("embedding", embedding()?),
         ("examples", examples()?),
+        ("columns", columns()?),
         ("activations", activations()),
     ];
     for (name, model) in models {
@@ -64,6 +66,9 @@ fn write_all(dir: &Path) -> Result<()> {
 
 /// Numbers between -1 and 1; positive for variances.
 fn values(variable: &VariableSpec) -> VariableValues<'static> {
+    if variable.dtype == Dtype::I64 {
+        return vec![1200_i64; variable.shape.elements()].into();
+    }
     let seed: usize = variable.name.bytes().map(usize::from).sum();
     let number = |i: usize| ((i * 37 + seed * 11) % 199) as f32 / 100.0 - 0.99;
     let numbers = (0..variable.shape.elements()).map(number);
@@ -117,6 +122,8 @@ fn cnn() -> Result<SavedModel> {
     let x = graph.max_pool(x, [2, 2], [2, 2], Padding::Same);
     let x = conv(&mut graph, "second", x, [2, 2, 4, 3], 2)?;
     let x = graph.avg_pool(x, [2, 2], [1, 1], Padding::Same);
+    let apart = graph.variable("apart/kernel", &Shape::new([2, 2, 3, 3])?);
+    let x = graph.dilated_conv2d(x, apart, [1, 1], [2, 2], Padding::Same);
     let flat = graph.reshape(x, &[-1, 12]);
     let mean = graph.mean(x, &[1, 2], false);
     let both = graph.concat(&[flat, mean], 1);
@@ -139,7 +146,9 @@ fn embedding() -> Result<SavedModel> {
     let x = graph.layer_norm(x, Some(gamma), Some(beta), 1e-3);
     let y = dense(&mut graph, "score", x, [23, 1])?;
     let y = graph.squeeze(y, &[1]);
-    let signature = Signature::predict().input("ids", ids).input("numbers", numbers).output_of("score", y, &[None]);
+    let step = graph.untrained_variable::<i64>("global_step", &Shape::new([])?);
+    let signature = Signature::predict().input("ids", ids).input("numbers", numbers);
+    let signature = signature.output_of("score", y, &[None]).output_of("step", step, &[]);
     Ok(SavedModel::new(graph).signature(DEFAULT_SIGNATURE, signature))
 }
 
@@ -215,10 +224,58 @@ fn head(mut graph: GraphBuilder, serialized: Output<Text>, logits: Output<f32>) 
     model.signature("classification", classify).signature("regression", regress).signature("predict", predict)
 }
 
+/// What feature columns make of Examples: every output is one column.
+fn columns() -> Result<SavedModel> {
+    let mut graph = GraphBuilder::new();
+    let serialized = graph.placeholder::<Text>("examples", &[None]);
+    let mut features = ExampleFeatures::new();
+    let (zero, nothing) = (graph.constant(&[1], &[-1_i64]), graph.texts(&[1], &[""]));
+    let age = features.required::<f32>("age", &[1]);
+    let level = features.optional("level", &[1], zero);
+    let city = features.optional("city", &[1], nothing);
+    let job = features.sparse::<Text>("job");
+    let tags = features.sparse::<Text>("tags");
+    let weights = features.sparse::<f32>("weights");
+    let parsed = graph.parse_example(serialized, &features);
+    let (job, tags, weights) = (parsed.sparse(job), parsed.sparse(tags), parsed.sparse(weights));
+    let (age, level, city) = (parsed.dense(age), parsed.dense(level), parsed.dense(city));
+    let (none, nothing) = (graph.scalar(-1_i64), graph.text(""));
+
+    let buckets = graph.bucketize(age, &[20.0, 40.0]);
+    let buckets = graph.cast::<i32, i64>(buckets);
+    let buckets = graph.to_sparse(buckets, none);
+    let city = graph.to_sparse(city, nothing);
+    let words = graph.cross(&[job.into(), tags.into(), city.into()], 17, CROSS_HASH_KEY);
+    let mixed = graph.cross(&[buckets.into(), job.into()], 13, 77);
+    let level = graph.to_sparse(level, none);
+    let (low, high, fallback) = (graph.scalar(0_i64), graph.scalar(4_i64), graph.scalar(2_i64));
+    let (below, above) = (graph.less(level.values, low), graph.greater_equal(level.values, high));
+    let outside = graph.or(below, above);
+    let level = level.with_values(graph.select(outside, fallback, level.values));
+    let (keys, values) = (graph.texts(&[3], &["x", "y", "z"]), graph.constant(&[3], &[0_i64, 1, 2]));
+    let known = graph.table(keys, values);
+    let tags = tags.with_values(graph.lookup(known, tags.values, none));
+
+    let mut signature = Signature::predict().input("examples", serialized);
+    for (name, ids, buckets) in [("words", words, 17), ("mixed", mixed, 13), ("level", level, 4), ("tags", tags, 3)] {
+        let dense = graph.to_dense(ids, none);
+        let hot = graph.one_hot(dense, buckets);
+        signature = signature.output(name, graph.sum(hot, &[1], false));
+    }
+    let table = graph.variable("tags/embedding_weights", &Shape::new([3, 2])?);
+    let combiners = [("sum", Combiner::Sum), ("mean", Combiner::Mean), ("sqrtn", Combiner::SqrtN)];
+    for (name, combiner) in combiners {
+        signature = signature.output(name, graph.embedding_bag(table, tags, combiner));
+        let weighted = graph.weighted_embedding_bag(table, tags, weights.values, combiner);
+        signature = signature.output(&format!("weighted_{name}"), weighted);
+    }
+    Ok(SavedModel::new(graph).signature(DEFAULT_SIGNATURE, signature))
+}
+
 /// A model without variables: one output for every op of one tensor.
 fn activations() -> SavedModel {
     type Op = fn(&mut GraphBuilder, Output<f32>) -> Output<f32>;
-    let ops: [(&str, Op); 24] = [
+    let ops: [(&str, Op); 26] = [
         ("relu", GraphBuilder::relu),
         ("elu", GraphBuilder::elu),
         ("selu", GraphBuilder::selu),
@@ -232,6 +289,8 @@ fn activations() -> SavedModel {
         ("swish", GraphBuilder::swish),
         ("gelu", |graph, x| graph.gelu(x, false)),
         ("gelu_approximate", |graph, x| graph.gelu(x, true)),
+        ("mish", GraphBuilder::mish),
+        ("hard_sigmoid", GraphBuilder::hard_sigmoid),
         ("exp", GraphBuilder::exp),
         ("square", GraphBuilder::square),
         ("neg", GraphBuilder::neg),

@@ -160,6 +160,8 @@ fn refuses_tensors_that_do_not_fit_the_header() {
     assert!(refusal(&two("[0,4]", "[5,9]", ["a", "b"]), 9).contains("follows a hole"));
     assert!(refusal(&two("[0,4]", "[4,8]", ["a", "a"]), 8).contains("\"a\" comes twice"));
     assert!(refusal(&two("[0,4]", "[4,8]", ["a", "\\u0061"]), 8).contains("\"a\" comes twice"));
+    // An error repeats only so much of the file.
+    assert!(refusal(&one("F32", &format!("\"{}\"", "x".repeat(100_000)), "[0,8]"), 8).len() < 500);
     // Nested deeper than any stack.
     let (open, close) = ("[".repeat(1_000_000), "]".repeat(1_000_000));
     assert!(refusal(&format!(r#"{{"t":{{"x":{open}"#), 0).contains("EOF"));

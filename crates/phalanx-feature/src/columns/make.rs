@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// `tf.sparse.cross_hashed`'s own key.
-pub(super) const DEFAULT_HASH_KEY: u64 = 0xDE_CAFC_AFFE;
+pub(crate) const DEFAULT_HASH_KEY: u64 = 0xDE_CAFC_AFFE;
 
 /// Numbers as they are: one per row, unless [`FeatureColumn::shape`] says otherwise.
 pub fn numeric_column(key: impl Into<Arc<str>>) -> FeatureColumn {
@@ -159,6 +159,7 @@ pub fn crossed_column<K: Into<CrossKey>>(keys: impl IntoIterator<Item = K>, hash
                             wrong = Some("hashing before crossing makes collisions: cross the key of the column");
                         }
                         Categorical::Weighted { .. } => wrong = Some("a cross takes no weights"),
+                        Categorical::Sequence(_) => wrong = Some("a cross takes no sequences"),
                         _ => {}
                     }
                     parts.push(Part::Column(column));

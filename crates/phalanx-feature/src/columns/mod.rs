@@ -8,6 +8,7 @@ mod settings;
 mod table;
 pub(crate) mod tokens;
 
+pub(crate) use make::DEFAULT_HASH_KEY;
 pub use make::{
     CrossKey, NumericSource, bucketized_column, categorical_column_with_hash_bucket, categorical_column_with_identity,
     categorical_column_with_vocabulary_file, categorical_column_with_vocabulary_list, crossed_column, embedding_column,

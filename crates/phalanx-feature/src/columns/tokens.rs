@@ -29,7 +29,7 @@ impl Tokens {
     }
 }
 
-/// One entry of a vocabulary list: a text or an integer.
+/// A text or an integer: an entry of a vocabulary list, or the value that a hash leaves alone.
 #[derive(Clone, Debug)]
 pub struct VocabularyToken(Token);
 
@@ -37,6 +37,22 @@ pub struct VocabularyToken(Token);
 enum Token {
     Text(Vec<u8>),
     Integer(i64),
+}
+
+impl VocabularyToken {
+    pub(crate) fn text(&self) -> Option<&[u8]> {
+        match &self.0 {
+            Token::Text(text) => Some(text),
+            Token::Integer(_) => None,
+        }
+    }
+
+    pub(crate) fn integer(&self) -> Option<i64> {
+        match self.0 {
+            Token::Integer(integer) => Some(integer),
+            Token::Text(_) => None,
+        }
+    }
 }
 
 impl From<&str> for VocabularyToken {
@@ -81,14 +97,8 @@ impl Vocabulary {
         let mut tokens = tokens.into_iter().peekable();
         let first = tokens.peek().ok_or_else(|| wrong("it is empty"))?;
         let tokens = match first.0 {
-            Token::Text(_) => Tokens::Words(collect(tokens, |token| match token.0 {
-                Token::Text(text) => Some(text),
-                Token::Integer(_) => None,
-            })?),
-            Token::Integer(_) => Tokens::Numbers(collect(tokens, |token| match token.0 {
-                Token::Integer(integer) => Some(integer),
-                Token::Text(_) => None,
-            })?),
+            Token::Text(_) => Tokens::Words(collect(tokens, |token| token.text().map(<[u8]>::to_vec))?),
+            Token::Integer(_) => Tokens::Numbers(collect(tokens, |token| token.integer())?),
         };
         Ok(Self::List(Arc::new(tokens)))
     }

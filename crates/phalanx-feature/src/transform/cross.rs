@@ -4,9 +4,12 @@
 
 use super::id_rows::IdRows;
 use super::raw::{Raw, TokensView};
+use crate::columns::DEFAULT_HASH_KEY;
 use phalanx_base::{Code, Error, Result};
+use phalanx_data::Column;
 use phalanx_formats::fingerprint::fingerprint_cat64;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Where a part comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +113,15 @@ pub(super) fn cross(
         combine(&parts, row, hash_key, &mut |hash| ids.push((hash % buckets) as i64));
     }
     Ok(IdRows { ids, splits: Some(splits), weights: None })
+}
+
+/// The crosses of dense columns of one value per row, in TensorFlow's own key.
+pub(crate) fn cross_columns(columns: &[&Column], buckets: usize) -> Result<Vec<i64>> {
+    let keys: Vec<Arc<str>> = (0..columns.len()).map(|place| format!("input {place}").into()).collect();
+    let raws: Vec<Raw<'_>> = keys.iter().zip(columns).map(|(key, column)| Raw::new(key, column)).collect();
+    let parts: Vec<CrossPart> = (0..raws.len()).map(CrossPart::Raw).collect();
+    let rows = columns.first().map_or(0, |column| column.rows());
+    Ok(cross(&parts, &raws, &[], rows, buckets, DEFAULT_HASH_KEY)?.ids)
 }
 
 fn join(hashes: &mut [u64], values: &Values<'_>) {

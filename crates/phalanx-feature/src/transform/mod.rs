@@ -10,7 +10,10 @@ mod raw;
 mod sequence;
 mod step;
 
+pub(crate) use cross::cross_columns;
 pub use features::{Features, SparseIds};
+pub(crate) use raw::fingerprint_of;
+pub(crate) use step::bucket;
 
 use crate::columns::{Combiner, TableSpec};
 use crate::layout::matrix;

@@ -3,6 +3,7 @@
 //! Hot: fingerprints are computed once per column and batch, however many columns and crosses want them.
 
 use crate::layout::Rows;
+use crate::text::decimal;
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Column, DType, ValuesView};
 use phalanx_formats::fingerprint::fingerprint64;
@@ -99,33 +100,5 @@ impl TokensView<'_> {
 
 /// The fingerprint of a number's decimal digits.
 pub(crate) fn fingerprint_of(number: i64) -> u64 {
-    // 19 digits and a sign.
-    let mut text = [0; 20];
-    let mut start = text.len();
-    let mut rest = number.unsigned_abs();
-    loop {
-        start -= 1;
-        text[start] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if number < 0 {
-        start -= 1;
-        text[start] = b'-';
-    }
-    fingerprint64(&text[start..])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_hashed_as_their_digits() {
-        for number in [0, 7, -1, 10, 99, -100, 123_456_789, i64::MAX, i64::MIN] {
-            assert_eq!(fingerprint_of(number), fingerprint64(number.to_string().as_bytes()), "{number}");
-        }
-    }
+    decimal(number, fingerprint64)
 }

@@ -11,6 +11,9 @@ use crate::layout::matrix;
 use crate::numbers::each_f32;
 use phalanx_base::{Code, Error, Result};
 
+/// More steps than this in one batch, the padding included, are taken for a mistake.
+const MOST_CELLS: usize = 1 << 28;
+
 impl Transform {
     pub(super) fn sequence(&self, raws: &[Raw<'_>], done: &[IdRows], rows: usize) -> Result<Features> {
         let mut lengths: Option<Vec<usize>> = None;
@@ -29,7 +32,10 @@ impl Transform {
                 }
             }
         }
-        let cells = rows.checked_mul(steps).ok_or_else(|| Error::new(Code::DataRow, "sequences are too long"))?;
+        let cells = rows.checked_mul(steps).filter(|&cells| cells <= MOST_CELLS).ok_or_else(|| {
+            Error::new(Code::DataRow, format!("{rows} rows padded to {steps} steps are too many for one batch"))
+                .help("cut long sequences, or use smaller batches")
+        })?;
         let mut features = Features {
             rows,
             steps,

@@ -37,6 +37,9 @@ pub fn integers(value: &Value) -> Vec<i64> {
 }
 
 fn values(column: &Value) -> Values {
+    if column["series"].is_array() {
+        return Values::F32(series(&integers(&column["series"])));
+    }
     let list = column["values"].as_array().unwrap();
     let dtype = match (column["dtype"].as_str(), list.first()) {
         (Some(dtype), _) => dtype,
@@ -49,6 +52,12 @@ fn values(column: &Value) -> Values {
         "int64" => Values::I64(integers(&column["values"])),
         _ => Values::F32(floats(&column["values"])),
     }
+}
+
+/// The numbers that `make.py` says by their count and seed.
+fn series(recipe: &[i64]) -> Vec<f32> {
+    let [count, seed] = recipe else { panic!("a series has a count and a seed") };
+    (0..*count).map(|i| (((seed + 7919 * i) * (i % 13 + 1)) % 1009) as f32 / 16.0).collect()
 }
 
 /// A column of a fixture.

@@ -44,6 +44,7 @@ pub fn read_keras_weights<S: DataSource>(checkpoint: &BundleReader<S>) -> Result
         for Found { path, name, key } in walk.below(node)? {
             // Else a small file could ask for one large tensor many times.
             if !keys.insert(key) {
+                let key: String = key.chars().take(100).collect();
                 return Err(malformed(format!("two variables have the tensor {key:?}")));
             }
             let tensor = checkpoint.read(key)?;

@@ -73,7 +73,11 @@ impl Header {
         if text.first() != Some(&b'{') {
             return Err(malformed("its header does not begin with {"));
         }
-        let raw = json::parse(text).map_err(|error| malformed(format!("its header: {error}")))?;
+        let raw = json::parse(text).map_err(|error| {
+            // It can repeat a text of the file, however long.
+            let why: String = error.to_string().chars().take(300).collect();
+            malformed(format!("its header: {why}"))
+        })?;
         let mut tensors = Vec::with_capacity(raw.tensors.len());
         for (name, tensor) in raw.tensors {
             let entry = entry(&name, &tensor, start, size);

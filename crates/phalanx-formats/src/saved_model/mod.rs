@@ -27,11 +27,13 @@
 //! ```
 
 mod attr;
+mod bag;
 mod constant;
 mod directory;
 mod element;
 mod graph;
 mod layout;
+mod logic;
 mod math;
 mod model;
 mod nn;
@@ -62,7 +64,7 @@ pub use nn::{Normalization, Padding};
 pub use output::{AnyOutput, Output};
 pub use parse::{DenseFeature, ExampleFeatures, Parsed, SparseFeature};
 pub use signature::{DEFAULT_SIGNATURE, Signature};
-pub use sparse::{Combiner, Sparse};
+pub use sparse::{CROSS_HASH_KEY, Combiner, Crossed, Sparse};
 pub use table::Table;
 pub use variable::VariableSpec;
 pub use writer::{SavedModelWriter, VariableValues};

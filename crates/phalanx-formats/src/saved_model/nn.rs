@@ -64,6 +64,22 @@ impl GraphBuilder {
         self.mul(x, gate)
     }
 
+    /// `x * tanh(softplus(x))`.
+    pub fn mish(&mut self, x: Output<f32>) -> Output<f32> {
+        let gate = self.softplus(x);
+        let gate = self.tanh(gate);
+        self.mul(x, gate)
+    }
+
+    /// `0.2 x + 0.5`, but not below 0 and not above 1.
+    pub fn hard_sigmoid(&mut self, x: Output<f32>) -> Output<f32> {
+        let (half, zero, one) = (self.scalar(0.5), self.scalar(0.0), self.scalar(1.0));
+        let line = self.scaled(x, 0.2);
+        let line = self.add(line, half);
+        let line = self.maximum(line, zero);
+        self.minimum(line, one)
+    }
+
     /// `x` times the probability that a normal number is below it: exact with `erf`, or approximated with `tanh`.
     pub fn gelu(&mut self, x: Output<f32>, approximate: bool) -> Output<f32> {
         let curve = if approximate {
@@ -107,8 +123,21 @@ impl GraphBuilder {
         strides: [usize; 2],
         padding: Padding,
     ) -> Output<f32> {
+        self.dilated_conv2d(images, filters, strides, [1, 1], padding)
+    }
+
+    /// As [`GraphBuilder::conv2d`], of pixels that are `dilations` apart.
+    pub fn dilated_conv2d(
+        &mut self,
+        images: Output<f32>,
+        filters: Output<f32>,
+        strides: [usize; 2],
+        dilations: [usize; 2],
+        padding: Padding,
+    ) -> Output<f32> {
         let convolution = self.make("Conv2D").input(images).input(filters).dtype::<f32>("T");
-        convolution.attr("strides", window(strides)).attr("padding", attr::text(padding.as_str())).add()
+        let convolution = convolution.attr("strides", window(strides)).attr("dilations", window(dilations));
+        convolution.attr("padding", attr::text(padding.as_str())).add()
     }
 
     /// The largest of each window of images `[batch, height, width, channels]`.

@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use super::Element;
 use crate::bundle::Dtype;
 
-/// A tensor of a graph: one output of one node. Belongs to the [`GraphBuilder`](super::GraphBuilder) that gave it.
+/// A tensor of a graph: one output of one node. It means something only to the [`GraphBuilder`](super::GraphBuilder) that
+/// gave it: another may take it for one of its own.
 pub struct Output<T> {
     pub(super) at: Place,
     element: PhantomData<fn() -> T>,

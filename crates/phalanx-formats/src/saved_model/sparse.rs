@@ -1,6 +1,11 @@
 //! Rows with any number of values.
 
-use super::{Element, GraphBuilder, Output};
+use super::output::Place;
+use super::{Element, GraphBuilder, Output, Text, attr};
+use crate::bundle::Dtype;
+
+/// The key with which `tf.feature_column.crossed_column` hashes when it is given none.
+pub const CROSS_HASH_KEY: i64 = 0xDE_CAFC_AFFE;
 
 /// Values of any number per row.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +16,15 @@ pub struct Sparse<T: Element> {
     pub values: Output<T>,
     /// How many rows there are, and how many columns in the longest.
     pub dense_shape: Output<i64>,
+}
+
+/// One of the things that are crossed: strings, or numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Crossed {
+    indices: Output<i64>,
+    values: Place,
+    dense_shape: Output<i64>,
+    dtype: Dtype,
 }
 
 /// How the embeddings of a row's ids become one.
@@ -30,6 +44,23 @@ impl<T: Element> Sparse<T> {
     pub fn with_values<U: Element>(self, values: Output<U>) -> Sparse<U> {
         Sparse { indices: self.indices, values, dense_shape: self.dense_shape }
     }
+
+    fn crossed(self) -> Crossed {
+        let Self { indices, values, dense_shape } = self;
+        Crossed { indices, values: values.at, dense_shape, dtype: T::DTYPE }
+    }
+}
+
+impl From<Sparse<Text>> for Crossed {
+    fn from(texts: Sparse<Text>) -> Self {
+        texts.crossed()
+    }
+}
+
+impl From<Sparse<i64>> for Crossed {
+    fn from(numbers: Sparse<i64>) -> Self {
+        numbers.crossed()
+    }
 }
 
 impl GraphBuilder {
@@ -40,27 +71,35 @@ impl GraphBuilder {
         dense.dtype::<T>("T").dtype::<i64>("Tindices").add()
     }
 
-    /// One embedding per row: those of the row's ids together, zeros for a row without any. Negative ids, which a table
-    /// gives for words that it does not know, do not count.
-    pub fn embedding_bag(&mut self, table: Output<f32>, ids: Sparse<i64>, combiner: Combiner) -> Output<f32> {
-        self.scope("embedding_bag", |graph| {
-            let least = graph.scalar(0_i64);
-            let valid = graph.make("GreaterEqual").input(ids.values).input(least).dtype::<i64>("T").add::<bool>();
-            let valid = graph.make("Where").input(valid).dtype::<bool>("T").add::<i64>();
-            let valid = graph.reshape(valid, &[-1]);
-            let column = graph.scalar(0_i32);
-            let rows = graph.gather_along(ids.indices, column, 1);
-            let rows = graph.gather(rows, valid);
-            let which = graph.gather(ids.values, valid);
-            let first = graph.scalar(0_i32);
-            let count = graph.gather(ids.dense_shape, first);
-            let op = match combiner {
-                Combiner::Sum => "SparseSegmentSumWithNumSegments",
-                Combiner::Mean => "SparseSegmentMeanWithNumSegments",
-                Combiner::SqrtN => "SparseSegmentSqrtNWithNumSegments",
-            };
-            let bag = graph.make(op).input(table).input(which).input(rows).input(count).dtype::<f32>("T");
-            bag.dtype::<i64>("Tidx").dtype::<i64>("Tsegmentids").dtype::<i64>("Tnumsegments").add()
-        })
+    /// A matrix without the elements that are `missing`. Feature columns leave out empty strings and -1.
+    pub fn to_sparse<T: Element>(&mut self, dense: Output<T>, missing: Output<T>) -> Sparse<T> {
+        let there = self.not_equal(dense, missing);
+        let indices = self.places(there);
+        let values = self.make("GatherNd").input(dense).input(indices);
+        let values = values.dtype::<T>("Tparams").dtype::<i64>("Tindices").add();
+        let dense_shape = self.make("Shape").input(dense).dtype::<T>("T").dtype::<i64>("out_type").add();
+        Sparse { indices, values, dense_shape }
+    }
+
+    /// Every combination of the values of a row, one of each input, as a number below `buckets`: what
+    /// `tf.feature_column.crossed_column` does, with [`CROSS_HASH_KEY`] if it is given no other.
+    pub fn cross(&mut self, inputs: &[Crossed], buckets: i64, hash_key: i64) -> Sparse<i64> {
+        // Numbers are hashed as numbers, and then strings by their fingerprints.
+        let texts = inputs.iter().all(|input| input.dtype == Dtype::String);
+        let internal = if texts { Dtype::String } else { Dtype::I64 };
+        let cross = inputs.iter().fold(self.make("SparseCross"), |cross, input| cross.input(input.indices));
+        let cross = inputs.iter().fold(cross, |cross, input| cross.place(input.values));
+        let cross = inputs.iter().fold(cross, |cross, input| cross.input(input.dense_shape));
+        let node = cross
+            .attr("N", attr::int(inputs.len() as i64))
+            .attr("sparse_types", attr::dtypes(inputs.iter().map(|input| input.dtype)))
+            .attr("dense_types", attr::dtypes([]))
+            .attr("hashed_output", attr::flag(true))
+            .attr("num_buckets", attr::int(buckets))
+            .attr("hash_key", attr::int(hash_key))
+            .attr("out_type", attr::dtype(Dtype::I64))
+            .attr("internal_type", attr::dtype(internal))
+            .add_node();
+        Sparse { indices: Output::new(node, 0), values: Output::new(node, 1), dense_shape: Output::new(node, 2) }
     }
 }

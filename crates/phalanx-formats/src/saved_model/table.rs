@@ -101,8 +101,8 @@ impl GraphBuilder {
         let hashed = self.hash_bucket(keys, buckets);
         let start = self.scalar(start);
         let hashed = self.add(hashed, start);
-        let known = self.make("Greater").input(found).input(missing).dtype::<i64>("T").add::<bool>();
-        self.make("SelectV2").input(known).input(found).input(hashed).dtype::<i64>("T").add()
+        let known = self.greater(found, missing);
+        self.select(known, found, hashed)
     }
 
     /// The path of a file that lies beside the model, in its folder `assets`; the file itself goes to

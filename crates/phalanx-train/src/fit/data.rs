@@ -61,6 +61,17 @@ pub(super) struct Batched {
     pub(super) steps: Option<u64>,
 }
 
+impl Batched {
+    /// For epochs that have a length of their own: arrays then go on from epoch to epoch, as often as there are epochs.
+    /// A dataset repeats itself if it wants to.
+    pub(super) fn over(self, epochs: usize) -> Self {
+        match self.steps {
+            Some(_) => Self { dataset: self.dataset.repeat_times(epochs.max(1) as u64), ..self },
+            None => self,
+        }
+    }
+}
+
 impl Data {
     /// As global batches; only arrays are cut into batches here, and shuffled for each epoch where `seed` says so.
     pub(super) fn batched(self, batch_size: Option<usize>, shuffle: Option<u64>) -> Result<Batched> {

@@ -62,7 +62,7 @@ impl<M: Network> Compiled<M> {
         validation: &Validation,
         mut seen: impl FnMut(u64, &Tally, &[super::compiled::Aim]),
     ) -> Result<(Tally, u64)> {
-        let plan = Plan { feed: &self.feed, aims: &self.aims };
+        let plan = Plan { feed: &self.feed, aims: &self.aims, learning: false };
         let mut tallies: Vec<Tally> = (0..self.strategy().local_replicas()).map(|_| Tally::new(&self.aims)).collect();
         let mut steps = 0;
         for step in validation.input.input().iter()? {

@@ -98,21 +98,32 @@ impl Feed {
         Ok(Target::Rows { numbers: floats(column)?, width: column.width().max(1) })
     }
 
-    /// How much each row counts; `None` if all count 1.
-    pub(super) fn weights(&self, batch: &Batch) -> Result<Option<Vec<f32>>> {
+    /// Says how much the classes count.
+    pub(super) fn weigh_classes(&mut self, weights: &BTreeMap<i64, f32>) -> Result<()> {
+        if !weights.is_empty() && self.outputs.len() > 1 {
+            return Err(Error::new(Code::BadSetting, "class weights were given to a model of several outputs")
+                .because(format!("the outputs are {:?}, and a class is one of a label", self.outputs))
+                .help("give each example its weight in a column `sample_weight`"));
+        }
+        self.class_weight.clone_from(weights);
+        Ok(())
+    }
+
+    /// How much each row counts; `None` if all count 1. Classes count when it is learned from, not in a validation.
+    pub(super) fn weights(&self, batch: &Batch, learning: bool) -> Result<Option<Vec<f32>>> {
         let named = match (find(batch, self.weight_column()), &self.sample_weight) {
             (Some(column), _) => Some(floats(column)?),
             (None, Some(name)) => return batch.column(name).map(|_| None),
             (None, None) => None,
         };
-        if self.class_weight.is_empty() {
+        if self.class_weight.is_empty() || !learning {
             return Ok(named);
         }
         let label = batch.label().ok_or_else(|| {
             Error::new(Code::DataColumn, "class weights need a label").help("say which column it is with label(…)")
         })?;
         let of = |class: &i64| self.class_weight.get(class).copied().unwrap_or(1.0);
-        let by_class: Vec<f32> = whole(label)?.iter().map(of).collect();
+        let by_class: Vec<f32> = classes(label)?.iter().map(of).collect();
         Ok(Some(match named {
             Some(named) => named.iter().zip(by_class).map(|(a, b)| a * b).collect(),
             None => by_class,
@@ -169,6 +180,16 @@ fn whole(column: &Column) -> Result<Vec<i64>> {
     })
 }
 
+/// The class of each row: a number, or the largest of several as in a one-hot label.
+fn classes(column: &Column) -> Result<Vec<i64>> {
+    let width = column.width().max(1);
+    if width == 1 {
+        return whole(column);
+    }
+    let largest = |row: &[f32]| row.iter().enumerate().fold(0, |best, (at, x)| if *x > row[best] { at } else { best });
+    Ok(floats(column)?.chunks_exact(width).map(|row| largest(row) as i64).collect())
+}
+
 fn dense(column: &Column) -> Result<()> {
     if !column.is_ragged() {
         return Ok(());
@@ -215,10 +236,20 @@ mod tests {
     #[test]
     fn weights_multiply() {
         let mut feed = feed(&["input_1"]);
-        assert_eq!(feed.weights(&batch()).unwrap().unwrap(), [0.5, 2.0]);
-        feed.class_weight = [(1, 3.0)].into();
-        assert_eq!(feed.weights(&batch()).unwrap().unwrap(), [0.5, 6.0]);
+        assert_eq!(feed.weights(&batch(), true).unwrap().unwrap(), [0.5, 2.0]);
+        feed.weigh_classes(&[(1, 3.0)].into()).unwrap();
+        assert_eq!(feed.weights(&batch(), true).unwrap().unwrap(), [0.5, 6.0]);
+        assert_eq!(feed.weights(&batch(), false).unwrap().unwrap(), [0.5, 2.0]);
         feed.sample_weight = Some("nothing".into());
-        assert!(feed.weights(&batch()).is_err());
+        assert!(feed.weights(&batch(), true).is_err());
+        feed.outputs.push("z".into());
+        assert!(feed.weigh_classes(&[(1, 3.0)].into()).is_err());
+    }
+
+    #[test]
+    fn the_class_of_a_one_hot_label_is_its_largest_number() {
+        let label = Column::f32(vec![0.0, 1.0, 0.0, 0.1, 0.2, 0.7]).with_row_shape([3]).unwrap();
+        assert_eq!(classes(&label).unwrap(), [1, 2]);
+        assert_eq!(classes(&Column::f32(vec![1.0, 0.0])).unwrap(), [1, 0]);
     }
 }

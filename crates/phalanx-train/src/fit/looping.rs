@@ -56,7 +56,7 @@ impl<M: Network> Compiled<M> {
 impl<'a, M: Network> Fitting<'a, M> {
     fn new(compiled: &'a mut Compiled<M>, data: Data, mut fit: Fit) -> Result<Self> {
         compiled.feed.sample_weight.clone_from(&fit.sample_weight);
-        compiled.feed.class_weight.clone_from(&fit.class_weight);
+        compiled.feed.weigh_classes(&fit.class_weight)?;
         let (data, validation) = match fit.validation.take() {
             None if fit.validation_split > 0.0 => {
                 let (data, rest) = data.split(fit.validation_split)?;
@@ -65,8 +65,9 @@ impl<'a, M: Network> Fitting<'a, M> {
             validation => (data, validation),
         };
         let batched = data.batched(fit.batch_size, (!fit.in_order).then_some(fit.seed))?;
-        let input = compiled.strategy().distribute_dataset(&batched.dataset)?;
         let target = fit.steps_per_epoch.or(batched.steps);
+        let batched = if fit.steps_per_epoch.is_some() { batched.over(fit.epochs.unwrap_or(1)) } else { batched };
+        let input = compiled.strategy().distribute_dataset(&batched.dataset)?;
         let validation = validation
             .map(|data| compiled.validation(data.batched(fit.batch_size, None)?, fit.validation_steps))
             .transpose()?;
@@ -186,7 +187,7 @@ impl<'a, M: Network> Fitting<'a, M> {
 
     fn compute(&mut self, batches: crate::PerReplica<Batch>, nominal: f32) -> Result<Vec<Computed>> {
         let compiled = &*self.compiled;
-        let plan = Plan { feed: &compiled.feed, aims: &compiled.aims };
+        let plan = Plan { feed: &compiled.feed, aims: &compiled.aims, learning: true };
         let (_, computed) = compiled.model.compute(batches.with(&mut self.tallies), |replica, (batch, tally)| {
             let mode = Mode::Training { seed: replica.seed() };
             let outputs = plan.outputs(replica.model(), &batch, replica.device(), mode)?;

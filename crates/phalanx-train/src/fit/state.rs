@@ -4,7 +4,7 @@ use super::tally::Tally;
 use super::weights::{Weight, stage_bundle};
 use crate::Strategy;
 use crate::checkpoint::Catalog;
-use phalanx_base::{Code, Error, Result};
+use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_data::DistributedIter;
 use phalanx_formats::bundle::{BundleReader, data_file, index_file};
 use phalanx_ps::checkpoint::Files;
@@ -40,6 +40,8 @@ pub(crate) trait Fitted {
     fn set_learning_rate(&mut self, rate: f32) -> Result<()>;
     /// The weights of the model, moving averages included.
     fn weights(&self) -> Result<Vec<Weight>>;
+    /// The moving averages alone: within an epoch every worker moves its own.
+    fn states(&self) -> Result<Vec<Weight>>;
     fn set_weights(&mut self, weights: Vec<Weight>) -> Result<()>;
     fn save_weights(&self, location: &str) -> Result<()>;
     fn load_weights(&mut self, location: &str) -> Result<()>;
@@ -52,6 +54,8 @@ pub(crate) trait Fitted {
 struct Part {
     position: Vec<u8>,
     words: Vec<f64>,
+    /// Its moving averages one behind another, while they are not those of all.
+    states: Vec<f32>,
 }
 
 /// Saves everything. All workers take part: each knows where its own data is; the first writes.
@@ -65,8 +69,11 @@ pub(crate) fn save(
     let own = Part {
         position: batches.map(|batches| batches.position().to_bytes()).unwrap_or_default(),
         words: if place.batch > 0 { sums(tallies) } else { Vec::new() },
+        states: Vec::new(),
     };
     let Some(workers) = fitted.strategy().workers() else { return write(fitted, place, &[own], catalog) };
+    let states = if place.batch > 0 { fitted.states()? } else { Vec::new() };
+    let own = Part { states: states.into_iter().flat_map(|state| state.values).collect(), ..own };
     let all = workers.patiently(|group| group.all_gather(&own.to_bytes()))?;
     let parts = all.iter().map(|bytes| Part::read(bytes)).collect::<Result<Vec<_>>>()?;
     let written = if workers.rank() == 0 { write(fitted, place, &parts, catalog) } else { Ok(()) };
@@ -91,6 +98,10 @@ fn write(fitted: &dyn Fitted, place: Place, parts: &[Part], catalog: &mut Option
     let Some(catalog) = catalog else { return Ok(()) };
     let mut tensors = fitted.weights()?;
     tensors.extend(fitted.slots());
+    for (rank, part) in parts.iter().enumerate().filter(|(_, part)| !part.states.is_empty()) {
+        let shape = Shape::new(vec![part.states.len()])?;
+        tensors.push(Weight { name: states_of(rank), shape, values: part.states.clone() });
+    }
     let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let mut numbers = vec![
         ("global_step".to_owned(), vec![whole(fitted.iterations())]),
@@ -147,7 +158,11 @@ fn read(fitted: &mut dyn Fitted, dir: &Dir, name: &str) -> Result<Resumed> {
         .because("each worker's place in the data is in it")
         .help("start as many workers as before, or remove the backup and load the weights alone"));
     }
-    let weights = load(fitted.weights()?)?;
+    let mut weights = load(fitted.weights()?)?;
+    let own = states_of(rank);
+    if reader.index().tensors().contains_key(&own) {
+        replace(&mut weights, fitted.states()?, &reader.read(&own)?.f32s()?)?;
+    }
     let slots = load(fitted.slots())?;
     fitted.set_weights(weights)?;
     fitted.set_slots(slots, count("global_step")?)?;
@@ -160,21 +175,49 @@ fn read(fitted: &mut dyn Fitted, dir: &Dir, name: &str) -> Result<Resumed> {
     Ok(Resumed { place: Place { epoch, batch: count("fit/batch")? }, position, words })
 }
 
+/// Where the moving averages of one worker are.
+fn states_of(rank: usize) -> String {
+    format!("fit/states/{rank}")
+}
+
+/// Puts a worker's own moving averages, one behind another, in the place of those of the first.
+fn replace(weights: &mut [Weight], states: Vec<Weight>, mut values: &[f32]) -> Result<()> {
+    for state in states {
+        let (own, rest) = values.split_at_checked(state.values.len()).ok_or_else(|| {
+            Error::new(Code::CheckpointMismatch, "the backup has other moving averages than the model")
+                .help("build the model as it was built when it was saved")
+        })?;
+        if let Some(weight) = weights.iter_mut().find(|weight| weight.name == state.name) {
+            weight.values = own.to_vec();
+        }
+        values = rest;
+    }
+    Ok(())
+}
+
 impl Part {
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = (self.words.len() as u64).to_le_bytes().to_vec();
+        bytes.extend_from_slice(&(self.states.len() as u64).to_le_bytes());
         self.words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        self.states.iter().for_each(|state| bytes.extend_from_slice(&state.to_le_bytes()));
         bytes.extend_from_slice(&self.position);
         bytes
     }
 
     fn read(bytes: &[u8]) -> Result<Self> {
         let malformed = || Error::new(Code::BadMessage, "a worker's part of a backup is malformed");
-        let (count, rest) = bytes.split_first_chunk::<8>().ok_or_else(malformed)?;
-        let length = usize::try_from(u64::from_le_bytes(*count)).ok().and_then(|count| count.checked_mul(8));
-        let (words, position) = length.and_then(|length| rest.split_at_checked(length)).ok_or_else(malformed)?;
+        let (words, rest) = bytes.split_first_chunk::<8>().ok_or_else(malformed)?;
+        let (states, rest) = rest.split_first_chunk::<8>().ok_or_else(malformed)?;
+        let length = |bytes: &[u8], count: &[u8; 8], size: usize| {
+            let length = usize::try_from(u64::from_le_bytes(*count)).ok()?.checked_mul(size)?;
+            (length <= bytes.len()).then_some(length)
+        };
+        let (words, rest) = rest.split_at(length(rest, words, 8).ok_or_else(malformed)?);
+        let (states, position) = rest.split_at(length(rest, states, 4).ok_or_else(malformed)?);
         let words = words.as_chunks::<8>().0.iter().map(|eight| f64::from_le_bytes(*eight)).collect();
-        Ok(Self { position: position.to_vec(), words })
+        let states = states.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect();
+        Ok(Self { position: position.to_vec(), words, states })
     }
 }
 
@@ -184,10 +227,10 @@ mod tests {
 
     #[test]
     fn a_part_is_read_as_it_was_written_and_rubbish_is_refused() {
-        let bytes = Part { position: vec![7, 8], words: vec![1.5, f64::NAN] }.to_bytes();
+        let bytes = Part { position: vec![7, 8], words: vec![1.5, f64::NAN], states: vec![0.25; 3] }.to_bytes();
         let part = Part::read(&bytes).unwrap();
-        assert_eq!((part.position, part.words[0]), (vec![7, 8], 1.5));
-        assert!(Part::read(&bytes[..7]).is_err());
-        assert!(Part::read(&u64::MAX.to_le_bytes()).is_err());
+        assert_eq!((part.position, part.words[0], part.states), (vec![7, 8], 1.5, vec![0.25; 3]));
+        assert!([7, 15, 16, 31, 43].iter().all(|&length| Part::read(&bytes[..length]).is_err()));
+        assert!(Part::read(&[0xff; 16]).is_err() && Part::read(&[0xff; 64]).is_err());
     }
 }

@@ -14,6 +14,8 @@ use phalanx_nn::model::{Mode, Value};
 pub(super) struct Plan<'a> {
     pub(super) feed: &'a Feed,
     pub(super) aims: &'a [Aim],
+    /// Whether it is learned from: classes have their weights only there.
+    pub(super) learning: bool,
 }
 
 impl Plan<'_> {
@@ -43,7 +45,7 @@ impl Plan<'_> {
         device: &Device,
         tally: &mut Tally,
     ) -> Result<Tensor<1>> {
-        let weights = self.feed.weights(batch)?;
+        let weights = self.feed.weights(batch, self.learning)?;
         let mut total: Option<Tensor<1>> = None;
         for (number, (output, aim)) in outputs.into_iter().zip(self.aims).enumerate() {
             let target = self.feed.target(batch, number, &aim.loss)?;

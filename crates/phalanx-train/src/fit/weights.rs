@@ -4,7 +4,7 @@ use super::Compiled;
 use super::state::Fitted;
 use crate::{Strategy, run_dir};
 use phalanx_base::{Code, Error, Result, Shape, read_f32s};
-use phalanx_formats::bundle::{BundleIndex, BundleReader, BundleWriter, data_file, index_file};
+use phalanx_formats::bundle::{BundleIndex, BundleReader, BundleWriter, CheckpointState, data_file, index_file};
 use phalanx_formats::object_graph::{KerasLayer, KerasWeights, OBJECT_GRAPH_KEY, read_keras_weights};
 use phalanx_formats::safetensors::{SafeTensors, SafeTensorsWriter};
 use phalanx_nn::Network;
@@ -70,8 +70,8 @@ impl<M: Network> Compiled<M> {
     }
 
     /// Saves the weights: as a safetensors file where `location` ends so, else as a TensorFlow checkpoint of that
-    /// prefix, which for models made of our layers is one that Keras' `load_weights` takes. With several workers the
-    /// first saves; the others do nothing.
+    /// prefix, which for models made of our layers is one that Keras' `load_weights` takes. As there, a file
+    /// `checkpoint` beside it says that it is the newest. With several workers the first saves; the others do nothing.
     ///
     /// # Errors
     /// When the files cannot be written.
@@ -96,7 +96,9 @@ impl<M: Network> Compiled<M> {
         };
         dir.remove(&index_file(&name))?;
         dir.publish(&staged, &data)?;
-        dir.write(&index_file(&name), &index.to_bytes()?)
+        dir.write(&index_file(&name), &index.to_bytes()?)?;
+        let state = CheckpointState { latest: Some(name.clone()), all: vec![name], ..CheckpointState::default() };
+        dir.write("checkpoint", state.to_string().as_bytes())
     }
 
     /// Loads weights that [`Self::save_weights`] wrote, or Keras did. Every worker reads them.
@@ -228,6 +230,10 @@ impl<M: Network> Fitted for Compiled<M> {
 
     fn weights(&self) -> Result<Vec<Weight>> {
         Self::weights(self)
+    }
+
+    fn states(&self) -> Result<Vec<Weight>> {
+        Ok(Self::weights(self)?.split_off(self.model.book.parameters().len()))
     }
 
     fn set_weights(&mut self, weights: Vec<Weight>) -> Result<()> {

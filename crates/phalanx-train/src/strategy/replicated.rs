@@ -7,6 +7,7 @@ use phalanx_base::{Code, Error, Result, read_f32s};
 use phalanx_collective::{Group, Reduce};
 use phalanx_nn::{Book, Flat, Network};
 use phalanx_optim::Optimizer;
+use std::ops::Range;
 
 /// A model under a strategy; [`Strategy::scope`] makes one.
 pub struct Replicated<M> {
@@ -180,26 +181,37 @@ impl<M: Network> Replicated<M> {
                 }
             }
         }
+        let mut buckets = Vec::new();
         if let Some(workers) = self.strategy.workers() {
             for (gradient, parameter) in gradients.iter_mut().zip(self.book.parameters()) {
                 gradient.get_or_insert_with(|| Flat::zeros(parameter.shape.elements()));
             }
+            buckets = bucketed(&gradients);
+            let first = buckets.first().cloned().unwrap_or_default();
             let mut tensors: Vec<&mut [f32]> = vec![&mut header[..]];
-            tensors.extend(gradients.iter_mut().flatten().map(|flat| &mut **flat));
+            tensors.extend(gradients[first].iter_mut().flatten().map(|flat| &mut **flat));
             let mut reduce = |group: &mut Group| group.all_reduce_many(&mut tensors, Reduce::Sum);
             if patient { workers.patiently(reduce) } else { reduce(&mut workers.group()) }?;
         }
-        let Some(scale) = scale(header) else { return Ok(()) };
-        if scale != 1.0 {
-            gradients.iter_mut().flatten().for_each(|flat| flat.iter_mut().for_each(|number| *number *= scale));
-        }
+        let scale = scale(header);
         states.iter_mut().flatten().for_each(|sum| *sum /= replicas.max(1) as f32);
         let update = self.update.as_mut().ok_or_else(|| {
             Error::new(Code::BadSetting, "gradients were handed over, but the model has no optimizer")
                 .help("say which one: strategy.scope(…)?.optimizer(Sgd::new(0.01))?")
         })?;
         let module = self.module.take().ok_or_else(lost)?;
-        let module = update.apply(&self.book, module, &gradients)?;
+        let strategy = &self.strategy;
+        let module = update.apply(&self.book, module, &mut gradients, scale, |number, gradients| {
+            // A bucket is summed just before its parameters are updated: it is still in the cache then.
+            match (strategy.workers(), buckets.iter().skip(1).find(|bucket| bucket.start == number)) {
+                (Some(workers), Some(bucket)) => {
+                    let mut tensors: Vec<&mut [f32]> =
+                        gradients[bucket.clone()].iter_mut().flatten().map(|flat| &mut **flat).collect();
+                    workers.group().all_reduce_many(&mut tensors, Reduce::Sum)
+                }
+                _ => Ok(()),
+            }
+        })?;
         self.module = Some(self.book.load_states(module, states));
         Ok(())
     }
@@ -248,6 +260,27 @@ impl Strategy {
     }
 }
 
+/// Neighbours that are summed together: up to a megabyte, or one that is larger.
+fn bucketed(gradients: &[Option<Flat>]) -> Vec<Range<usize>> {
+    const BYTES: usize = 1 << 20;
+    let mut buckets: Vec<Range<usize>> = Vec::new();
+    let mut bytes = 0;
+    for (number, gradient) in gradients.iter().enumerate() {
+        let own = 4 * gradient.as_ref().map_or(0, |flat| flat.len());
+        match buckets.last_mut() {
+            Some(bucket) if bytes + own <= BYTES => {
+                bucket.end = number + 1;
+                bytes += own;
+            }
+            _ => {
+                buckets.push(number..number + 1);
+                bytes = own;
+            }
+        }
+    }
+    buckets
+}
+
 fn floats<'a>(values: impl Iterator<Item = &'a bytes::Bytes>) -> Vec<Vec<f32>> {
     let float = |bytes: &bytes::Bytes| {
         let mut numbers = vec![0.0; bytes.len() / 4];
@@ -259,4 +292,16 @@ fn floats<'a>(values: impl Iterator<Item = &'a bytes::Bytes>) -> Vec<Vec<f32>> {
 
 fn lost() -> Error {
     Error::new(Code::Internal, "the model was lost in an update that failed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_small_neighbours_or_one_large_one() {
+        let lengths = [10, 300_000, 5, 200_000, 60_000, 7];
+        let gradients: Vec<_> = lengths.iter().map(|&length| Some(Flat::zeros(length))).collect();
+        assert_eq!(bucketed(&gradients), [0..1, 1..2, 2..4, 4..6]);
+    }
 }

@@ -56,13 +56,29 @@ impl Update {
         &mut self.slots
     }
 
-    /// One update. A parameter without a gradient stays as it is.
-    pub(crate) fn apply<M: Module>(&mut self, book: &Book, module: M, gradients: &[Option<Flat>]) -> Result<M> {
-        self.iterations += 1;
+    /// One update with gradients times `scale`; with none, nothing is applied. A parameter without a gradient stays as
+    /// it is. `ready` is called before each parameter's turn.
+    pub(crate) fn apply<M: Module>(
+        &mut self,
+        book: &Book,
+        module: M,
+        gradients: &mut [Option<Flat>],
+        scale: Option<f32>,
+        mut ready: impl FnMut(usize, &mut [Option<Flat>]) -> Result<()>,
+    ) -> Result<M> {
+        self.iterations += u64::from(scale.is_some());
         let rule = self.optimizer.at_step(self.iterations);
-        book.update(module, |number, values| match gradients.get(number).and_then(Option::as_ref) {
-            Some(gradient) => apply(&rule, values, &mut self.slots[number], gradient),
-            None => Ok(()),
+        book.update(module, |number, values| {
+            ready(number, gradients)?;
+            match (gradients.get_mut(number).and_then(Option::as_mut), scale) {
+                (Some(gradient), Some(scale)) => {
+                    if scale != 1.0 {
+                        gradient.iter_mut().for_each(|number| *number *= scale);
+                    }
+                    apply(&rule, values, &mut self.slots[number], gradient)
+                }
+                _ => Ok(()),
+            }
         })
     }
 }

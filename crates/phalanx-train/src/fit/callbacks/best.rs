@@ -3,7 +3,8 @@
 /// Whether a number should fall or rise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// Rises if it is an accuracy or an area under a curve, falls otherwise.
+    /// Rises if it is an accuracy or an area under a curve, falls otherwise. Keras' callbacks differ in what they take
+    /// for one, and some of them keep the worst `auc`; here all of them know `val_auc`, `auc_1` and `my_acc_top_5`.
     #[default]
     Auto,
     /// Less is better.
@@ -16,7 +17,10 @@ impl Direction {
     /// For a number of that name.
     pub(super) fn rises(self, monitor: &str) -> bool {
         match self {
-            Self::Auto => ["acc", "accuracy", "auc"].iter().any(|end| monitor.ends_with(end)),
+            Self::Auto => {
+                let name = monitor.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
+                name.ends_with("auc") || name.contains("acc") && !name.ends_with("loss")
+            }
             Self::Min => false,
             Self::Max => true,
         }
@@ -63,6 +67,10 @@ mod tests {
         assert_eq!([1.0, 0.95, 0.89, f64::NAN].map(|number| loss.improve(number)), [true, false, true, false]);
         let mut auc = Best::new("val_auc", Direction::Auto, 0.0);
         assert_eq!([0.5, 0.5, 0.6].map(|number| auc.improve(number)), [true, false, true]);
+        for name in ["auc_1", "acc", "val_out_accuracy", "acc_top_5"] {
+            assert!(Direction::Auto.rises(name), "{name}");
+        }
+        assert!(!Direction::Auto.rises("accept_loss") && !Direction::Auto.rises("mae"));
         assert!(Direction::Min.rises("loss") != Direction::Max.rises("loss"));
     }
 }

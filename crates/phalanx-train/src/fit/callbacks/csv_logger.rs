@@ -1,13 +1,14 @@
 //! The numbers of every epoch as a table.
 
-use super::{Callback, FitContext};
+use super::{Callback, FitContext, written};
 use crate::fit::Logs;
 use phalanx_base::{Code, Context, Result};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Keras' `CSVLogger`: one line for each epoch, columns in the order of their names.
+/// Keras' `CSVLogger`: one line for each epoch, columns in the order of their names, `NA` where an epoch has no number.
+/// As there, columns of a validation are provided for where the first epoch has none: it may come later.
 #[derive(Debug)]
 pub struct CsvLogger {
     path: PathBuf,
@@ -65,13 +66,17 @@ impl Callback for CsvLogger {
         if self.columns.is_empty() {
             self.columns = logs.iter().map(|(name, _)| name.to_owned()).collect();
             self.columns.sort();
+            if !self.columns.iter().any(|name| name.starts_with("val_")) {
+                let later: Vec<String> = self.columns.iter().map(|name| format!("val_{name}")).collect();
+                self.columns.extend(later);
+            }
             self.columns.insert(0, "epoch".to_owned());
             self.write(self.columns.clone().into_iter())?;
         }
         let columns = std::mem::take(&mut self.columns);
         let cell = |name: &String| match (name.as_str(), logs.get(name)) {
             ("epoch", _) => epoch.to_string(),
-            (_, Some(number)) => number.to_string(),
+            (_, Some(number)) => written::as_python(number),
             (_, None) => "NA".to_owned(),
         };
         let written = self.write(columns.iter().map(cell));

@@ -11,6 +11,7 @@ mod reduce_lr_on_plateau;
 mod template;
 mod tensor_board;
 mod terminate_on_nan;
+mod written;
 
 pub use backup_and_restore::BackupAndRestore;
 pub use best::Direction;

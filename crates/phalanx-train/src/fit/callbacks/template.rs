@@ -1,5 +1,6 @@
 //! File names with numbers in them, `{epoch:02d}-{val_loss:.2f}`.
 
+use super::written;
 use crate::fit::Logs;
 use phalanx_base::{Code, Error, Result};
 
@@ -35,7 +36,7 @@ fn whole(number: u64, format: &str) -> Option<String> {
 
 fn float(number: f64, format: &str) -> Option<String> {
     if format.is_empty() {
-        return Some(number.to_string());
+        return Some(written::as_python(number));
     }
     let digits: usize = format.strip_prefix('.')?.strip_suffix('f')?.parse().ok().filter(|digits| *digits < 64)?;
     Some(format!("{number:.digits$}"))

@@ -69,12 +69,12 @@ impl Callback for TensorBoard {
         for (name, number) in logs.iter() {
             match name.strip_prefix("val_") {
                 Some(name) => self.validation.scalar(step, &format!("epoch_{name}"), number as f32),
-                None if name == "lr" => self.train.scalar(step, "epoch_learning_rate", number as f32),
                 None => self.train.scalar(step, &format!("epoch_{name}"), number as f32),
             }
         }
         if self.histograms > 0 && epoch.is_multiple_of(self.histograms) && cx.should_checkpoint() {
-            cx.weights()?.iter().for_each(|weight| self.train.histogram(step, &weight.name, &weight.values));
+            let tag = |name: &str| format!("{name}_0/histogram");
+            cx.weights()?.iter().for_each(|weight| self.train.histogram(step, &tag(&weight.name), &weight.values));
         }
         Ok(())
     }

@@ -1,0 +1,120 @@
+//! `Discretization`: numbers to the bins they lie in.
+
+use super::quantiles::Summary;
+use super::setting;
+use crate::PreprocessingLayer;
+use crate::adapt::each_batch;
+use crate::encode::{OutputMode, encode};
+use crate::numbers::each_f32;
+use crate::transform::bucket;
+use phalanx_base::Result;
+use phalanx_data::{Column, Dataset};
+
+/// Keras' `Discretization`: numbers to bins, between given boundaries or quantiles of data.
+///
+/// ```
+/// use phalanx_data::Column;
+/// use phalanx_feature::{Discretization, PreprocessingLayer};
+/// let layer = Discretization::new([0.0, 1.0, 2.0])?;
+/// assert_eq!(layer.call(&Column::f32(vec![-1.5, 1.0, 3.4, 0.5]))?.as_i64()?, [0, 2, 3, 1]);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Discretization {
+    boundaries: Vec<f32>,
+    output_mode: OutputMode,
+}
+
+impl Discretization {
+    const LAYER: &'static str = "Discretization";
+
+    /// A layer with these boundaries: the bin of a value is the number of boundaries that are not above it.
+    ///
+    /// # Errors
+    /// When they do not rise.
+    pub fn new(bin_boundaries: impl Into<Vec<f32>>) -> Result<Self> {
+        let boundaries = bin_boundaries.into();
+        if !boundaries.is_sorted() || boundaries.iter().any(|boundary| boundary.is_nan()) {
+            return Err(setting(Self::LAYER, "its boundaries must rise from one to the next"));
+        }
+        Ok(Self { boundaries, output_mode: OutputMode::Int })
+    }
+
+    /// A layer whose bins hold about equally many values of a dataset's column: Keras' `num_bins` and `adapt`, with
+    /// its error tolerance of 0.01.
+    ///
+    /// As in Keras the estimate depends a little on the size of the dataset's batches; rows that are not in batches
+    /// are taken 1024 at a time.
+    ///
+    /// # Errors
+    /// When reading fails, there is no such column of numbers, or `num_bins` is 0.
+    pub fn adapt(num_bins: usize, data: &Dataset, column: &str) -> Result<Self> {
+        let mut learner = Learner::new(0.01)?;
+        each_batch(data, |batch| learner.add(batch.column(column)?))?;
+        learner.finish(num_bins)
+    }
+
+    /// [`Discretization::adapt`] over columns that are there already, each taken as one batch, with any tolerance.
+    ///
+    /// # Errors
+    /// When a column holds no numbers, `num_bins` is 0, or `epsilon` is not between 0 and 1.
+    pub fn adapt_columns<'a>(
+        num_bins: usize,
+        epsilon: f64,
+        columns: impl IntoIterator<Item = &'a Column>,
+    ) -> Result<Self> {
+        let mut learner = Learner::new(epsilon)?;
+        columns.into_iter().try_for_each(|column| learner.add(column))?;
+        learner.finish(num_bins)
+    }
+
+    /// Bins, ones or counts.
+    #[must_use]
+    pub fn output_mode(self, mode: OutputMode) -> Self {
+        Self { output_mode: mode, ..self }
+    }
+
+    /// The boundaries, given or learnt.
+    #[must_use]
+    pub fn bin_boundaries(&self) -> &[f32] {
+        &self.boundaries
+    }
+}
+
+impl PreprocessingLayer for Discretization {
+    fn call(&self, column: &Column) -> Result<Column> {
+        let mut ids = Vec::new();
+        each_f32(column, |value| ids.push(bucket(value, &self.boundaries) as i64))?;
+        encode(ids, column, self.output_mode, self.boundaries.len() + 1)
+    }
+}
+
+struct Learner {
+    summary: Summary,
+    epsilon: f64,
+}
+
+impl Learner {
+    fn new(epsilon: f64) -> Result<Self> {
+        // A summary has 1/epsilon values: a bound keeps that within memory.
+        if !(1e-6..1.0).contains(&epsilon) {
+            let why = format!("its error tolerance is {epsilon}, it must lie between a millionth and 1");
+            return Err(setting(Discretization::LAYER, why));
+        }
+        Ok(Self { summary: Summary::default(), epsilon })
+    }
+
+    fn add(&mut self, column: &Column) -> Result<()> {
+        let mut values = Vec::new();
+        each_f32(column, |value| values.push(value))?;
+        self.summary.add(values, self.epsilon);
+        Ok(())
+    }
+
+    fn finish(self, num_bins: usize) -> Result<Discretization> {
+        if num_bins == 0 {
+            return Err(setting(Discretization::LAYER, "num_bins is 0"));
+        }
+        Discretization::new(self.summary.boundaries(num_bins))
+    }
+}

@@ -1,0 +1,237 @@
+//! `Normalization`: numbers moved and scaled to mean 0 and variance 1.
+
+use super::setting;
+use crate::PreprocessingLayer;
+use crate::adapt::each_batch;
+use crate::layout::in_layout_of;
+use crate::numbers::each_f32;
+use phalanx_base::{Code, Error, Result};
+use phalanx_data::{Column, Dataset, Values};
+
+/// Keras' `Normalization`: `(x - mean) / √variance`, with one mean and variance for every place along the kept axes.
+///
+/// ```
+/// use phalanx_data::Column;
+/// use phalanx_feature::{Normalization, PreprocessingLayer};
+/// let ages = Column::f32(vec![1.0, 2.0, 3.0, 4.0, 5.0]);
+/// let layer = Normalization::new().axis([]).adapt_columns([&ages])?;
+/// assert_eq!((layer.mean(), layer.variance()), (&[3.0][..], &[2.0][..]));
+/// assert_eq!(layer.call(&Column::f32(vec![3.0]))?.as_f32()?, [0.0]);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Normalization {
+    axis: Vec<i32>,
+    mean: Vec<f32>,
+    variance: Vec<f32>,
+    invert: bool,
+}
+
+impl Default for Normalization {
+    fn default() -> Self {
+        Self { axis: vec![-1], mean: Vec::new(), variance: Vec::new(), invert: false }
+    }
+}
+
+/// No deviation is taken for smaller than this: Keras' `epsilon()`.
+const SMALLEST: f32 = 1e-7;
+
+impl Normalization {
+    const LAYER: &'static str = "Normalization";
+
+    /// A layer that keeps the last axis and has yet to learn, or be told, mean and variance.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The axes along which every place has a mean of its own, in Keras' counting: 0 is the batch and cannot be
+    /// kept, -1 is the last. None at all: one mean for everything. One number per row counts as rows of one number.
+    #[must_use]
+    pub fn axis(self, axis: impl Into<Vec<i32>>) -> Self {
+        Self { axis: axis.into(), ..self }
+    }
+
+    /// Turns the layer around: `mean + x · √variance`.
+    #[must_use]
+    pub fn invert(self, invert: bool) -> Self {
+        Self { invert, ..self }
+    }
+
+    /// Sets mean and variance: one for all places, or one for each.
+    ///
+    /// # Errors
+    /// When their numbers differ or a variance is below 0.
+    pub fn mean_and_variance(self, mean: impl Into<Vec<f32>>, variance: impl Into<Vec<f32>>) -> Result<Self> {
+        let (mean, variance) = (mean.into(), variance.into());
+        if mean.len() != variance.len() || mean.is_empty() || variance.iter().any(|&variance| variance < 0.0) {
+            let why = format!("{} means and {} variances were given", mean.len(), variance.len());
+            return Err(setting(Self::LAYER, why).help("give one of each for every place, and no variance below 0"));
+        }
+        Ok(Self { mean, variance, ..self })
+    }
+
+    /// Learns mean and variance from one pass over a dataset.
+    ///
+    /// # Errors
+    /// When reading fails, or there is no such column of dense numbers.
+    pub fn adapt(self, data: &Dataset, column: &str) -> Result<Self> {
+        let mut moments = Moments::default();
+        each_batch(data, |batch| moments.add(batch.column(column)?, &self.axis))?;
+        self.learn(moments)
+    }
+
+    /// [`Normalization::adapt`] over columns that are there already.
+    ///
+    /// # Errors
+    /// When a column does not hold dense numbers, or rows differ in shape.
+    pub fn adapt_columns<'a>(self, columns: impl IntoIterator<Item = &'a Column>) -> Result<Self> {
+        let mut moments = Moments::default();
+        columns.into_iter().try_for_each(|column| moments.add(column, &self.axis))?;
+        self.learn(moments)
+    }
+
+    fn learn(self, moments: Moments) -> Result<Self> {
+        if moments.count == 0.0 {
+            return Err(Error::new(Code::DataRow, "a Normalization layer was adapted to no rows at all")
+                .help("check that the input is not empty"));
+        }
+        let mean = moments.mean.iter().map(|&mean| mean as f32).collect();
+        let variance = moments.squares.iter().map(|&squares| (squares / moments.count) as f32).collect();
+        Ok(Self { mean, variance, ..self })
+    }
+
+    /// The means, one per kept place.
+    #[must_use]
+    pub fn mean(&self) -> &[f32] {
+        &self.mean
+    }
+
+    /// The variances, one per kept place.
+    #[must_use]
+    pub fn variance(&self) -> &[f32] {
+        &self.variance
+    }
+}
+
+impl PreprocessingLayer for Normalization {
+    fn call(&self, column: &Column) -> Result<Column> {
+        let places = Places::of(column, &self.axis)?;
+        if self.mean.is_empty() {
+            return Err(setting(Self::LAYER, "it has no mean yet").help("adapt it to data, or give mean and variance"));
+        }
+        if self.mean.len() != 1 && self.mean.len() != places.count {
+            let what = format!("rows with {} places meet a Normalization of {}", places.count, self.mean.len());
+            return Err(Error::new(Code::ShapeMismatch, what).help("adapt it to rows of the shape it is called with"));
+        }
+        // One mean and deviation for every value of a row, so that the loop below only counts.
+        let of = |list: &[f32]| -> Vec<f32> {
+            places.of_element.iter().map(|&place| if list.len() == 1 { list[0] } else { list[place] }).collect()
+        };
+        let (means, variances) = (of(&self.mean), of(&self.variance));
+        let deviations: Vec<f32> = variances.iter().map(|variance| variance.sqrt().max(SMALLEST)).collect();
+        let mut values = Vec::new();
+        let mut element = 0;
+        each_f32(column, |value| {
+            let (mean, deviation) = (means[element], deviations[element]);
+            values.push(if self.invert { mean + value * deviation } else { (value - mean) / deviation });
+            element = if element + 1 == means.len() { 0 } else { element + 1 };
+        })?;
+        in_layout_of(column, Values::F32(values))
+    }
+}
+
+/// Which mean belongs to which value of a row.
+struct Places {
+    of_element: Vec<usize>,
+    count: usize,
+}
+
+impl Places {
+    fn of(column: &Column, axis: &[i32]) -> Result<Self> {
+        if column.is_ragged() {
+            return Err(Error::new(Code::DataColumn, "a Normalization layer was given rows of differing length")
+                .help("normalize dense columns; pad the rows, or normalize before they are made ragged"));
+        }
+        let shape = if column.row_shape().is_empty() { &[1] } else { column.row_shape() };
+        let rank = shape.len() as i32 + 1;
+        let mut kept = vec![false; shape.len()];
+        for &axis in axis {
+            let index = if axis < 0 { axis + rank } else { axis };
+            if !(1..rank).contains(&index) {
+                let why = format!("axis {axis} is none of rows of shape {shape:?} (axis 0 is the batch)");
+                return Err(setting(Normalization::LAYER, why));
+            }
+            kept[index as usize - 1] = true;
+        }
+        let elements: usize = shape.iter().product();
+        let place = |element: usize| {
+            let (mut rest, mut place, mut scale) = (element, 0, 1);
+            for (&size, &kept) in shape.iter().zip(&kept).rev() {
+                if kept {
+                    place += rest % size * scale;
+                    scale *= size;
+                }
+                rest /= size;
+            }
+            place
+        };
+        let count = shape.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(size, _)| size).product();
+        Ok(Self { of_element: (0..elements).map(place).collect(), count })
+    }
+}
+
+/// Means and sums of squares about them, so far; in double precision, so that long datasets keep their digits.
+#[derive(Default)]
+struct Moments {
+    count: f64,
+    mean: Vec<f64>,
+    squares: Vec<f64>,
+}
+
+impl Moments {
+    fn add(&mut self, column: &Column, axis: &[i32]) -> Result<()> {
+        let places = Places::of(column, axis)?;
+        if self.mean.is_empty() {
+            self.mean = vec![0.0; places.count];
+            self.squares = vec![0.0; places.count];
+        }
+        if self.mean.len() != places.count {
+            let what = format!("rows with {} places follow rows with {}", places.count, self.mean.len());
+            return Err(Error::new(Code::ShapeMismatch, what).help("give all rows one shape"));
+        }
+        let of_element = &places.of_element;
+        // As many values for each mean in every row.
+        let count = (column.rows() * (of_element.len() / places.count.max(1))) as f64;
+        if count == 0.0 {
+            return Ok(());
+        }
+        let mut means = vec![0.0; places.count];
+        let mut element = 0;
+        let mut next = || {
+            let place = of_element[element];
+            element = if element + 1 == of_element.len() { 0 } else { element + 1 };
+            place
+        };
+        each_f32(column, |value| means[next()] += f64::from(value))?;
+        means.iter_mut().for_each(|mean| *mean /= count);
+        let mut squares = vec![0.0; places.count];
+        each_f32(column, |value| {
+            let place = next();
+            squares[place] += (f64::from(value) - means[place]).powi(2);
+        })?;
+        self.merge(count, &means, &squares);
+        Ok(())
+    }
+
+    /// Joins the moments of two sets of values (Chan's formula).
+    fn merge(&mut self, count: f64, means: &[f64], squares: &[f64]) {
+        let total = self.count + count;
+        for (place, (&mean, &square)) in means.iter().zip(squares).enumerate() {
+            let distance = mean - self.mean[place];
+            self.mean[place] += distance * count / total;
+            self.squares[place] += square + distance * distance * self.count * count / total;
+        }
+        self.count = total;
+    }
+}

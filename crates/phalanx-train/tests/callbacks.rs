@@ -1,0 +1,310 @@
+//! A `fit` that was stopped somewhere and started again comes to what one comes to that was not stopped, bit for bit.
+
+mod support;
+
+use phalanx_base::{Code, Error, Result};
+use phalanx_data::{Batch, Column, Dataset};
+use phalanx_nn::model::{BatchNormalization, Dense, Dropout, Function, Model, Sequential};
+use phalanx_optim::Adam;
+use phalanx_train::fit::callbacks::{BackupAndRestore, Callback, FitContext, Lambda};
+use phalanx_train::fit::{Compile, Compiled, Data, Fit, History, Logs, Verbose, Weight};
+use phalanx_train::{Interrupt, Strategy};
+use std::path::Path;
+use support::workers;
+
+const ROWS: usize = 37;
+const EPOCHS: usize = 3;
+
+/// How the data comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Feed {
+    /// Arrays that are shuffled for every epoch, the last batch of 5 rows.
+    Arrays,
+    /// Arrays whose epochs are shorter than they are.
+    ShortEpochs,
+    /// A dataset without an end.
+    Repeating,
+    /// A dataset that is gone through once for each epoch.
+    Dataset,
+}
+
+impl Feed {
+    const ALL: [Self; 4] = [Self::Arrays, Self::ShortEpochs, Self::Repeating, Self::Dataset];
+
+    fn steps_per_epoch(self) -> u64 {
+        if matches!(self, Self::ShortEpochs | Self::Repeating) { 3 } else { 5 }
+    }
+
+    fn steps(self) -> u64 {
+        self.steps_per_epoch() * EPOCHS as u64
+    }
+
+    fn data(self) -> Data {
+        let dataset = || Dataset::from_tensor_slices(rows(ROWS, 0)).shuffle_seeded(16, 3);
+        match self {
+            Self::Arrays | Self::ShortEpochs => rows(ROWS, 0).into(),
+            Self::Repeating => dataset().repeat().batch(8).prefetch(2).into(),
+            Self::Dataset => dataset().batch(8).into(),
+        }
+    }
+
+    fn fit(self) -> Fit {
+        let fit =
+            Fit::epochs(EPOCHS).verbose(Verbose::Silent).validation(Dataset::from_tensor_slices(rows(9, 5)).batch(4));
+        match self {
+            Self::Arrays => Fit::epochs(EPOCHS).verbose(Verbose::Silent).batch_size(8).seed(7).validation(rows(9, 5)),
+            Self::ShortEpochs => Fit::epochs(EPOCHS)
+                .verbose(Verbose::Silent)
+                .batch_size(8)
+                .seed(7)
+                .steps_per_epoch(3)
+                .validation(rows(9, 5)),
+            Self::Repeating => fit.steps_per_epoch(3),
+            Self::Dataset => fit,
+        }
+    }
+}
+
+fn rows(count: usize, seed: usize) -> Batch {
+    let noise = |i: usize| (((i + 1000 * seed) as f32 * 12.9898).sin() * 43_758.547).fract();
+    let x: Vec<f32> = (0..count * 3).map(noise).collect();
+    let y: Vec<f32> = x.chunks_exact(3).map(|x| x[0] - 2.0 * x[1] * x[2]).collect();
+    let x = Column::f32(x).with_row_shape([3]).unwrap();
+    Batch::new([("x", x), ("y", Column::f32(y))]).unwrap().with_label("y").unwrap()
+}
+
+/// A model with everything that must be kept: slots, moving averages, and chance.
+fn model() -> Result<Model> {
+    Sequential::new()
+        .add(Dense::new(6).activation(Function::Tanh))
+        .add(BatchNormalization::new())
+        .add(Dropout::new(0.3))
+        .add(Dense::new(1))
+        .seed(2)
+        .build([3])
+}
+
+fn compiled(strategy: &Strategy) -> Result<Compiled<Model>> {
+    strategy.scope(model)?.compile(Adam::new(0.01), "mse", ["mae"])
+}
+
+/// What a `fit` came to.
+#[derive(Clone, Debug, PartialEq)]
+struct Outcome {
+    history: History,
+    weights: Vec<Weight>,
+    iterations: u64,
+}
+
+fn run(strategy: &Strategy, feed: Feed, more: impl FnOnce(Fit) -> Fit) -> Result<Outcome> {
+    let mut model = compiled(strategy)?;
+    let history = model.fit(feed.data(), more(feed.fit()))?;
+    Ok(Outcome { history, weights: model.weights()?, iterations: model.iterations() })
+}
+
+fn alone(feed: Feed, more: impl FnOnce(Fit) -> Fit) -> Result<Outcome> {
+    run(&Strategy::default(), feed, more)
+}
+
+fn backup(dir: &Path, every: Option<u64>) -> BackupAndRestore {
+    let backup = BackupAndRestore::new(dir.to_str().unwrap());
+    if let Some(every) = every { backup.save_freq(every) } else { backup }
+}
+
+fn stopped() -> Error {
+    Error::new(Code::JobFailed, "stopped by the test")
+}
+
+/// Fails after so many steps of this process.
+fn stop_after(steps: u64) -> Lambda {
+    let mut done = 0;
+    Lambda::new().on_batch_end(move |_, _, _| {
+        done += 1;
+        if done == steps { Err(stopped()) } else { Ok(()) }
+    })
+}
+
+/// Weights and counters are those of a run that was not stopped, the history is its end, and the backup is gone.
+fn assert_went_on(outcome: &Outcome, whole: &Outcome, dir: &Path, what: &str) {
+    assert_eq!(outcome.weights, whole.weights, "{what}");
+    assert_eq!(outcome.iterations, whole.iterations, "{what}");
+    let epochs = outcome.history.epochs();
+    let first = whole.history.epochs().len() - epochs.len();
+    assert_eq!(epochs, &whole.history.epochs()[first..], "{what}");
+    assert_eq!(outcome.history.logs(), &whole.history.logs()[first..], "{what}");
+    let left: Vec<_> = std::fs::read_dir(dir.join("chief")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.is_empty(), "{what}: {left:?}");
+}
+
+#[test]
+fn a_fit_that_fails_after_any_step_goes_on_as_if_nothing_had_happened() {
+    for feed in Feed::ALL {
+        let whole = alone(feed, |fit| fit).unwrap();
+        assert_eq!(whole.iterations, feed.steps());
+        for every in [None, Some(1), Some(2), Some(4)] {
+            for stop in 1..=feed.steps() {
+                let (dir, what) = (tempfile::tempdir().unwrap(), format!("{feed:?}, {every:?}, {stop}"));
+                let failed = alone(feed, |fit| fit.callback(backup(dir.path(), every)).callback(stop_after(stop)));
+                assert_eq!(failed.unwrap_err().what(), "stopped by the test", "{what}");
+                let outcome = alone(feed, |fit| fit.callback(backup(dir.path(), every))).unwrap();
+                // Steps that were saved are not done again; the end of the epoch in which it stopped is not among them.
+                let steps = every.map_or(0, |every| stop / every * every);
+                let first = ((stop - 1) / feed.steps_per_epoch()).max(steps.saturating_sub(1) / feed.steps_per_epoch());
+                assert_eq!(outcome.history.epochs()[0] as u64, first, "{what}");
+                assert_went_on(&outcome, &whole, dir.path(), &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fit_that_fails_again_and_again_comes_to_the_same() {
+    let feed = Feed::Arrays;
+    let whole = alone(feed, |fit| fit).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut starts = 0;
+    let outcome = loop {
+        starts += 1;
+        match alone(feed, |fit| fit.callback(backup(dir.path(), Some(1))).callback(stop_after(2))) {
+            Ok(outcome) => break outcome,
+            Err(error) => assert_eq!(error.what(), "stopped by the test"),
+        }
+    };
+    // Every start does two steps; the eighth has one left.
+    assert_eq!(starts, 8);
+    assert_went_on(&outcome, &whole, dir.path(), "again and again");
+}
+
+/// Fails at the beginning or at the end of an epoch.
+struct FailAt {
+    epoch: usize,
+    end: bool,
+}
+
+impl Callback for FailAt {
+    fn on_epoch_begin(&mut self, _: &mut FitContext<'_>, epoch: usize) -> Result<()> {
+        if !self.end && epoch == self.epoch { Err(stopped()) } else { Ok(()) }
+    }
+
+    fn on_epoch_end(&mut self, _: &mut FitContext<'_>, epoch: usize, _: &mut Logs) -> Result<()> {
+        if self.end && epoch == self.epoch { Err(stopped()) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn a_fit_that_fails_between_epochs_goes_on() {
+    for feed in Feed::ALL {
+        let whole = alone(feed, |fit| fit).unwrap();
+        for (epoch, end, before) in
+            (0..EPOCHS).flat_map(|epoch| [(epoch, false, false), (epoch, true, false), (epoch, true, true)])
+        {
+            let (dir, fail) = (tempfile::tempdir().unwrap(), FailAt { epoch, end });
+            let what = format!("{feed:?}, {epoch}, {end}, {before}");
+            let failed = alone(feed, |fit| match before {
+                // The epoch is then not in the backup.
+                true => fit.callback(fail).callback(backup(dir.path(), None)),
+                false => fit.callback(backup(dir.path(), None)).callback(fail),
+            });
+            assert!(failed.is_err(), "{what}");
+            let outcome = alone(feed, |fit| fit.callback(backup(dir.path(), None))).unwrap();
+            let done = if end && !before { epoch + 1 } else { epoch };
+            assert_eq!(outcome.history.epochs(), (done..EPOCHS).collect::<Vec<_>>(), "{what}");
+            assert_went_on(&outcome, &whole, dir.path(), &what);
+        }
+    }
+}
+
+#[test]
+fn a_backup_that_is_kept_makes_the_next_fit_go_on_with_more_epochs() {
+    let dir = tempfile::tempdir().unwrap();
+    alone(Feed::Arrays, |fit| fit.callback(backup(dir.path(), None).keep())).unwrap();
+    let mut model = compiled(&Strategy::default()).unwrap();
+    let more = Fit::epochs(5).verbose(Verbose::Silent).batch_size(8).seed(7).callback(backup(dir.path(), None));
+    assert_eq!(model.fit(Feed::Arrays.data(), more).unwrap().epochs(), [3, 4]);
+    assert_eq!(model.iterations(), 25);
+}
+
+#[test]
+fn a_backup_of_other_data_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let failed = alone(Feed::Dataset, |fit| fit.callback(backup(dir.path(), Some(2))).callback(stop_after(7)));
+    assert!(failed.is_err());
+    let error = alone(Feed::Repeating, |fit| fit.callback(backup(dir.path(), Some(2)))).unwrap_err();
+    assert_eq!(error.code(), Code::CheckpointMismatch, "{}", error.report());
+    assert!(error.what().contains("belongs to another input pipeline"), "{}", error.report());
+}
+
+#[test]
+fn two_workers_that_fail_together_go_on_together() {
+    let feed = Feed::Dataset;
+    let both = |dir: &Path, stop: Option<u64>| {
+        workers(2, |strategy| {
+            run(&strategy, feed, |fit| {
+                let fit = fit.callback(backup(dir, Some(2)));
+                if let Some(stop) = stop { fit.callback(stop_after(stop)) } else { fit }
+            })
+        })
+    };
+    let nowhere = tempfile::tempdir().unwrap();
+    let whole: Vec<Outcome> = both(nowhere.path(), None).into_iter().map(Result::unwrap).collect();
+    assert_eq!(whole[0].weights, whole[1].weights);
+    assert_eq!(whole[0].history, whole[1].history);
+    for stop in [1, 2, 3, 5, 9, 10, 14] {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(both(dir.path(), Some(stop)).iter().all(Result::is_err), "{stop}");
+        for outcome in both(dir.path(), None) {
+            assert_went_on(&outcome.unwrap(), &whole[0], dir.path(), &format!("two workers, {stop}"));
+        }
+    }
+}
+
+const CHILD: &str = "PHALANX_TEST_INTERRUPTED_CHILD";
+
+/// The process that is asked to stop: after so many steps it sends itself the signal, and is sure that it came.
+fn interrupted_child(feed: Feed, step: u64, dir: &Path) {
+    let interrupt = Interrupt::listen().unwrap();
+    let (heard, mut done) = (interrupt.clone(), 0);
+    let ask = Lambda::new().on_batch_end(move |_, _, _| {
+        done += 1;
+        if done == step {
+            let own = std::process::id().to_string();
+            assert!(std::process::Command::new("kill").args(["-TERM", &own]).status().unwrap().success());
+            while heard.error().is_none() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
+        Ok(())
+    });
+    let done = alone(feed, |fit| fit.callback(backup(dir, None)).callback(ask).interrupt(interrupt));
+    // Asked in the last step, there is nothing more to do.
+    match done {
+        Ok(_) => assert_eq!(step, feed.steps()),
+        Err(error) => assert_eq!((error.code(), error.what()), (Code::Terminated, "stopped by SIGTERM")),
+    }
+}
+
+#[test]
+fn a_fit_that_is_asked_to_stop_saves_the_step_and_goes_on() {
+    if let Ok(case) = std::env::var(CHILD) {
+        let [feed, step, dir] = case.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!("{case}") };
+        return interrupted_child(Feed::ALL[feed.parse::<usize>().unwrap()], step.parse().unwrap(), Path::new(dir));
+    }
+    for (number, feed) in Feed::ALL.into_iter().enumerate() {
+        let whole = alone(feed, |fit| fit).unwrap();
+        for step in 1..=feed.steps() {
+            let dir = tempfile::tempdir().unwrap();
+            let child = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "a_fit_that_is_asked_to_stop_saves_the_step_and_goes_on"])
+                .env(CHILD, format!("{number} {step} {}", dir.path().display()))
+                .output()
+                .unwrap();
+            let what = format!("{feed:?}, {step}: {}", String::from_utf8_lossy(&child.stdout));
+            assert!(child.status.success(), "{what}");
+            // The step after the one in which it was asked is the last.
+            let saved = dir.path().join(format!("chief/ckpt-{}.index", step + 1));
+            assert_eq!(saved.exists(), step < feed.steps(), "{what}");
+            let outcome = alone(feed, |fit| fit.callback(backup(dir.path(), None))).unwrap();
+            assert_went_on(&outcome, &whole, dir.path(), &what);
+        }
+    }
+}
