@@ -42,6 +42,7 @@ pub struct Group {
     calls: u64,
     spare: Vec<f32>,
     pack: Vec<f32>,
+    neighbours: usize,
 }
 
 impl Group {
@@ -59,7 +60,7 @@ impl Group {
     }
 
     pub(crate) fn of(member: Member) -> Self {
-        Self { member, calls: 0, spare: Vec::new(), pack: Vec::new() }
+        Self { member, calls: 0, spare: Vec::new(), pack: Vec::new(), neighbours: 0 }
     }
 
     /// This member's number, from 0.
@@ -72,6 +73,17 @@ impl Group {
     #[must_use]
     pub fn size(&self) -> usize {
         self.member.size
+    }
+
+    /// How many of the other members are on this machine and reached without the network.
+    #[must_use]
+    pub fn neighbours(&self) -> usize {
+        self.neighbours
+    }
+
+    pub(crate) fn with_neighbours(mut self, neighbours: usize) -> Self {
+        self.neighbours = neighbours;
+        self
     }
 
     /// How long a call waits while nothing moves, before it names who is late and fails. Longer around work that only

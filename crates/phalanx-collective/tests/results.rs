@@ -2,7 +2,8 @@
 
 mod support;
 
-use phalanx_collective::{Background, Group, Nearby, Reduce, Rows};
+use phalanx_base::{Role, TaskId};
+use phalanx_collective::{Background, Group, Nearby, Options, Peer, Reduce, Rows};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -104,6 +105,25 @@ fn neighbours_end_with_the_same_bits() {
             everything(&mut places.groups(|options| options.nearby = nearby));
         }
     }
+}
+
+/// A task binds its port a moment before it serves it, and may come long after those who wait for it.
+#[test]
+fn a_neighbour_that_comes_late_is_reached_as_a_neighbour() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut early = Places::only(1);
+    let address: phalanx_wire::Address = format!("127.0.0.1:{port}").parse().unwrap();
+    let first = Peer { task: TaskId::new(Role::Worker, 0), address: address.clone() };
+    let peers = vec![first, early.peers.remove(0)];
+    let options = |rank| Options { formation: Duration::from_secs(20), ..Options::new(rank, peers.clone()) };
+    let (mine, theirs) = (options(0), options(1));
+    let waiting = std::thread::spawn(move || Group::connect(&early.doors[0], &theirs).unwrap().neighbours());
+    std::thread::sleep(Duration::from_millis(200));
+    let mut listening = phalanx_wire::Listening::bind(&address, 1).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let door = support::serve(&mut listening, 0);
+    let group = Group::connect(&door, &mine).unwrap();
+    assert_eq!((group.neighbours(), waiting.join().unwrap()), (1, 1));
 }
 
 #[test]

@@ -13,15 +13,17 @@ use phalanx_base::Result;
 /// use phalanx_nn::Network;
 ///
 /// #[derive(Module, Debug)]
-/// struct Line(Linear);
+/// struct Line {
+///     dense: Linear,
+/// }
 ///
 /// impl Network for Line {
 ///     fn call(&self, mut inputs: Vec<Value>, _: Mode) -> Result<Vec<Value>, Error> {
 ///         let x: Tensor<2> = inputs.remove(0).tensor()?;
-///         Ok(vec![self.0.forward(x).into()])
+///         Ok(vec![self.dense.forward(x).into()])
 ///     }
 /// }
-/// let line = Line(LinearConfig::new(3, 1).init(&phalanx_nn::default_device()));
+/// let line = Line { dense: LinearConfig::new(3, 1).init(&phalanx_nn::default_device()) };
 /// let x = Tensor::<2>::ones([4, 3], &phalanx_nn::default_device());
 /// assert_eq!(line.call(vec![x.into()], Mode::Inference)?[0].dims(), [4, 1]);
 /// # Ok::<(), Error>(())

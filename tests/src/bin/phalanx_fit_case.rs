@@ -78,8 +78,9 @@ fn compiled(case: &Value) -> Result<Compiled<Model>> {
     for (name, values) in entries(&case["weights"]) {
         model.set(name, floats(values))?;
     }
-    let metrics: Vec<&str> = items(&case["metrics"]).iter().filter_map(Value::as_str).collect();
-    model.compile(optimizer(&case["optimizer"])?, losses(&case["loss"])?, metrics)
+    let names = |field: &str| items(&case[field]).iter().filter_map(Value::as_str).collect::<Vec<_>>();
+    let compiled = model.compile(optimizer(&case["optimizer"])?, losses(&case["loss"])?, names("metrics"))?;
+    compiled.weighted_metrics(names("weighted_metrics"))
 }
 
 /// `{"input", "layers"}` is a sequential model, `{"inputs", "layers", "outputs"}` a functional one.
@@ -242,6 +243,9 @@ fn with_callback(fit: Fit, case: &Value) -> Result<Fit> {
             let mut checkpoint = ModelCheckpoint::new(place).monitor(monitor).direction(direction);
             if case["save_best_only"] == true {
                 checkpoint = checkpoint.save_best_only();
+            }
+            if let Some(threshold) = number(&case["initial_value_threshold"]) {
+                checkpoint = checkpoint.initial_value_threshold(threshold);
             }
             if let Some(steps) = case["save_freq"].as_u64() {
                 checkpoint = checkpoint.save_freq(steps);

@@ -15,9 +15,13 @@ use phalanx_base::{Code, Error, Result};
 use phalanx_wire::{Backoff, bulk};
 use prost::Message;
 use std::collections::BTreeMap;
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// A task serves its port a moment before it takes streams; one that takes none for so long never will.
+const NO_STREAMS: Duration = Duration::from_secs(1);
 
 /// One forming under way.
 struct Forming<'a> {
@@ -28,6 +32,8 @@ struct Forming<'a> {
     lanes: [Vec<Option<UnixStream>>; 2],
     /// Members that are reached without a bridge.
     near: Vec<bool>,
+    /// Since when a neighbour answers on the network that takes no streams.
+    answering: Vec<Option<Instant>>,
     /// Why members are still missing.
     missing: BTreeMap<usize, String>,
 }
@@ -55,10 +61,11 @@ impl Group {
             bridge: Bridge::default(),
             lanes,
             near: vec![false; size],
+            answering: vec![None; size],
             missing: BTreeMap::new(),
         };
         let formed = forming.form();
-        let Forming { mut bridge, lanes: [_, notices], .. } = forming;
+        let Forming { mut bridge, lanes: [_, notices], near, .. } = forming;
         let links = match formed {
             Ok(links) => links,
             Err(error) => {
@@ -74,7 +81,8 @@ impl Group {
             return Ok(Self::of(Member::new(0, 1, board, pipes, options.patience)));
         }
         let pipes = Streams::start(rank, links, notices, Arc::clone(&board), bridge, options.silence)?;
-        Ok(Self::of(Member::new(rank, size, board, Box::new(pipes), options.patience)))
+        let neighbours = near.iter().filter(|near| **near).count();
+        Ok(Self::of(Member::new(rank, size, board, Box::new(pipes), options.patience)).with_neighbours(neighbours))
     }
 }
 
@@ -178,7 +186,12 @@ impl Forming<'_> {
         if self.options.nearby != Nearby::Network {
             let hello = self.door.hello(self.options.epoch, self.own, peer, lane).encode_to_vec();
             match bulk::stream(address, self.options.token.as_ref(), &hello, KNOCK) {
-                Err(error) if error.code() == Code::PeerUnreachable => {}
+                Err(error) if error.code() == Code::PeerUnreachable => {
+                    // A neighbour that has only just started is worth waiting for: the network is many times slower.
+                    if address.is_loopback() && !self.is_far(peer) {
+                        return Err(error);
+                    }
+                }
                 other => {
                     self.near[peer] = true;
                     return other;
@@ -187,6 +200,15 @@ impl Forming<'_> {
         }
         let key = Key { epoch: self.options.epoch, from: peer, lane };
         self.bridge.open(self.door, far(self.door, self.options, self.own, key))
+    }
+
+    /// Whether a peer at a loopback address has answered on the network for a while, and takes no streams all the same.
+    fn is_far(&mut self, peer: usize) -> bool {
+        let address = self.options.peers[peer].address.listen_on();
+        if TcpStream::connect_timeout(&address, KNOCK).is_err() {
+            return false;
+        }
+        self.answering[peer].get_or_insert_with(Instant::now).elapsed() > NO_STREAMS
     }
 
     /// Waits for both connections of a member behind this one.

@@ -97,6 +97,14 @@ impl Places {
     }
 }
 
+/// Serves the door of one more member.
+pub fn serve(listening: &mut Listening, index: u32) -> Arc<Door> {
+    let door = Door::new(TaskId::new(Role::Worker, index), JOB, "build");
+    let bulk = Some(Arc::clone(&door) as _);
+    listening.serve(Endpoint { control: Arc::new(Nobody), bulk, token: None }).unwrap();
+    door
+}
+
 /// Numbers whose sums depend on the order: many magnitudes, both signs.
 pub fn numbers(seed: u64, length: usize) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

@@ -102,9 +102,35 @@ pub(super) struct Aim {
     pub(super) metrics: Vec<Measured>,
     /// Metrics by name, until the width of the output is known.
     named: Vec<(usize, String, bool)>,
+    /// What all of them are reported as.
+    reported: Vec<String>,
 }
 
 impl Aim {
+    /// Adds metrics. Unknown names are refused now; which kind it is depends on the output.
+    fn measure(&mut self, metrics: &[MetricChoice], weighted: bool) -> Result<()> {
+        for metric in metrics {
+            let reported = match &metric.0 {
+                Kind::Named(name) => {
+                    let place = self.metrics.len() + self.named.len();
+                    self.named.push((place, name.clone(), weighted));
+                    parse(name, Some(&self.loss), 1)?.name().to_owned()
+                }
+                Kind::Made(metric) => {
+                    self.metrics.push(Measured { metric: metric.fresh(), weighted });
+                    metric.name().to_owned()
+                }
+            };
+            if self.reported.contains(&reported) {
+                return Err(Error::new(Code::BadSetting, format!("two metrics are called {reported:?}"))
+                    .because("numbers are reported by name")
+                    .help("leave one out, or make one with a name of its own: MetricChoice::of(Auc::new().named(…))"));
+            }
+            self.reported.push(reported);
+        }
+        Ok(())
+    }
+
     /// Finds the metrics that were named: `accuracy` means another one for each kind of output.
     pub(super) fn resolve(&mut self, width: usize) -> Result<()> {
         for (place, name, weighted) in std::mem::take(&mut self.named) {
@@ -173,11 +199,26 @@ impl<M: Network> Compiled<M> {
                     .help("give one loss for all, or one for each"));
             }
         };
-        let aims = outputs.iter().zip(losses).map(|(output, (loss, weight))| aim(output, loss, weight, &metrics));
-        let aims = aims.collect::<Result<Vec<_>>>()?;
+        let aim = |(output, (loss, weight)): (&String, _)| {
+            let (metrics, named, reported) = (Vec::new(), Vec::new(), Vec::new());
+            Aim { output: output.clone(), loss, weight, metrics, named, reported }
+        };
+        let mut aims: Vec<Aim> = outputs.iter().zip(losses).map(aim).collect();
+        aims.iter_mut().try_for_each(|aim| aim.measure(&metrics, false))?;
         check_losses(&aims)?;
         let feed = Feed { inputs: model.module().input_names(), outputs, ..Feed::default() };
         Ok(Self { model, aims, feed })
+    }
+
+    /// Measures also these, in which every example counts as much as its weight says. Those given to
+    /// [`Compile::compile`] count every example once, as in Keras.
+    ///
+    /// # Errors
+    /// When a name is unknown, or one that is there already.
+    pub fn weighted_metrics<Q: Into<MetricChoice>>(mut self, metrics: impl IntoIterator<Item = Q>) -> Result<Self> {
+        let metrics: Vec<MetricChoice> = metrics.into_iter().map(Into::into).collect();
+        self.aims.iter_mut().try_for_each(|aim| aim.measure(&metrics, true))?;
+        Ok(self)
     }
 
     /// The model with its present values.
@@ -245,19 +286,4 @@ impl<M: Network> Compiled<M> {
 
 fn width(output: &Value) -> usize {
     output.dims().get(1..).and_then(<[usize]>::last).copied().unwrap_or(1)
-}
-
-fn aim(output: &str, loss: Loss, weight: f32, metrics: &[MetricChoice]) -> Result<Aim> {
-    let mut aim = Aim { output: output.to_owned(), loss, weight, metrics: Vec::new(), named: Vec::new() };
-    for (place, metric) in metrics.iter().enumerate() {
-        match &metric.0 {
-            Kind::Named(name) => {
-                // Unknown names are refused now; which kind it is depends on the output.
-                parse(name, Some(&loss), 1)?;
-                aim.named.push((place, name.clone(), false));
-            }
-            Kind::Made(metric) => aim.metrics.push(Measured { metric: metric.fresh(), weighted: false }),
-        }
-    }
-    Ok(aim)
 }

@@ -62,17 +62,22 @@ pub(super) struct Batched {
 }
 
 impl Batched {
-    /// For epochs that have a length of their own: arrays then go on from epoch to epoch, as often as there are epochs.
-    /// A dataset repeats itself if it wants to.
-    pub(super) fn over(self, epochs: usize) -> Self {
+    /// For epochs that have a length of their own: arrays then go on from epoch to epoch and begin again where they
+    /// end. A dataset repeats itself if it wants to.
+    pub(super) fn repeated(self) -> Self {
         match self.steps {
-            Some(_) => Self { dataset: self.dataset.repeat_times(epochs.max(1) as u64), ..self },
+            Some(_) => Self { dataset: self.dataset.repeat(), ..self },
             None => self,
         }
     }
 }
 
 impl Data {
+    /// Whether it is everything in memory.
+    pub(super) fn is_rows(&self) -> bool {
+        matches!(self.0, Kind::Rows(_))
+    }
+
     /// As global batches; only arrays are cut into batches here, and shuffled for each epoch where `seed` says so.
     pub(super) fn batched(self, batch_size: Option<usize>, shuffle: Option<u64>) -> Result<Batched> {
         match (self.0, batch_size) {

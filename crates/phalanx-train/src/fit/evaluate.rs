@@ -6,10 +6,17 @@ use super::step::Plan;
 use super::tally::Tally;
 use super::{Compiled, Data, Fit, Logs};
 use crate::strategy::{DistributedDataset, with_rows};
-use phalanx_base::Result;
+use phalanx_base::{Code, Error, Result};
 use phalanx_nn::Network;
 use phalanx_nn::model::Mode;
 use std::io::stdout;
+
+/// An error for data without a row.
+pub(super) fn nothing(what_for: &str) -> Error {
+    Error::new(Code::DataMissing, format!("there is nothing to {what_for}"))
+        .because("the data has no row, or no step was asked for")
+        .help("look at what filter, take and shard leave of it, and at steps_per_epoch and validation_steps")
+}
 
 /// What an evaluation is made on.
 pub(super) struct Validation {
@@ -78,7 +85,8 @@ impl<M: Network> Compiled<M> {
             steps += 1;
             seen(steps, &tallies[0], &self.aims);
         }
-        Ok((self.together(&tallies)?, steps))
+        let all = self.together(&tallies)?;
+        if all.is_empty() { Err(nothing("evaluate on")) } else { Ok((all, steps)) }
     }
 
     /// One tally of all replicas of all workers.

@@ -95,7 +95,9 @@ impl Feed {
         if loss.takes_class_ids() {
             return Ok(Target::Ids(whole(column)?));
         }
-        Ok(Target::Rows { numbers: floats(column)?, width: column.width().max(1) })
+        // As with outputs, all axes but the last are examples.
+        let width = column.row_shape().last().copied().unwrap_or(1);
+        Ok(Target::Rows { numbers: floats(column)?, width: width.max(1) })
     }
 
     /// Says how much the classes count.
@@ -112,7 +114,7 @@ impl Feed {
     /// How much each row counts; `None` if all count 1. Classes count when it is learned from, not in a validation.
     pub(super) fn weights(&self, batch: &Batch, learning: bool) -> Result<Option<Vec<f32>>> {
         let named = match (find(batch, self.weight_column()), &self.sample_weight) {
-            (Some(column), _) => Some(floats(column)?),
+            (Some(column), _) => Some(one_each(self.weight_column(), column, batch.rows())?),
             (None, Some(name)) => return batch.column(name).map(|_| None),
             (None, None) => None,
         };
@@ -180,11 +182,23 @@ fn whole(column: &Column) -> Result<Vec<i64>> {
     })
 }
 
-/// The class of each row: a number, or the largest of several as in a one-hot label.
+/// One number for each row.
+fn one_each(name: &str, column: &Column, rows: usize) -> Result<Vec<f32>> {
+    let numbers = floats(column)?;
+    if numbers.len() == rows {
+        return Ok(numbers);
+    }
+    let what = format!("column {name:?} has {} weights for each example", column.width());
+    Err(Error::new(Code::ShapeMismatch, what).help("give every example one weight"))
+}
+
+/// The class of each row, as Keras takes it for weights: the number, or the largest of several as in a one-hot label.
 fn classes(column: &Column) -> Result<Vec<i64>> {
     let width = column.width().max(1);
-    if width == 1 {
-        return whole(column);
+    match column.values() {
+        ValuesView::F32(numbers) if width == 1 => return Ok(numbers.iter().map(|x| x.round() as i64).collect()),
+        _ if width == 1 => return whole(column),
+        _ => {}
     }
     let largest = |row: &[f32]| row.iter().enumerate().fold(0, |best, (at, x)| if *x > row[best] { at } else { best });
     Ok(floats(column)?.chunks_exact(width).map(|row| largest(row) as i64).collect())
@@ -250,6 +264,6 @@ mod tests {
     fn the_class_of_a_one_hot_label_is_its_largest_number() {
         let label = Column::f32(vec![0.0, 1.0, 0.0, 0.1, 0.2, 0.7]).with_row_shape([3]).unwrap();
         assert_eq!(classes(&label).unwrap(), [1, 2]);
-        assert_eq!(classes(&Column::f32(vec![1.0, 0.0])).unwrap(), [1, 0]);
+        assert_eq!(classes(&Column::f32(vec![0.999_999, 0.0])).unwrap(), [1, 0]);
     }
 }

@@ -1,7 +1,7 @@
 //! `fit`: epochs, steps, and who is told about them.
 
 use super::callbacks::{Callback, FitContext};
-use super::evaluate::Validation;
+use super::evaluate::{Validation, nothing};
 use super::header::Header;
 use super::progress::{Mode as Shown, Progress};
 use super::state::{Place, Resumed};
@@ -66,10 +66,14 @@ impl<'a, M: Network> Fitting<'a, M> {
         };
         let batched = data.batched(fit.batch_size, (!fit.in_order).then_some(fit.seed))?;
         let target = fit.steps_per_epoch.or(batched.steps);
-        let batched = if fit.steps_per_epoch.is_some() { batched.over(fit.epochs.unwrap_or(1)) } else { batched };
+        let batched = if fit.steps_per_epoch.is_some() { batched.repeated() } else { batched };
         let input = compiled.strategy().distribute_dataset(&batched.dataset)?;
         let validation = validation
-            .map(|data| compiled.validation(data.batched(fit.batch_size, None)?, fit.validation_steps))
+            .map(|data| {
+                // The batch size is that of arrays, and the training's may be some where these are none.
+                let size = fit.batch_size.filter(|_| data.is_rows());
+                compiled.validation(data.batched(size, None)?, fit.validation_steps)
+            })
             .transpose()?;
         compiled.resolve(&input)?;
         // One of the workers speaks for all.
@@ -96,6 +100,7 @@ impl<'a, M: Network> Fitting<'a, M> {
         let mut history = History::default();
         let mut resumed = None;
         self.tell(&mut resumed, |callback, cx| callback.on_train_begin(cx))?;
+        let goes_on = resumed.is_some();
         if let Some(resumed) = resumed {
             self.resume(resumed)?;
         }
@@ -106,6 +111,13 @@ impl<'a, M: Network> Fitting<'a, M> {
             self.epoch()?;
             if self.interrupted {
                 return self.give_up(history);
+            }
+            if self.place.batch == 0 {
+                // No step, no numbers: 0 would be the best loss ever.
+                if history.epochs().is_empty() && !goes_on {
+                    return Err(nothing("train on"));
+                }
+                break;
             }
             let logs = self.epoch_ended(epoch)?;
             history.push(epoch, logs);
@@ -123,10 +135,7 @@ impl<'a, M: Network> Fitting<'a, M> {
             self.batches.iterator = Some(self.input.input().iter_from(&position)?);
             self.batches.ended = self.place.batch == 0 && self.fit.steps_per_epoch.is_none();
         }
-        if !resumed.words.is_empty() {
-            self.tallies[0].load(&resumed.words)?;
-        }
-        Ok(())
+        Tally::resume(&mut self.tallies, &resumed.words)
     }
 
     /// The steps of one epoch.
@@ -147,11 +156,12 @@ impl<'a, M: Network> Fitting<'a, M> {
             self.stepped(&batches)?;
         }
         self.batches.iterator = Some(batches);
-        if let Some(wanted) = wanted.filter(|_| self.batches.ended) {
+        if self.batches.ended && (wanted.is_some() || self.place.batch == 0) {
             self.progress.break_line();
+            let wanted = wanted.map(|wanted| format!(" of {wanted}")).unwrap_or_default();
             eprintln!(
-                "the data ended after {} of {wanted} steps of epoch {}, and training ends with it: repeat the data, or \
-                 ask for fewer steps",
+                "the data ended after {}{wanted} steps of epoch {}, and training ends with it: repeat the data, or ask \
+                 for fewer steps",
                 self.place.batch,
                 self.place.epoch + 1
             );

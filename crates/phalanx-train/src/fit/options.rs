@@ -46,7 +46,8 @@ impl Fit {
         self
     }
 
-    /// Steps that make an epoch: for data without an end. The data then goes on from epoch to epoch.
+    /// Steps that make an epoch: for data without an end. The data then goes on from epoch to epoch; arrays begin again
+    /// where they end.
     #[must_use]
     pub fn steps_per_epoch(mut self, steps: u64) -> Self {
         self.steps_per_epoch = Some(steps);

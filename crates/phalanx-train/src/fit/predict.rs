@@ -1,5 +1,6 @@
 //! `predict`: a model's answers.
 
+use super::evaluate::nothing;
 use super::{Compiled, Data};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Batch, Column};
@@ -33,6 +34,9 @@ impl<M: Network> Compiled<M> {
                 *dims = output.dims().split_off(1);
                 numbers.extend(output.numbers()?);
             }
+        }
+        if joined.is_empty() {
+            return Err(nothing("predict"));
         }
         joined.into_iter().map(|(numbers, dims)| Column::f32(numbers).with_row_shape(dims)).collect()
     }

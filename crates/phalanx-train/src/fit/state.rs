@@ -28,7 +28,7 @@ pub(crate) struct Resumed {
     pub(crate) place: Place,
     /// Where its data was.
     pub(crate) position: Option<Vec<u8>>,
-    /// What it had counted of the epoch.
+    /// What its replicas had counted of the epoch, one behind another.
     pub(crate) words: Vec<f64>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn save(
 ) -> Result<()> {
     let own = Part {
         position: batches.map(|batches| batches.position().to_bytes()).unwrap_or_default(),
-        words: if place.batch > 0 { sums(tallies) } else { Vec::new() },
+        words: if place.batch > 0 { tallies.iter().flat_map(Tally::words).collect() } else { Vec::new() },
         states: Vec::new(),
     };
     let Some(workers) = fitted.strategy().workers() else { return write(fitted, place, &[own], catalog) };
@@ -82,16 +82,6 @@ pub(crate) fn save(
     }
     workers.patiently(phalanx_collective::Group::barrier)?;
     written
-}
-
-fn sums(tallies: &[Tally]) -> Vec<f64> {
-    let mut words: Vec<f64> = Vec::new();
-    for tally in tallies {
-        let own = tally.words();
-        words.resize(own.len(), 0.0);
-        words.iter_mut().zip(own).for_each(|(sum, word)| *sum += word);
-    }
-    words
 }
 
 fn write(fitted: &dyn Fitted, place: Place, parts: &[Part], catalog: &mut Option<Catalog>) -> Result<()> {

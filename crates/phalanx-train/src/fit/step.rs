@@ -51,6 +51,12 @@ impl Plan<'_> {
             let target = self.feed.target(batch, number, &aim.loss)?;
             let prediction = rows(output)?;
             let [count, width] = prediction.dims();
+            if !count.is_multiple_of(batch.rows().max(1)) {
+                let what = format!("output {:?} has {count} rows for {} examples", aim.output, batch.rows());
+                return Err(
+                    Error::new(Code::ShapeMismatch, what).help("keep the batch as the first axis of the output")
+                );
+            }
             let each = aim.loss.forward(target.truth(width, device)?, prediction.clone())?;
             // An output of several rows for each example is the mean over them.
             let by_example = count / batch.rows().max(1);

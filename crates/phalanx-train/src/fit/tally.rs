@@ -3,8 +3,8 @@
 use super::Logs;
 use super::compiled::Aim;
 use super::feed::Target;
-use phalanx_base::Result;
-use phalanx_nn::metrics::{Metric, Values, load_words, merge_words, words_of};
+use phalanx_base::{Code, Error, Result};
+use phalanx_nn::metrics::{Metric, Values, merge_words, words_of};
 
 /// The losses of each output as sums, and its metrics. Tallies of replicas and workers add up exactly.
 pub(super) struct Tally {
@@ -63,11 +63,24 @@ impl Tally {
         merge_words(&mut self.metrics, metrics)
     }
 
-    /// Goes on from what another tally has counted.
-    pub(super) fn load(&mut self, words: &[f64]) -> Result<()> {
-        let (losses, metrics) = words.split_at(words.len().min(2 * self.losses.len()));
-        self.losses.as_flattened_mut().iter_mut().zip(losses).for_each(|(sum, saved)| *sum = *saved);
-        load_words(&mut self.metrics, metrics)
+    /// Goes on from what as many tallies, or more or fewer, had counted: `words` has theirs one behind another.
+    pub(super) fn resume(tallies: &mut [Self], words: &[f64]) -> Result<()> {
+        let length = tallies.first().map_or(0, |tally| tally.words().len());
+        if !words.len().is_multiple_of(length.max(1)) {
+            return Err(Error::new(Code::CheckpointMismatch, "the backup has counted for other metrics")
+                .because(format!("it has {} numbers, and a replica counts {length}", words.len()))
+                .help("compile the model as it was when it was saved, or remove the backup"));
+        }
+        for (replica, words) in words.chunks_exact(length.max(1)).enumerate() {
+            let own = replica % tallies.len();
+            tallies[own].merge(words)?;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing was counted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.losses.iter().all(|[_, rows]| *rows == 0.0)
     }
 
     /// Forgets everything.

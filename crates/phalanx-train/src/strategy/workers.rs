@@ -60,7 +60,10 @@ impl Workers {
                 ..Options::new(rank, peers)
             },
         )?;
-        (options.say)(&format!("{task}: all {size} workers are here"));
+        (options.say)(&format!(
+            "{task}: all {size} workers are here, {} of them on this machine",
+            1 + group.neighbours()
+        ));
         let patience = phalanx_collective::PATIENCE;
         let group = Mutex::new(group);
         Ok(Some(Self { task, rank, size, patience, group, say: options.say.clone(), _listening: listening }))

@@ -13,6 +13,7 @@ pub struct ModelCheckpoint {
     monitor: String,
     direction: Direction,
     best: Option<Best>,
+    threshold: Option<f64>,
     every: Option<u64>,
     batches: u64,
 }
@@ -22,7 +23,7 @@ impl ModelCheckpoint {
     #[must_use]
     pub fn new(location: impl Into<String>) -> Self {
         let (monitor, direction) = ("val_loss".to_owned(), Direction::Auto);
-        Self { location: location.into(), monitor, direction, best: None, every: None, batches: 0 }
+        Self { location: location.into(), monitor, direction, best: None, threshold: None, every: None, batches: 0 }
     }
 
     /// The number that decides what is best; `val_loss` unless set.
@@ -45,6 +46,13 @@ impl ModelCheckpoint {
     #[must_use]
     pub fn save_best_only(mut self) -> Self {
         self.best = Some(Best::new(&self.monitor, self.direction, 0.0));
+        self
+    }
+
+    /// The number that the first one must be better than, for a training that goes on.
+    #[must_use]
+    pub fn initial_value_threshold(mut self, number: f64) -> Self {
+        self.threshold = Some(number);
         self
     }
 
@@ -72,6 +80,13 @@ impl ModelCheckpoint {
 }
 
 impl Callback for ModelCheckpoint {
+    fn on_train_begin(&mut self, _: &mut FitContext<'_>) -> Result<()> {
+        if let (Some(best), Some(threshold)) = (&mut self.best, self.threshold) {
+            best.value = threshold;
+        }
+        Ok(())
+    }
+
     fn on_train_batch_end(&mut self, cx: &mut FitContext<'_>, batch: u64, logs: &Logs) -> Result<()> {
         self.batches += 1;
         match self.every {

@@ -3,7 +3,7 @@
 use super::best::Best;
 use super::{Callback, Direction, FitContext, warn};
 use crate::fit::Logs;
-use phalanx_base::Result;
+use phalanx_base::{Code, Error, Result};
 
 /// Keras' `ReduceLROnPlateau`. Reports the rate of each epoch as `lr`.
 #[derive(Clone, Debug)]
@@ -71,6 +71,14 @@ impl ReduceLrOnPlateau {
 }
 
 impl Callback for ReduceLrOnPlateau {
+    fn on_train_begin(&mut self, _: &mut FitContext<'_>) -> Result<()> {
+        if (0.0..1.0).contains(&self.factor) {
+            return Ok(());
+        }
+        let what = format!("ReduceLrOnPlateau has a factor of {}, which reduces nothing", self.factor);
+        Err(Error::new(Code::BadSetting, what).help("choose one from 0 to less than 1"))
+    }
+
     fn on_epoch_end(&mut self, cx: &mut FitContext<'_>, _: usize, logs: &mut Logs) -> Result<()> {
         let rate = cx.learning_rate();
         logs.set("lr", f64::from(rate));

@@ -5,19 +5,18 @@
 pub(super) fn as_python(number: f64) -> String {
     let narrow = number as f32;
     let is_narrow = f64::from(narrow) == number;
-    let digits = match (number.is_nan(), number.abs()) {
+    match (number.is_nan(), number.abs()) {
         (true, _) => "nan".to_owned(),
         (_, f64::INFINITY) => number.to_string(),
         (_, size) if size != 0.0 && !(1e-4..1e16).contains(&size) => {
             let digits = if is_narrow { format!("{narrow:e}") } else { format!("{number:e}") };
             let (digits, exponent) = digits.split_once('e').unwrap_or((&digits, "0"));
             let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
-            return format!("{digits}e{sign}{exponent:0>2}");
+            format!("{digits}e{sign}{exponent:0>2}")
         }
         _ if is_narrow => format!("{narrow:?}"),
         _ => format!("{number:?}"),
-    };
-    digits
+    }
 }
 
 #[cfg(test)]
