@@ -23,6 +23,7 @@ mod node;
 mod parse;
 mod python;
 mod roster;
+pub mod schedule;
 mod spec;
 mod task_config;
 mod traps;

@@ -1,0 +1,277 @@
+//! The queue itself: schedule, take, and what became of a step.
+
+use super::step::{State, Step};
+use super::worker::{Worker, own_name};
+use super::{Assignment, Consistency, Effect, Life, Options, Outcome, Remark, StepId, Ticket};
+use phalanx_base::{Error, UpdateName};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+/// Why a step was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The queue is full: try again when a step has finished.
+    Full,
+    /// The work alone exceeds the queue's bytes: it will never fit.
+    TooLarge,
+    /// A step failed: see [`Scheduler::raise`], then schedule again.
+    Failing,
+    /// The job has ended.
+    Ended,
+}
+
+/// A step that was not taken, and its work back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused<W> {
+    /// What was to be scheduled.
+    pub work: W,
+    /// Why it was not.
+    pub why: Why,
+}
+
+/// The coordinator's queue. `W` is what a worker is told to do, `R` what it answers.
+///
+/// ```
+/// use phalanx_base::{Incarnation, Role, TaskId};
+/// use phalanx_cluster::schedule::{Effect, Life, Options, Outcome, Receipt, Scheduler};
+/// use std::time::Duration;
+/// let now = Duration::ZERO;
+/// let worker = Life::new(TaskId::new(Role::Worker, 0), Incarnation(1));
+/// let mut scheduler = Scheduler::new(Options::default());
+/// scheduler.joined(now, worker);
+/// let step = scheduler.schedule("train", 5, Effect::Update).unwrap();
+/// let given = scheduler.take(now, worker, 0, 2).unwrap();
+/// assert_eq!((given.len(), given[0].work), (1, "train"));
+/// // The worker runs it, pushes it as its first update, and reports.
+/// assert_eq!(scheduler.committed(now, worker, given[0].ticket, Some(1), "loss 0.5"), Receipt::Taken);
+/// assert!(matches!(scheduler.take_outcome(step), Some(Outcome::Ok("loss 0.5"))));
+/// assert!(scheduler.is_done());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Scheduler<W, R> {
+    pub(super) options: Options,
+    pub(super) steps: HashMap<StepId, Step<W, R>>,
+    /// What waits. Older steps go first, so what comes back goes before what never ran.
+    pub(super) queue: BTreeSet<StepId>,
+    pub(super) workers: BTreeMap<Life, Worker>,
+    /// Lives that are over: a few bytes each, so that late messages can be told from wrong ones.
+    pub(super) over: BTreeSet<Life>,
+    pub(super) unfinished: usize,
+    pub(super) bytes: usize,
+    pub(super) error: Option<Error>,
+    pub(super) ended: bool,
+    /// Names that some servers have and no step will complete.
+    pub(super) owed: Vec<UpdateName>,
+    next: u64,
+    /// The highest number given out, as a bound on drift sees it.
+    highest: u64,
+}
+
+impl<W: Clone, R> Scheduler<W, R> {
+    /// An empty queue.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            steps: HashMap::new(),
+            queue: BTreeSet::new(),
+            workers: BTreeMap::new(),
+            over: BTreeSet::new(),
+            unfinished: 0,
+            bytes: 0,
+            error: None,
+            ended: false,
+            owed: Vec::new(),
+            next: 0,
+            highest: 0,
+        }
+    }
+
+    /// Puts a step at the end of the queue. `bytes` is the size of its work, for the queue's bound.
+    ///
+    /// # Errors
+    /// When it cannot be taken now; the work comes back.
+    pub fn schedule(&mut self, work: W, bytes: usize, effect: Effect) -> Result<StepId, Refused<W>> {
+        let why = if self.ended {
+            Some(Why::Ended)
+        } else if self.error.is_some() {
+            Some(Why::Failing)
+        } else if bytes > self.options.bytes {
+            Some(Why::TooLarge)
+        } else if self.unfinished >= self.options.steps || bytes > self.options.bytes - self.bytes {
+            Some(Why::Full)
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            return Err(Refused { work, why });
+        }
+        let id = StepId(self.next);
+        self.next += 1;
+        self.steps.insert(id, Step::new(work, bytes, effect));
+        self.queue.insert(id);
+        self.unfinished += 1;
+        self.bytes += bytes;
+        Ok(id)
+    }
+
+    /// A worker is there. Saying it again changes nothing; a life that is over stays over.
+    pub fn joined(&mut self, now: Duration, life: Life) {
+        if !self.over.contains(&life) {
+            self.workers.entry(life).or_insert_with(|| Worker::new(now));
+        }
+    }
+
+    /// Hands steps to a worker until it has `want` that it has not reported. `heard` is the newest turn that the worker
+    /// has received: later ones that it has not reported are given again, so an answer that was lost costs
+    /// nothing, and asking twice is harmless.
+    ///
+    /// # Errors
+    /// When the life is not one that gets steps.
+    pub fn take(&mut self, now: Duration, life: Life, heard: u64, want: usize) -> Result<Vec<Assignment<W>>, Remark> {
+        let Some(worker) = self.workers.get(&life) else { return Err(self.stranger(life)) };
+        if worker.lost {
+            return Err(Remark::Lost(life));
+        }
+        let missed: Vec<(u64, StepId, u64)> =
+            worker.held.range(heard.saturating_add(1)..).map(|(&turn, held)| (turn, held.step, held.number)).collect();
+        let room = want.saturating_sub(worker.held.len());
+        let missed = missed.into_iter().map(|(turn, step, number)| (Ticket { step, turn }, number));
+        let mut given: Vec<Assignment<W>> = missed.filter_map(|(t, number)| self.assignment(t, number)).collect();
+        for _ in 0..room {
+            let Some(assignment) = self.hand_out(now, life) else { break };
+            given.push(assignment);
+        }
+        Ok(given)
+    }
+
+    fn hand_out(&mut self, now: Duration, life: Life) -> Option<Assignment<W>> {
+        let number = self.number_for(life)?;
+        let alone = !self.workers.iter().any(|(&other, worker)| other != life && !worker.lost);
+        let fits = |id: &&StepId| alone || self.steps.get(id).is_some_and(|step| step.avoid != Some(life));
+        let id = *self.queue.iter().find(fits)?;
+        self.queue.remove(&id);
+        let step = self.steps.get_mut(&id)?;
+        (step.state, step.runs) = (State::Out, step.runs + 1);
+        let own = own_name(step.effect, step.pushed.is_some());
+        let ticket = self.workers.get_mut(&life)?.hold(now, id, own, number);
+        self.highest = self.highest.max(number);
+        self.assignment(ticket, number)
+    }
+
+    fn assignment(&self, ticket: Ticket, number: u64) -> Option<Assignment<W>> {
+        let step = self.steps.get(&ticket.step)?;
+        let on_behalf_of = step.pushed.map(|(name, _)| name);
+        let work = step.work.clone()?;
+        Some(Assignment { ticket, work, effect: step.effect, on_behalf_of, attempt: step.runs, number })
+    }
+
+    /// The number of this life's next step; `None` if the bound on drift holds it back.
+    fn number_for(&self, life: Life) -> Option<u64> {
+        let worker = self.workers.get(&life)?;
+        let Consistency::Bounded(bound) = self.options.consistency else { return Some(worker.number + 1) };
+        let live = || self.workers.values().filter(|worker| !worker.lost);
+        let newest = live().filter_map(|worker| worker.held.last_key_value()).map(|(_, held)| held.number).max();
+        let lowest = live().filter_map(Worker::oldest_number).min();
+        let next = worker.number + 1;
+        let lifted = newest.unwrap_or(self.highest).saturating_sub(bound);
+        let number = if worker.held.is_empty() { next.max(lifted) } else { next };
+        (lowest.is_none_or(|lowest| number <= lowest.saturating_add(bound))).then_some(number)
+    }
+
+    /// Whom a worker waits for under a bound on drift, if that is what it waits for.
+    #[must_use]
+    pub fn held_back_by(&self, life: Life) -> Option<Life> {
+        if !self.workers.contains_key(&life) || self.number_for(life).is_some() {
+            return None;
+        }
+        let live = self.workers.iter().filter(|(_, worker)| !worker.lost);
+        let oldest = live.filter_map(|(&life, worker)| Some((worker.oldest_number()?, life))).min();
+        oldest.map(|(_, life)| life)
+    }
+
+    /// Why a life that has no record gets nothing.
+    pub(super) fn stranger(&self, life: Life) -> Remark {
+        if self.over.contains(&life) { Remark::Ended(life) } else { Remark::NeverJoined(life) }
+    }
+
+    /// Ends a step.
+    pub(super) fn finish(&mut self, id: StepId, outcome: Outcome<R>) {
+        let Some(step) = self.steps.get_mut(&id).filter(|step| !matches!(step.state, State::Done(_))) else { return };
+        self.unfinished -= 1;
+        self.bytes -= step.bytes;
+        self.queue.remove(&id);
+        if let Some((name, super::Reach::Somewhere)) = step.pushed
+            && !matches!(outcome, Outcome::Ok(_))
+        {
+            self.owed.push(name);
+        }
+        if step.wanted {
+            (step.work, step.state) = (None, State::Done(outcome));
+            step.causes = Vec::new();
+        } else {
+            self.steps.remove(&id);
+        }
+    }
+
+    /// Names of updates that some servers have and that no step will complete, since this was last asked: the step
+    /// failed for good after a worker was lost in the middle of pushing it, or the job ended. To make the servers
+    /// agree, push any gradients under each name, on behalf of its life.
+    pub fn take_owed(&mut self) -> Vec<UpdateName> {
+        std::mem::take(&mut self.owed)
+    }
+
+    /// Whether nothing waits and nothing is in flight.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.unfinished == 0
+    }
+
+    /// How many steps have not finished.
+    #[must_use]
+    pub fn unfinished(&self) -> usize {
+        self.unfinished
+    }
+
+    /// How many steps wait in the queue.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// What became of a step; `None` while it is not known, and after it was forgotten.
+    #[must_use]
+    pub fn outcome(&self, id: StepId) -> Option<&Outcome<R>> {
+        match &self.steps.get(&id)?.state {
+            State::Done(outcome) => Some(outcome),
+            State::Queued | State::Out => None,
+        }
+    }
+
+    /// What became of a step, which is then forgotten.
+    pub fn take_outcome(&mut self, id: StepId) -> Option<Outcome<R>> {
+        self.outcome(id)?;
+        match self.steps.remove(&id)?.state {
+            State::Done(outcome) => Some(outcome),
+            State::Queued | State::Out => None,
+        }
+    }
+
+    /// Nobody will ask for this step's outcome. It still runs.
+    pub fn forget(&mut self, id: StepId) {
+        if self.outcome(id).is_some() {
+            self.steps.remove(&id);
+        } else if let Some(step) = self.steps.get_mut(&id) {
+            step.wanted = false;
+        }
+    }
+
+    /// Takes a step out of the queue if it was never handed out; answers whether.
+    pub fn cancel(&mut self, id: StepId) -> bool {
+        let never_ran = self.queue.contains(&id) && self.steps.get(&id).is_some_and(|step| step.runs == 0);
+        if never_ran {
+            self.finish(id, Outcome::Cancelled);
+        }
+        never_ran
+    }
+}

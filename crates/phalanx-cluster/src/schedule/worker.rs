@@ -1,0 +1,119 @@
+//! What the scheduler knows of a worker's life.
+
+use super::sequences::Sequences;
+use super::{Effect, StepId, Ticket};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// How many commits the rate is taken over.
+const WINDOW: usize = 32;
+
+/// A step that a worker has.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) step: StepId,
+    /// Whether it uses up a sequence number of the worker's own.
+    pub(super) own_name: bool,
+    /// The worker's count of steps when it took this one.
+    pub(super) number: u64,
+    /// Whether it was said that the worker stands still at it.
+    pub(super) told: bool,
+}
+
+/// One life of a worker.
+#[derive(Clone, Debug)]
+pub(super) struct Worker {
+    /// What it has not reported, by turn.
+    pub(super) held: BTreeMap<u64, Held>,
+    /// The newest turn given.
+    pub(super) turns: u64,
+    /// Its count of steps taken, as a bound on drift sees it.
+    pub(super) number: u64,
+    /// The sequence numbers it reported.
+    pub(super) reported: Sequences,
+    /// Declared lost, and not fenced yet.
+    pub(super) lost: bool,
+    /// Steps reported as committed.
+    pub(super) committed: u64,
+    /// When it began with its oldest step.
+    pub(super) oldest_since: Duration,
+    joined: Duration,
+    commits: VecDeque<Duration>,
+}
+
+impl Worker {
+    pub(super) fn new(now: Duration) -> Self {
+        Self {
+            held: BTreeMap::new(),
+            turns: 0,
+            number: 0,
+            reported: Sequences::default(),
+            lost: false,
+            committed: 0,
+            oldest_since: now,
+            joined: now,
+            commits: VecDeque::new(),
+        }
+    }
+
+    /// Gives it a step; answers the ticket.
+    pub(super) fn hold(&mut self, now: Duration, step: StepId, own_name: bool, number: u64) -> Ticket {
+        if self.held.is_empty() {
+            self.oldest_since = now;
+        }
+        self.turns += 1;
+        self.number = number;
+        self.held.insert(self.turns, Held { step, own_name, number, told: false });
+        Ticket { step, turn: self.turns }
+    }
+
+    /// Takes a step away from it.
+    pub(super) fn release(&mut self, now: Duration, turn: u64) -> Option<Held> {
+        let was_oldest = self.held.first_key_value().is_some_and(|(&first, _)| first == turn);
+        if was_oldest {
+            self.oldest_since = now;
+        }
+        self.held.remove(&turn)
+    }
+
+    /// The number of its oldest step in flight.
+    pub(super) fn oldest_number(&self) -> Option<u64> {
+        self.held.first_key_value().map(|(_, held)| held.number)
+    }
+
+    /// The sequence number that the step of `turn` has or will have: steps that push under the worker's own name are
+    /// pushed in order, so the unreported ones have the unreported numbers, in order.
+    pub(super) fn sequence_of(&self, turn: u64) -> Option<u64> {
+        self.own_sequences().find(|&(other, _, _)| other == turn).map(|(_, _, sequence)| sequence)
+    }
+
+    /// Turn, step and sequence number of every unreported step that pushes under the worker's own name.
+    pub(super) fn own_sequences(&self) -> impl Iterator<Item = (u64, StepId, u64)> {
+        let own = self.held.iter().filter(|(_, held)| held.own_name);
+        own.zip(self.reported.missing()).map(|((&turn, held), sequence)| (turn, held.step, sequence))
+    }
+
+    /// Counts a commit.
+    pub(super) fn commit(&mut self, now: Duration) {
+        self.committed += 1;
+        if self.commits.len() == WINDOW {
+            self.commits.pop_front();
+        }
+        self.commits.push_back(now);
+    }
+
+    /// Commits per second over the last few, or since it joined.
+    pub(super) fn rate(&self, now: Duration) -> f64 {
+        let whole = self.commits.len() == WINDOW;
+        let since = if whole { self.commits.front().copied().unwrap_or(self.joined) } else { self.joined };
+        // The first of a whole window marks its beginning and is not counted in it.
+        let counted = self.commits.len() - usize::from(whole);
+        let seconds = now.saturating_sub(since).as_secs_f64();
+        if seconds > 0.0 { counted as f64 / seconds } else { 0.0 }
+    }
+}
+
+/// Whether a run of a step uses up a number of the worker's own.
+pub(super) fn own_name(effect: Effect, on_behalf: bool) -> bool {
+    effect == Effect::Update && !on_behalf
+}

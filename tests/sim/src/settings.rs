@@ -1,0 +1,95 @@
+//! What a run is like: everything follows from the seed.
+
+use crate::random::Random;
+use phalanx_cluster::schedule::{Consistency, Options};
+use std::time::Duration;
+
+/// A bug put in on purpose, which the simulation must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Plant {
+    /// Servers do not check the names of updates.
+    Names,
+    /// A step that some servers have runs again under a new name.
+    Requeue,
+}
+
+/// One run's world. Times are microseconds; chances are out of a thousand.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) servers: usize,
+    pub(crate) workers: usize,
+    pub(crate) steps: u64,
+    /// Steps a worker wants in flight.
+    pub(crate) depth: usize,
+    pub(crate) options: Options,
+    /// A message is lost.
+    pub(crate) drop: u64,
+    /// A message arrives twice.
+    pub(crate) double: u64,
+    /// A message takes far longer than others.
+    pub(crate) late: u64,
+    /// A worker dies when an answer arrives.
+    pub(crate) crash: u64,
+    /// How many deaths, false suspicions, departures and hangs a run has at most.
+    pub(crate) faults: u64,
+    /// The chief takes a live worker for lost, at each of its looks.
+    pub(crate) suspect: u64,
+    /// A worker decides to leave, after a step.
+    pub(crate) leave: u64,
+    /// A worker stops computing for ever, at a step.
+    pub(crate) hang: u64,
+    /// A step cannot be run for no fault of its own.
+    pub(crate) trouble: u64,
+    /// A step fails by the user's mistake.
+    pub(crate) poison: u64,
+    /// A step is an evaluation.
+    pub(crate) evaluation: u64,
+    /// How long a silent worker counts as live.
+    pub(crate) lease: u64,
+    /// The job is ended here, whatever runs.
+    pub(crate) end_at: Option<u64>,
+    pub(crate) plant: Option<Plant>,
+}
+
+impl Settings {
+    pub(crate) fn new(random: &mut Random, plant: Option<Plant>) -> Self {
+        let bound = random.between(0, 3);
+        let consistency = if random.chance(400) { Consistency::Bounded(bound) } else { Consistency::Async };
+        // Few attempts only where faults are what is looked at: else nearly every run ends in raised errors.
+        let attempts = if random.chance(250) { random.between(1, 3) as usize } else { 40 };
+        let options = Options {
+            steps: random.between(2, 40) as usize,
+            bytes: random.between(40, 400) as usize,
+            attempts,
+            watchdog: Some(Duration::from_millis(60)),
+            consistency,
+        };
+        let calm = random.chance(100);
+        let mut chance = |high| if calm { 0 } else { random.between(0, high) };
+        let (drop, double, late) = (chance(150), chance(150), chance(60));
+        let (crash, suspect, leave) = (chance(25), chance(15), chance(15));
+        let (hang, trouble, poison, evaluation) = (chance(5), chance(30), chance(20), chance(300));
+        let faults = random.between(0, 30);
+        Self {
+            servers: random.between(1, 4) as usize,
+            workers: random.between(1, 6) as usize,
+            steps: random.between(20, 120),
+            depth: random.between(1, 4) as usize,
+            options,
+            drop,
+            double,
+            late,
+            crash,
+            faults,
+            suspect,
+            leave,
+            hang,
+            trouble,
+            poison,
+            evaluation,
+            lease: random.between(4_000, 12_000),
+            end_at: random.chance(100).then(|| random.between(2_000, 40_000)),
+            plant,
+        }
+    }
+}
