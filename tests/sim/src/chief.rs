@@ -201,11 +201,12 @@ impl Chief {
         *newest = turn;
         self.flying.insert((life, turn), number);
         let lowest = self.flying.values().copied().min().unwrap_or(number);
+        let highest = self.flying.values().copied().max().unwrap_or(number);
         net.note("steps handed out", || format!("{life} gets turn {turn}, number {number}"));
         if let Consistency::Bounded(bound) = net.settings.options.consistency
-            && number > lowest + bound
+            && highest > lowest + bound
         {
-            net.violation(format!("{life} got number {number} while {lowest} is in flight, bound {bound}"));
+            net.violation(format!("{life} got number {number}: {lowest} to {highest} are in flight, bound {bound}"));
         }
     }
 

@@ -2,7 +2,7 @@
 //! (`phalanx_ps::server::Applied`), with workers, a network and accidents around them.
 //!
 //! Messages are lost, doubled, late and overtaken; workers die at any answer of a server, hang, leave, come back as
-//! another life, and are taken for lost while they live. In place of numbers a server has a ledger of what it added.
+//! another life, are cut off from the chief, and are taken for lost while they live. In place of numbers a server has a ledger of what it added.
 //! [`run`] answers whether, in the end, every step's update was added once on every server or not at all, as its
 //! outcome says.
 //!

@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) leave: u64,
     /// A worker stops computing for ever, at a step.
     pub(crate) hang: u64,
+    /// A worker and the chief do not hear each other for a while, after a step; the servers still hear both.
+    pub(crate) cut: u64,
     /// A step cannot be run for no fault of its own.
     pub(crate) trouble: u64,
     /// A step fails by the user's mistake.
@@ -69,6 +71,7 @@ impl Settings {
         let (drop, double, late) = (chance(150), chance(150), chance(60));
         let (crash, suspect, leave) = (chance(25), chance(15), chance(15));
         let (hang, trouble, poison, evaluation) = (chance(5), chance(30), chance(20), chance(300));
+        let cut = chance(30);
         let faults = random.between(0, 30);
         Self {
             servers: random.between(1, 4) as usize,
@@ -84,6 +87,7 @@ impl Settings {
             suspect,
             leave,
             hang,
+            cut,
             trouble,
             poison,
             evaluation,

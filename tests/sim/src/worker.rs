@@ -45,6 +45,8 @@ struct Memory {
     /// The report that must be acknowledged before anything is pushed again.
     must_hear: u64,
     leaving: bool,
+    /// Until then the chief does not hear it.
+    cut_until: u64,
 }
 
 pub(crate) struct Worker {
@@ -80,6 +82,7 @@ impl Worker {
             acknowledged: 0,
             must_hear: 0,
             leaving: false,
+            cut_until: 0,
         });
         self.poll(net);
         net.alarm(POLL, Node::Worker(self.index), Alarm::Poll(life));
@@ -151,7 +154,7 @@ impl Worker {
     }
 
     fn poll(&self, net: &mut Net) {
-        let Some(memory) = &self.memory else { return };
+        let Some(memory) = self.memory.as_ref().filter(|memory| net.now >= memory.cut_until) else { return };
         let quiet = memory.reports.is_empty() && memory.pending.is_none() && matches!(memory.stage, Stage::Idle);
         let leaving = memory.leaving && quiet;
         let want = if memory.leaving { 0 } else { net.settings.depth };
@@ -232,6 +235,10 @@ impl Worker {
             }
             net.truth.names.insert((Life::new(name.task, name.incarnation), name.sequence), ticket.step);
             memory.pending = Some(Pending { ticket, push: Push { name, step: ticket.step, by_another } });
+        }
+        if net.fault(net.settings.cut) {
+            net.note("workers cut off", || format!("{} is cut off from the chief", memory.life));
+            memory.cut_until = net.now + net.random.between(2_000, 20_000);
         }
         if net.fault(net.settings.leave) {
             net.note("departures", || format!("{} wants to leave", memory.life));

@@ -19,6 +19,7 @@ fn three_hundred_jobs_keep_every_promise_and_meet_every_accident() {
         "hangs",
         "departures",
         "false suspicions",
+        "workers cut off",
         "silent workers",
         "workers that stand still",
         "fenced lives that heard it from a server",
