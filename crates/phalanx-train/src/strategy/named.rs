@@ -18,7 +18,7 @@ impl Strategy {
     /// let (alone, options) = (TaskConfig::from_tf_config(None)?, ServerOptions::default());
     /// assert_eq!(Strategy::named("mirrored:3", "cpu", &alone, &options)?.num_replicas_in_sync(), 3);
     /// assert_eq!(Strategy::named("auto", "cpu", &alone, &options)?.name(), "DefaultStrategy");
-    /// let error = Strategy::named("miror", "cpu", &alone, &options).unwrap_err();
+    /// let error = Strategy::named("mirored", "cpu", &alone, &options).unwrap_err();
     /// assert_eq!(error.next(), Some("did you mean mirrored?"));
     /// # Ok::<(), phalanx_base::Error>(())
     /// ```
