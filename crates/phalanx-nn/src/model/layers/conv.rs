@@ -155,8 +155,8 @@ impl Conv2D {
         output.permute([0, 2, 3, 1])
     }
 
-    /// One matrix product over the windows' patches, laid side by side: on a processor three times as fast as the
-    /// library's, whose time goes into turning tensors around.
+    /// One matrix product over the windows' patches, laid side by side. On a processor the library's own spends most of
+    /// its time turning tensors around (docs/performance.md).
     fn by_patches(&self, input: Tensor<4>, kernel: Tensor<4>, bias: Option<Tensor<1>>) -> Tensor<4> {
         let [batch, height, width, channels] = input.dims();
         let [(top, bottom), (left, right)] = self.window.pads([height, width]);

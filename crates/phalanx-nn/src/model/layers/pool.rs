@@ -88,9 +88,9 @@ pooling! {
     }
 }
 
-/// Windows that lie side by side need no gathering: on a processor two rounds of comparing neighbours, first along rows,
-/// are twice as fast as the library's pooling, which has channels before height and width. Of equal numbers the first is
-/// taken, as TensorFlow does.
+/// Windows that lie side by side need no gathering: two rounds of comparing neighbours, first along rows, and no tensor
+/// is turned around for a library that has channels before height and width. Of equal numbers the first is taken, as
+/// TensorFlow does.
 fn largest_beside(input: &Tensor<4>, window: &Window) -> Option<Tensor<4>> {
     by_neighbours(input, window, Tensor::max_pair)
 }
