@@ -30,7 +30,7 @@ pub use interrupt::Interrupt;
 pub use mini_cluster::MiniCluster;
 pub use options::{Say, ServerOptions};
 pub use server::Server;
-pub use session::{NonFinite, Session, Step, SyncReplicas};
+pub use session::{NonFinite, RowValues, Session, Step, SyncReplicas};
 pub use strategy::{
     DistributedDataset, DistributedSteps, Gradient, PerReplica, Reducible, Replica, Replicated, Strategy,
 };

@@ -13,6 +13,7 @@ use phalanx_optim::Optimizer;
 use phalanx_ps::client::Remote;
 use phalanx_ps::{Client, Layout, Partitioner, Placement, TableSpec, VariableSpec};
 use phalanx_storage::Dir;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,7 @@ use std::time::{Duration, Instant};
 pub struct Supervisor {
     server: Server,
     optimizer: Optimizer,
+    optimizers: HashMap<String, Optimizer>,
     placement: Placement,
     partitioner: Partitioner,
     tables: Vec<TableSpec>,
@@ -54,6 +56,7 @@ impl Supervisor {
         Self {
             server: server.clone(),
             optimizer: optimizer.into(),
+            optimizers: HashMap::new(),
             placement: Placement::default(),
             partitioner: Partitioner::default(),
             tables: Vec::new(),
@@ -62,6 +65,13 @@ impl Supervisor {
             ready_deadline: Duration::from_secs(7200),
             run_dir: RunDir::default(),
         }
+    }
+
+    /// Changes the variable of this name by an optimizer of its own.
+    #[must_use]
+    pub fn optimizer_of(mut self, variable: &str, optimizer: impl Into<Optimizer>) -> Self {
+        self.optimizers.insert(variable.to_owned(), optimizer.into());
+        self
     }
 
     /// Spreads variables over servers in this way.
@@ -212,7 +222,7 @@ impl Supervisor {
         let variable = |parameter: &phalanx_nn::Parameter| VariableSpec {
             name: parameter.name.clone(),
             shape: parameter.shape.clone(),
-            optimizer: self.optimizer,
+            optimizer: self.optimizers.get(&parameter.name).copied().unwrap_or(self.optimizer),
             partitioner: self.partitioner,
         };
         let variables = book.parameters().iter().map(variable).collect();

@@ -2,7 +2,7 @@
 
 use super::Truth;
 use crate::metrics::Loss;
-use burn::tensor::activation::{log_softmax, softplus};
+use burn::tensor::activation::{log_sigmoid, log_softmax, softplus};
 use burn::tensor::{Int, Tensor};
 use phalanx_base::{Code, Error, Result};
 
@@ -129,9 +129,8 @@ fn clip(probability: Tensor<2>) -> Tensor<2> {
 
 fn binary_entropy(truth: Tensor<2>, prediction: Tensor<2>, from_logits: bool) -> Tensor<2> {
     if from_logits {
-        // max(x, 0) - x z + ln(1 + e^-|x|): no exponential overflows.
-        let tail = prediction.clone().abs().neg().exp().log1p();
-        return prediction.clone().clamp_min(0.0) - prediction * truth + tail;
+        // ln(1 + e^x) - x z, in a form that neither overflows nor, as a sum of parts would, loses its gradient at 0.
+        return log_sigmoid(prediction.clone().neg()).neg() - prediction * truth;
     }
     let p = clip(prediction);
     let yes = truth.clone() * p.clone().add_scalar(EPSILON).log();
@@ -242,6 +241,17 @@ mod tests {
                 assert!(near, "{loss:?} at {at}: {measured} and {slope}");
             }
         }
+    }
+
+    /// Where models with zero weights begin.
+    #[test]
+    fn a_logit_of_zero_has_the_gradient_of_an_even_chance() {
+        let device = crate::default_device();
+        let loss = Loss::BinaryCrossentropy { from_logits: true, label_smoothing: 0.0 };
+        let x = Tensor::<2>::zeros([2, 1], &device).require_grad();
+        let truth = Truth::rows(vec![0.0, 1.0], 1, &device).unwrap();
+        let gradients = loss.forward(truth, x.clone()).unwrap().sum().backward();
+        assert_eq!(x.grad(&gradients).unwrap().into_data().as_slice::<f32>().unwrap(), [0.5, -0.5]);
     }
 
     #[test]

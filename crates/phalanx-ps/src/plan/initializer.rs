@@ -39,6 +39,12 @@ impl Initializer {
         Self { kind: Kind::Normal, a: mean, b: stddev, seed }
     }
 
+    /// Normally distributed numbers without what lies beyond two deviations, as TensorFlow starts embeddings.
+    #[must_use]
+    pub fn truncated_normal(mean: f32, stddev: f32, seed: u64) -> Self {
+        Self { kind: Kind::TruncatedNormal, a: mean, b: stddev, seed }
+    }
+
     /// Fills the row of `id`.
     pub fn fill(&self, id: i64, row: &mut [f32]) {
         let start = mix(self.seed ^ mix(id as u64));
@@ -47,10 +53,13 @@ impl Initializer {
             *value = match self.kind {
                 Kind::Constant => self.a,
                 Kind::Uniform => self.a + (self.b - self.a) * unit(random >> 40),
-                Kind::Normal => {
-                    let radius = (-2.0 * (1.0 - unit(random >> 40)).ln()).sqrt();
-                    let angle = std::f32::consts::TAU * unit((random >> 8) & 0x00ff_ffff);
-                    self.a + self.b * radius * angle.cos()
+                Kind::Normal => self.a + self.b * normal(random),
+                Kind::TruncatedNormal => {
+                    let mut random = random;
+                    while normal(random).abs() >= 2.0 {
+                        random = mix(random.wrapping_add(0x9e37_79b9_7f4a_7c15));
+                    }
+                    self.a + self.b * normal(random)
                 }
             };
         }
@@ -65,6 +74,13 @@ impl Initializer {
         let kind = kind.ok_or_else(|| Error::new(Code::BadMessage, "an initializer is not one this build knows"))?;
         Ok(Self { kind, a: wire.a, b: wire.b, seed: wire.seed })
     }
+}
+
+/// A number around 0 with deviation 1 (Box and Muller).
+fn normal(random: u64) -> f32 {
+    let radius = (-2.0 * (1.0 - unit(random >> 40)).ln()).sqrt();
+    let angle = std::f32::consts::TAU * unit((random >> 8) & 0x00ff_ffff);
+    radius * angle.cos()
 }
 
 /// 24 random bits as a number from 0 to 1, without 1.
@@ -95,6 +111,7 @@ mod tests {
             (Initializer::constant(0.5), 0.5, 0.0),
             (Initializer::uniform(-1.0, 3.0, 1), 1.0, 4.0 / 12.0_f64.sqrt()),
             (Initializer::normal(2.0, 0.5, 1), 2.0, 0.5),
+            (Initializer::truncated_normal(1.0, 0.5, 1), 1.0, 0.5 * 0.879_6),
         ] {
             initializer.fill(9, &mut row);
             let n = row.len() as f64;

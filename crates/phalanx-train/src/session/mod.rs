@@ -13,7 +13,7 @@ use bytes::Bytes;
 use orphans::Orphans;
 use phalanx_base::{Code, Error, Result, UpdateName};
 use phalanx_nn::burn::module::Module;
-use phalanx_nn::burn::tensor::{Device, Tensor};
+use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
 use phalanx_nn::{Book, Rows, all_finite, scalar};
 use phalanx_ps::Client;
 use phalanx_ps::client::{Mode, Pulled, Push, Remote, RowGradients, RowSet};
@@ -38,6 +38,17 @@ pub struct Step {
     pub loss: f32,
     /// The steps that all trainers have committed so far.
     pub global_step: u64,
+}
+
+/// The rows that a batch needs of one table, as numbers.
+#[derive(Clone, Debug)]
+pub struct RowValues {
+    /// The unique rows, one after the other.
+    pub values: Vec<f32>,
+    /// How many numbers a row has.
+    pub dim: usize,
+    /// For each id of the batch, which of the unique rows it means.
+    pub positions: Vec<u32>,
 }
 
 /// A worker's connection to the model on the servers.
@@ -120,15 +131,40 @@ impl<M: Module> Session<M> {
         ids: &[(usize, &[i64])],
         loss: impl FnOnce(&M, &[Rows]) -> Tensor<1>,
     ) -> Result<Option<Step>> {
-        let step = self.compute(ids, loss);
+        let device = self.device.clone();
+        self.step_with_values(ids, |model, values| {
+            let rows: Vec<Rows> =
+                values.into_iter().map(|of| Rows::new(of.values, of.dim, &of.positions, &device)).collect();
+            let loss = loss(model, &rows);
+            Ok((loss, move |gradients: &mut Gradients| rows.iter().map(|rows| rows.gradients(gradients)).collect()))
+        })
+    }
+
+    /// The same for who looks rows up by hand: `compute` gets the numbers of the rows and returns the loss, and what
+    /// makes of its gradients those of the unique rows of each table used, `None` where there are none.
+    ///
+    /// # Errors
+    /// As [`Self::step`], and what `compute` returns.
+    pub fn step_with_values<G>(
+        &mut self,
+        ids: &[(usize, &[i64])],
+        compute: impl FnOnce(&M, Vec<RowValues>) -> Result<(Tensor<1>, G)>,
+    ) -> Result<Option<Step>>
+    where
+        G: FnOnce(&mut Gradients) -> Result<Vec<Option<Bytes>>>,
+    {
+        let step = self.compute(ids, compute);
         self.server.note(step)
     }
 
-    fn compute(
+    fn compute<G>(
         &mut self,
         ids: &[(usize, &[i64])],
-        loss: impl FnOnce(&M, &[Rows]) -> Tensor<1>,
-    ) -> Result<Option<Step>> {
+        compute: impl FnOnce(&M, Vec<RowValues>) -> Result<(Tensor<1>, G)>,
+    ) -> Result<Option<Step>>
+    where
+        G: FnOnce(&mut Gradients) -> Result<Vec<Option<Bytes>>>,
+    {
         if self.server.should_stop() {
             return Ok(None);
         }
@@ -143,20 +179,20 @@ impl<M: Module> Session<M> {
         self.global_step = self.global_step.max(pulled.global_step);
         let module = self.load(pulled.dense)?;
         let dims = sets.iter().map(|set| self.remote.layout().tables()[set.table()].dim);
-        let rows: Vec<Rows> = (sets.iter().zip(pulled.rows).zip(dims))
-            .map(|((set, values), dim)| Rows::new(values, dim, set.positions(), &self.device))
+        let rows: Vec<RowValues> = (sets.iter().zip(pulled.rows).zip(dims))
+            .map(|((set, values), dim)| RowValues { values, dim, positions: set.positions().to_vec() })
             .collect();
-        let loss = loss(&module, &rows);
-        let mut gradients = loss.backward();
-        let value = scalar(loss)?;
-        let dense = self.book.gradients(&module, &mut gradients)?;
+        let computed = compute(&module, rows);
+        let dense = computed.and_then(|(loss, of_rows)| {
+            let mut gradients = loss.backward();
+            let dense = self.book.gradients(&module, &mut gradients)?;
+            Ok((scalar(loss)?, dense, of_rows(&mut gradients)?))
+        });
         self.module = Some(module);
-        let mut row_gradients = Vec::with_capacity(sets.len());
-        for (set, rows) in sets.into_iter().zip(&rows) {
-            if let Some(gradients) = rows.gradients(&mut gradients)? {
-                row_gradients.push(RowGradients { set, gradients });
-            }
-        }
+        let (value, dense, of_rows) = dense?;
+        let row_gradients = sets.into_iter().zip(of_rows);
+        let row_gradients =
+            row_gradients.filter_map(|(set, gradients)| Some(RowGradients { set, gradients: gradients? })).collect();
         self.keep(value, dense, row_gradients)?;
         self.services.stepped(self.global_step, value);
         Ok(Some(Step { loss: value, global_step: self.global_step }))

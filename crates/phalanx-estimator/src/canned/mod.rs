@@ -1,0 +1,135 @@
+//! The canned models: linear, deep, both, and none.
+
+mod baseline;
+mod combined;
+mod deep;
+mod dnn;
+mod input;
+mod linear;
+mod linear_models;
+mod lookup;
+mod parts;
+mod settings;
+
+pub use baseline::{BaselineClassifier, BaselineRegressor};
+pub use combined::{WideDeepClassifier, WideDeepRegressor};
+pub use dnn::{DnnClassifier, DnnRegressor};
+pub use linear_models::{LinearClassifier, LinearRegressor};
+
+pub use input::CannedInput;
+
+use crate::variables::Variables;
+use crate::{Forward, Head, Table, Trainable};
+use bytes::Bytes;
+use deep::Deep;
+use input::Leaf;
+use linear::Linear;
+use parts::Builder;
+use phalanx_base::{Code, Error, Result};
+use phalanx_data::Batch;
+use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
+use phalanx_nn::model::Mode;
+use phalanx_optim::Optimizer;
+use phalanx_train::RowValues;
+
+/// A canned model, its columns planned. Made of settings such as [`DnnClassifier`].
+pub struct Canned {
+    pub(crate) head: Head,
+    pub(crate) linear: Option<Linear>,
+    pub(crate) deep: Option<Deep>,
+    /// The bias of a model that looks at no feature.
+    pub(crate) baseline: Option<usize>,
+    pub(crate) kept: Builder,
+}
+
+impl Canned {
+    fn new(head: Head, linear: Option<Linear>, deep: Option<Deep>, kept: Builder) -> Result<Self> {
+        head.check()?;
+        kept.optimizers.iter().try_for_each(Optimizer::validate)?;
+        Ok(Self { head, linear, deep, baseline: None, kept })
+    }
+}
+
+impl Trainable for Canned {
+    type Module = Variables;
+    type Input = CannedInput;
+
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn module(&self, device: &Device) -> Result<Variables> {
+        Variables::new(&self.kept.variables, self.kept.seed, device)
+    }
+
+    fn optimizer(&self, variable: &str) -> Optimizer {
+        let at = self.kept.variables.iter().position(|plan| plan.name == variable).unwrap_or(0);
+        self.kept.optimizers[at]
+    }
+
+    fn tables(&self) -> &[Table] {
+        &self.kept.tables
+    }
+
+    fn input(&self, batch: &Batch) -> Result<CannedInput> {
+        let linear = self.linear.as_ref().map(|linear| &linear.columns);
+        CannedInput::new(batch, linear, self.deep.as_ref().map(|deep| &deep.columns))
+    }
+
+    fn ids<'a>(&self, input: &'a CannedInput) -> Vec<(usize, &'a [i64])> {
+        input.ids.iter().map(|of| (of.table, of.ids.as_slice())).collect()
+    }
+
+    fn forward<'a>(
+        &'a self,
+        variables: &Variables,
+        input: &'a CannedInput,
+        rows: Vec<RowValues>,
+        mode: Mode,
+    ) -> Result<Forward<'a>> {
+        let device = phalanx_nn::burn::module::Module::devices(variables).into_iter().next();
+        let device = device.unwrap_or_else(phalanx_nn::default_device);
+        let learns = matches!(mode, Mode::Training { .. });
+        let mut leaves = Vec::new();
+        let mut logits: Option<Tensor<2>> = None;
+        if let (Some(linear), Some(part)) = (&self.linear, &input.linear) {
+            let leaf = part.sums(&linear.columns, linear.units, &rows, &device, learns);
+            let own = linear.logits(variables, &part.features.dense, leaf.as_ref().map(|leaf| leaf.tensor.clone()))?;
+            leaves.extend(leaf);
+            logits = Some(own);
+        }
+        if let (Some(deep), Some(part)) = (&self.deep, &input.deep) {
+            let leaf = part.layer(&deep.columns, &rows, &device, learns);
+            let own = deep.logits(variables, leaf.tensor.clone(), mode)?;
+            leaves.push(leaf);
+            logits = Some(match logits {
+                Some(others) => own + others,
+                None => own,
+            });
+        }
+        if let Some(bias) = self.baseline {
+            logits = Some(variables.row(bias)?.repeat_dim(0, input.rows));
+        }
+        let mut logits = logits.ok_or_else(|| Error::new(Code::Internal, "the model has no part"))?;
+        if logits.dims()[0] != input.rows {
+            // Only a bias: it is the same for every row.
+            logits = logits.repeat_dim(0, input.rows);
+        }
+        let row_gradients = Box::new(move |gradients: &mut Gradients| row_gradients(leaves, &rows, gradients));
+        Ok(Forward { logits, row_gradients })
+    }
+}
+
+/// From the gradients of matrices to those of the rows that went into them.
+fn row_gradients(leaves: Vec<Leaf<'_>>, rows: &[RowValues], gradients: &mut Gradients) -> Result<Vec<Option<Bytes>>> {
+    let mut out: Vec<Option<Vec<f32>>> = vec![None; rows.len()];
+    for leaf in leaves {
+        leaf.scatter(rows, gradients, &mut out)?;
+    }
+    let bytes = |numbers: Vec<f32>| {
+        let mut bytes = Vec::new();
+        phalanx_base::write_f32s(&numbers, &mut bytes);
+        Bytes::from(bytes)
+    };
+    Ok(out.into_iter().map(|numbers| numbers.map(bytes)).collect())
+}

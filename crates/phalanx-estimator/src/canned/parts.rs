@@ -1,0 +1,81 @@
+//! What the parts of canned models have in common: columns, and what they ask to be kept.
+
+use super::lookup::Lookup;
+use crate::Table;
+use crate::variables::{VariablePlan, seed_of};
+use phalanx_base::{Code, Error};
+use phalanx_feature::{Initializer as ColumnInitializer, TableSpec as ColumnTable, Transform};
+use phalanx_nn::model::Initializer;
+use phalanx_optim::Optimizer;
+use phalanx_ps::TableSpec;
+use phalanx_ps::plan::Initializer as RowInitializer;
+
+/// Columns, and the ways of their ids into a matrix.
+pub(crate) struct Columns {
+    pub(crate) transform: Transform,
+    pub(crate) lookups: Vec<Lookup>,
+}
+
+/// Collects what a model wants to keep.
+#[derive(Default)]
+pub(crate) struct Builder {
+    pub(crate) variables: Vec<VariablePlan>,
+    pub(crate) optimizers: Vec<Optimizer>,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) seed: u64,
+}
+
+impl Builder {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { seed, ..Self::default() }
+    }
+
+    pub(crate) fn variable(
+        &mut self,
+        name: String,
+        dims: Vec<usize>,
+        initializer: Initializer,
+        optimizer: Optimizer,
+    ) -> usize {
+        self.variables.push(VariablePlan { name, dims, initializer });
+        self.optimizers.push(optimizer);
+        self.variables.len() - 1
+    }
+
+    pub(crate) fn table(
+        &mut self,
+        name: String,
+        dim: usize,
+        rows: usize,
+        initializer: RowInitializer,
+        optimizer: Optimizer,
+    ) -> usize {
+        self.tables.push(Table { spec: TableSpec { name, dim, initializer, optimizer }, rows });
+        self.tables.len() - 1
+    }
+
+    /// Where the rows of a table begin to be random.
+    pub(crate) fn seed_of(&self, table: &str) -> u64 {
+        seed_of(table, self.seed)
+    }
+}
+
+/// How a column wants its rows to begin.
+pub(crate) fn row_initializer(table: &ColumnTable, seed: u64) -> RowInitializer {
+    match table.initializer {
+        ColumnInitializer::TruncatedNormal { mean, stddev } => RowInitializer::truncated_normal(mean, stddev, seed),
+        ColumnInitializer::RandomNormal { mean, stddev } => RowInitializer::normal(mean, stddev, seed),
+        ColumnInitializer::RandomUniform { min, max } => RowInitializer::uniform(min, max, seed),
+        ColumnInitializer::GlorotUniform => {
+            let bound = (6.0 / (table.rows + table.dimension) as f32).sqrt();
+            RowInitializer::uniform(-bound, bound, seed)
+        }
+        ColumnInitializer::Constant(value) => RowInitializer::constant(value),
+    }
+}
+
+pub(crate) fn embedding_in_linear(column: &str) -> Error {
+    Error::new(Code::BadSetting, format!("the linear part has an embedding, {column:?}"))
+        .because("a linear model has a weight of its own for every id")
+        .help("give it the categorical column itself; embeddings belong to the deep part")
+}

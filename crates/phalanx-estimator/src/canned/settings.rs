@@ -1,0 +1,98 @@
+//! Settings that several canned models have.
+
+use crate::Head;
+use phalanx_nn::metrics::Reduction;
+
+/// What a head is to be.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HeadSettings {
+    /// `None` for a regression.
+    pub(super) classes: Option<usize>,
+    pub(super) label_dimension: usize,
+    pub(super) weight_column: Option<String>,
+    pub(super) label_vocabulary: Vec<String>,
+    pub(super) thresholds: Vec<f32>,
+    pub(super) reduction: Option<Reduction>,
+}
+
+impl HeadSettings {
+    pub(super) fn classifier() -> Self {
+        Self { classes: Some(2), ..Self::default() }
+    }
+
+    pub(super) fn regressor() -> Self {
+        Self { label_dimension: 1, ..Self::default() }
+    }
+
+    pub(super) fn head(&self) -> Head {
+        let mut head = self.classes.map_or_else(|| Head::regression(self.label_dimension), Head::classes);
+        if let Some(column) = &self.weight_column {
+            head = head.weight_column(column);
+        }
+        if !self.label_vocabulary.is_empty() {
+            head = head.label_vocabulary(self.label_vocabulary.clone());
+        }
+        if !self.thresholds.is_empty() {
+            head = head.thresholds(self.thresholds.clone());
+        }
+        self.reduction.map_or(head.clone(), |reduction| head.loss_reduction(reduction))
+    }
+}
+
+/// The settings of a head, on the settings of a model that has one in the field `head`.
+macro_rules! head_settings {
+    (classifier $model:ty) => {
+        impl $model {
+            /// How many classes there are: 2, unless said otherwise.
+            #[must_use]
+            pub fn n_classes(mut self, n_classes: usize) -> Self {
+                self.head.classes = Some(n_classes);
+                self
+            }
+
+            /// The words that labels are, in the order of the classes.
+            #[must_use]
+            pub fn label_vocabulary<S: Into<String>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
+                self.head.label_vocabulary = words.into_iter().map(Into::into).collect();
+                self
+            }
+
+            /// Two classes: accuracy, precision and recall are also reported at these probabilities.
+            #[must_use]
+            pub fn thresholds(mut self, thresholds: impl Into<Vec<f32>>) -> Self {
+                self.head.thresholds = thresholds.into();
+                self
+            }
+        }
+        head_settings!(common $model);
+    };
+    (regressor $model:ty) => {
+        impl $model {
+            /// How many numbers are predicted: 1, unless said otherwise.
+            #[must_use]
+            pub fn label_dimension(mut self, label_dimension: usize) -> Self {
+                self.head.label_dimension = label_dimension;
+                self
+            }
+        }
+        head_settings!(common $model);
+    };
+    (common $model:ty) => {
+        impl $model {
+            /// The column that says how much each example counts.
+            #[must_use]
+            pub fn weight_column(mut self, name: impl Into<String>) -> Self {
+                self.head.weight_column = Some(name.into());
+                self
+            }
+
+            /// How the losses of a batch become one: their sum over their number, unless said otherwise.
+            #[must_use]
+            pub fn loss_reduction(mut self, reduction: phalanx_nn::metrics::Reduction) -> Self {
+                self.head.reduction = Some(reduction);
+                self
+            }
+        }
+    };
+}
+pub(super) use head_settings;

@@ -1,0 +1,214 @@
+//! `Estimator`: a model, where it is kept, and what can be done with it.
+
+use crate::evaluation::{Evaluation, evaluate};
+use crate::trained::{Trained, newest};
+use crate::training::{Trainer, check_batched};
+use crate::{Hook, IntoModel, RunConfig, Steps, Trainable, Training};
+use phalanx_base::{Code, Error, Result, Role};
+use phalanx_data::{Batch, Dataset, DatasetIter, InputContext};
+use phalanx_nn::{Book, default_device};
+use phalanx_storage::Dir;
+use phalanx_train::{Server, SummaryWriter};
+use std::sync::Arc;
+
+/// A model and its run directory: it is trained, evaluated, asked for predictions.
+///
+/// ```
+/// use phalanx_data::{Batch, Column, Dataset};
+/// use phalanx_estimator::{Estimator, LinearRegressor, RunConfig, Steps};
+/// use phalanx_feature::numeric_column;
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let model_dir = folder.path().to_string_lossy().into_owned();
+/// let rows = Batch::new([("x", Column::f32(vec![0.0, 1.0, 2.0])), ("y", Column::f32(vec![1.0, 3.0, 5.0]))])?;
+/// let data = Dataset::from_tensor_slices(rows.with_label("y")?);
+/// let estimator = Estimator::new(&LinearRegressor::new([numeric_column("x")]), RunConfig::new().model_dir(model_dir))?;
+///
+/// estimator.train(|_| data.clone().repeat().batch(3), Steps::Max(300))?;
+/// let found = estimator.evaluate(|_| data.clone().batch(3), None)?;
+/// assert_eq!(found.global_step, 300);
+/// assert!(found.get("average_loss").unwrap() < 0.1, "{found}");
+/// let predicted = estimator.predict(|_| data.clone().batch(3))?.next().unwrap()?;
+/// assert_eq!(predicted.f32("predictions")?.len(), 3);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+pub struct Estimator<M: Trainable> {
+    pub(crate) model: Arc<M>,
+    pub(crate) config: RunConfig,
+    pub(crate) dir: Dir,
+    /// The names of the dense variables.
+    pub(crate) variables: Vec<String>,
+}
+
+impl<M: Trainable> Estimator<M> {
+    /// An estimator of a canned model's settings, or of a [`ModelFn`](crate::ModelFn).
+    ///
+    /// # Errors
+    /// When the settings do not fit, or the run directory cannot be opened.
+    pub fn new(model: &impl IntoModel<Model = M>, config: RunConfig) -> Result<Self> {
+        let model = Arc::new(model.to_model(config.seed)?);
+        let book = Book::of(&model.module(&default_device())?)?;
+        let variables = book.parameters().iter().map(|parameter| parameter.name.clone()).collect();
+        let dir = config.dir()?;
+        Ok(Self { model, config, dir, variables })
+    }
+
+    /// The run directory.
+    #[must_use]
+    pub fn model_dir(&self) -> String {
+        self.dir.location()
+    }
+
+    /// The newest checkpoint, by name.
+    ///
+    /// # Errors
+    /// When the run directory cannot be read.
+    pub fn latest_checkpoint(&self) -> Result<Option<String>> {
+        newest(&self.dir)
+    }
+
+    /// Trains from the newest checkpoint on, or from the start. In a cluster this task is one of the trainers.
+    ///
+    /// # Errors
+    /// When the input, the model or the job goes wrong.
+    pub fn train(&self, input_fn: impl Fn(InputContext) -> Dataset, steps: Steps) -> Result<Training> {
+        self.train_with(input_fn, steps, &mut [])
+    }
+
+    /// The same with hooks.
+    ///
+    /// # Errors
+    /// As [`Self::train`], and what hooks return.
+    pub fn train_with(
+        &self,
+        input_fn: impl Fn(InputContext) -> Dataset,
+        steps: Steps,
+        hooks: &mut [Box<dyn Hook>],
+    ) -> Result<Training> {
+        if let Some(task) = self.config.task.task().filter(|task| matches!(task.role, Role::Ps | Role::Evaluator)) {
+            return Err(Error::new(Code::BadSetting, format!("{task} does not train"))
+                .help("call train_and_evaluate, which does in every task what the task is for"));
+        }
+        let server = Server::start_with(self.config.task.clone(), self.config.options.clone())?;
+        let trained = self.train_on(&server, &input_fn, steps, hooks, &mut |_| Ok(()));
+        // Whatever went wrong here, the others hear of it.
+        server.leave(trained.as_ref().err());
+        trained
+    }
+
+    pub(crate) fn train_on(
+        &self,
+        server: &Server,
+        input_fn: &dyn Fn(InputContext) -> Dataset,
+        steps: Steps,
+        hooks: &mut [Box<dyn Hook>],
+        on_saved: crate::training::OnSaved<'_>,
+    ) -> Result<Training> {
+        if matches!(steps, Steps::More(0) | Steps::Max(0)) {
+            return Err(Error::new(Code::BadSetting, "0 steps are not a training").help("give at least 1"));
+        }
+        let cx = server.input_context()?;
+        let data = input_fn(cx);
+        check_batched(&data)?;
+        // What the input function has not shared among trainers is shared here.
+        let (data, sharding) = data.shard_for(&cx)?;
+        if cx.num_input_pipelines > 1 {
+            server.say(&sharding.to_string());
+        }
+        Trainer { estimator: self, server, hooks, on_saved }.train(&data, steps)
+    }
+
+    /// Evaluates the newest checkpoint over `steps` batches, or over all; writes what it finds to `eval/`.
+    ///
+    /// # Errors
+    /// When there is no checkpoint, or input and model do not fit.
+    pub fn evaluate(
+        &self,
+        input_fn: impl Fn(InputContext) -> Dataset,
+        steps: impl Into<Option<u64>>,
+    ) -> Result<Evaluation> {
+        let trained = self.load()?;
+        self.evaluate_as(&trained, &input_fn, steps.into(), None)
+    }
+
+    /// The same under a name: what it finds goes to `eval_NAME/`.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`].
+    pub fn evaluate_named(
+        &self,
+        name: &str,
+        input_fn: impl Fn(InputContext) -> Dataset,
+        steps: impl Into<Option<u64>>,
+    ) -> Result<Evaluation> {
+        let trained = self.load()?;
+        self.evaluate_as(&trained, &input_fn, steps.into(), Some(name))
+    }
+
+    pub(crate) fn evaluate_as(
+        &self,
+        trained: &Trained<M>,
+        input_fn: &dyn Fn(InputContext) -> Dataset,
+        steps: Option<u64>,
+        name: Option<&str>,
+    ) -> Result<Evaluation> {
+        let data = input_fn(InputContext::default());
+        check_batched(&data)?;
+        let found = evaluate(trained, self.model.head(), &data, steps)?;
+        let folder = eval_folder(name);
+        let writer = SummaryWriter::open(&self.dir.child(&folder)?)?;
+        for (name, value) in &found.metrics {
+            writer.scalar(found.global_step, name, *value as f32);
+        }
+        writer.text(found.global_step, "checkpoint_path", &found.checkpoint);
+        Ok(found)
+    }
+
+    /// The predictions for every batch of an input, in columns under TensorFlow's names: `probabilities`, `class_ids`,
+    /// `classes`, … or `predictions`.
+    ///
+    /// # Errors
+    /// When there is no checkpoint, or the input cannot be opened.
+    pub fn predict(&self, input_fn: impl Fn(InputContext) -> Dataset) -> Result<Predictions<M>> {
+        let data = input_fn(InputContext::default());
+        check_batched(&data)?;
+        Ok(Predictions { trained: self.load()?, model: Arc::clone(&self.model), batches: data.iter()? })
+    }
+
+    /// The model with the values of the newest checkpoint.
+    pub(crate) fn load(&self) -> Result<Trained<M>> {
+        let name = self.latest_checkpoint()?.ok_or_else(|| {
+            Error::new(Code::CheckpointMissing, "there is no trained model")
+                .at(self.dir.location())
+                .because("the directory has no checkpoint")
+                .help("train it first, or give the model_dir of a training")
+        })?;
+        Trained::load(&self.model, &self.dir, &name)
+    }
+}
+
+/// The folder that evaluations of this name go to.
+pub(crate) fn eval_folder(name: Option<&str>) -> String {
+    name.map_or_else(|| "eval".to_owned(), |name| format!("eval_{name}"))
+}
+
+/// Predictions, batch after batch; made by [`Estimator::predict`].
+pub struct Predictions<M: Trainable> {
+    trained: Trained<M>,
+    model: Arc<M>,
+    batches: DatasetIter,
+}
+
+impl<M: Trainable> Predictions<M> {
+    fn predict(&self, batch: &Batch) -> Result<Batch> {
+        self.model.head().predictions(self.trained.logits(batch)?)
+    }
+}
+
+impl<M: Trainable> Iterator for Predictions<M> {
+    type Item = Result<Batch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.batches.next()?;
+        Some(batch.and_then(|batch| self.predict(&batch)))
+    }
+}

@@ -1,0 +1,68 @@
+//! What an evaluation found.
+
+use crate::trained::Trained;
+use crate::{Head, Trainable};
+use phalanx_base::{Code, Error, Result};
+use phalanx_data::Dataset;
+use std::collections::BTreeMap;
+
+/// The metrics of an evaluation under TensorFlow's names, `loss` and `global_step` among them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evaluation {
+    /// The committed steps of what was evaluated.
+    pub global_step: u64,
+    /// The checkpoint that was evaluated.
+    pub checkpoint: String,
+    /// Every metric by its name, but for `global_step`.
+    pub metrics: BTreeMap<String, f64>,
+}
+
+impl Evaluation {
+    /// A metric by its name; `global_step` is one too.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<f64> {
+        if name == "global_step" { Some(self.global_step as f64) } else { self.metrics.get(name).copied() }
+    }
+}
+
+/// As TensorFlow logs it: `accuracy = 0.85, …`, by name.
+impl std::fmt::Display for Evaluation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut all: Vec<(&str, f64)> = self.metrics.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        all.push(("global_step", self.global_step as f64));
+        all.sort_unstable_by(|a, b| a.0.cmp(b.0));
+        for (at, (name, value)) in all.into_iter().enumerate() {
+            write!(f, "{}{name} = {value}", if at == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+/// Evaluates `steps` batches of `data`, or all of them.
+pub(crate) fn evaluate<M: Trainable>(
+    trained: &Trained<M>,
+    head: &Head,
+    data: &Dataset,
+    steps: Option<u64>,
+) -> Result<Evaluation> {
+    let mut metrics = head.metrics()?;
+    let (mut losses, mut batches) = (0.0, 0_u64);
+    let mut iter = data.iter()?;
+    while steps.is_none_or(|steps| batches < steps) {
+        let Some(batch) = iter.next().transpose()? else { break };
+        if batch.rows() == 0 {
+            continue;
+        }
+        let targets = head.targets(&batch)?;
+        losses += head.measure(&mut metrics, &trained.logits(&batch)?, &targets)?;
+        batches += 1;
+    }
+    if batches == 0 {
+        return Err(Error::new(Code::DataMissing, "there is nothing to evaluate")
+            .because("the input of the evaluation yields no batch")
+            .help("look at the files and at what is left of them by filter, take and skip"));
+    }
+    let mut found: BTreeMap<String, f64> = metrics.results().into_iter().collect();
+    found.insert("loss".to_owned(), losses / batches as f64);
+    Ok(Evaluation { global_step: trained.global_step, checkpoint: trained.checkpoint.clone(), metrics: found })
+}

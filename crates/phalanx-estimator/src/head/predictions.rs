@@ -1,0 +1,89 @@
+//! From logits to what a prediction shows, under TensorFlow's names.
+
+use super::{Head, Kind};
+use phalanx_base::Result;
+use phalanx_data::{Batch, Column, Strings};
+
+impl Head {
+    /// The predictions of a batch: for classes `logits`, `logistic` (two classes), `probabilities`, `class_ids`,
+    /// `classes`, `all_class_ids` and `all_classes`; for a regression `predictions`.
+    pub(crate) fn predictions(&self, logits: Vec<f32>) -> Result<Batch> {
+        let width = self.logits_dimension();
+        let rows = |numbers: Vec<f32>, width: usize| Column::f32(numbers).with_row_shape([width]);
+        let (pairs, classes) = match self.kind {
+            Kind::Regression(_) => return Batch::new([("predictions", rows(logits, width)?)]),
+            // Two classes are one logit beside a 0.
+            Kind::Binary => (logits.iter().flat_map(|&logit| [0.0, logit]).collect(), 2),
+            Kind::MultiClass(classes) => (logits.clone(), classes),
+        };
+        let count = logits.len() / width;
+        let ids: Vec<i64> = pairs.chunks_exact(classes).map(largest).collect();
+        let all: Vec<i64> = (0..count).flat_map(|_| 0..classes as i64).collect();
+        let words = |ids: &[i64]| ids.iter().map(|&id| self.word(id)).collect::<Strings>();
+        let (class_words, all_words) = (words(&ids), words(&all));
+        let mut columns = vec![("logits", rows(logits.clone(), width)?)];
+        if self.kind == Kind::Binary {
+            columns.push(("logistic", rows(logits.iter().map(|&logit| sigmoid(logit)).collect(), 1)?));
+        }
+        columns.extend([
+            ("probabilities", rows(softmax(&pairs, classes), classes)?),
+            ("class_ids", Column::i64(ids).with_row_shape([1])?),
+            ("classes", Column::bytes(class_words).with_row_shape([1])?),
+            ("all_class_ids", Column::i64(all).with_row_shape([classes])?),
+            ("all_classes", Column::bytes(all_words).with_row_shape([classes])?),
+        ]);
+        Batch::new(columns)
+    }
+
+    /// What a class is called.
+    pub(crate) fn word(&self, class: i64) -> String {
+        self.label_vocabulary.get(class as usize).cloned().unwrap_or_else(|| class.to_string())
+    }
+}
+
+/// The place of the largest number, the first of equals.
+fn largest(row: &[f32]) -> i64 {
+    let mut best = 0;
+    for (at, value) in row.iter().enumerate() {
+        if *value > row[best] {
+            best = at;
+        }
+    }
+    best as i64
+}
+
+fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+fn softmax(logits: &[f32], width: usize) -> Vec<f32> {
+    let mut out = Vec::with_capacity(logits.len());
+    for row in logits.chunks_exact(width) {
+        let largest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let sum: f32 = row.iter().map(|logit| (logit - largest).exp()).sum();
+        out.extend(row.iter().map(|logit| (logit - largest).exp() / sum));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_classes_are_one_logit_beside_a_zero() {
+        let head = Head::classes(2).label_vocabulary(["no", "yes"]);
+        let seen = head.predictions(vec![0.0, 3.0_f32.ln()]).unwrap();
+        assert_eq!(seen.i64("class_ids").unwrap(), [0, 1], "a tie is class 0");
+        assert_eq!(seen.bytes("classes").unwrap().get(1), b"yes");
+        assert!((seen.f32("probabilities").unwrap()[3] - 0.75).abs() < 1e-6);
+        assert!((seen.f32("logistic").unwrap()[1] - 0.75).abs() < 1e-6);
+        assert_eq!(seen.i64("all_class_ids").unwrap(), [0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn a_regression_predicts_its_logits() {
+        let seen = Head::regression(2).predictions(vec![1.0, 2.0, 3.0, 4.0]).unwrap();
+        assert_eq!((seen.rows(), seen.f32("predictions").unwrap()), (2, &[1.0, 2.0, 3.0, 4.0][..]));
+    }
+}

@@ -1,0 +1,40 @@
+//! Estimators: describe columns, name a model, train it in every role of a job.
+//!
+//! | read | for |
+//! | --- | --- |
+//! | [`Estimator`] | `train`, `evaluate`, `predict` |
+//! | [`LinearClassifier`], [`DnnClassifier`], [`WideDeepClassifier`], [`BaselineClassifier`] and their regressors | TensorFlow's canned models |
+//! | [`Head`] | what logits are for: losses, metrics, predictions |
+//! | [`ModelFn`] | a model of one's own |
+//! | [`RunConfig`] | where a job is kept, how often, and which task this is |
+//!
+//! Defaults, names of variables, losses and metrics are those of TensorFlow 2.15's `tf.estimator`. Categorical columns
+//! are tables of rows on the parameter servers (in one process too): a step moves the rows that its batch names, and no
+//! others.
+
+mod canned;
+mod estimator;
+mod evaluation;
+mod head;
+mod hook;
+mod model;
+mod run_config;
+mod trained;
+mod training;
+mod variables;
+mod warm_start;
+
+pub use canned::{
+    BaselineClassifier, BaselineRegressor, Canned, CannedInput, DnnClassifier, DnnRegressor, LinearClassifier,
+    LinearRegressor, WideDeepClassifier, WideDeepRegressor,
+};
+pub use estimator::{Estimator, Predictions};
+pub use evaluation::Evaluation;
+pub use head::Head;
+pub use hook::{Control, Hook};
+pub use model::{Forward, IntoModel, ModelFn, OwnModel, RowGradients, Table, Trainable};
+pub use phalanx_nn::metrics::Reduction;
+pub use run_config::RunConfig;
+pub use training::{Ended, Steps, Training};
+pub use variables::Variables;
+pub use warm_start::WarmStart;
