@@ -6,6 +6,7 @@
 //! | [`LinearClassifier`], [`DnnClassifier`], [`WideDeepClassifier`], [`BaselineClassifier`] and their regressors | TensorFlow's canned models |
 //! | [`Head`] | what logits are for: losses, metrics, predictions |
 //! | [`ModelFn`] | a model of one's own |
+//! | [`train_and_evaluate`] with [`TrainSpec`] and [`EvalSpec`] | the same program in every role of a job |
 //! | [`RunConfig`] | where a job is kept, how often, and which task this is |
 //!
 //! Defaults, names of variables, losses and metrics are those of TensorFlow 2.15's `tf.estimator`. Categorical columns
@@ -13,12 +14,17 @@
 //! others.
 
 mod canned;
+mod early_stopping;
 mod estimator;
 mod evaluation;
+mod evaluator;
 mod head;
 mod hook;
+mod job_state;
 mod model;
 mod run_config;
+mod specs;
+mod train_and_evaluate;
 mod trained;
 mod training;
 mod variables;
@@ -28,6 +34,7 @@ pub use canned::{
     BaselineClassifier, BaselineRegressor, Canned, CannedInput, DnnClassifier, DnnRegressor, LinearClassifier,
     LinearRegressor, WideDeepClassifier, WideDeepRegressor,
 };
+pub use early_stopping::EarlyStopping;
 pub use estimator::{Estimator, Predictions};
 pub use evaluation::Evaluation;
 pub use head::Head;
@@ -35,6 +42,8 @@ pub use hook::{Control, Hook};
 pub use model::{Forward, IntoModel, ModelFn, OwnModel, RowGradients, Table, Trainable};
 pub use phalanx_nn::metrics::Reduction;
 pub use run_config::RunConfig;
+pub use specs::{EvalSpec, TrainSpec};
+pub use train_and_evaluate::{Report, train_and_evaluate};
 pub use training::{Ended, Steps, Training};
 pub use variables::Variables;
 pub use warm_start::WarmStart;

@@ -7,6 +7,7 @@ use phalanx_base::{Code, Context, Error, Result};
 use phalanx_data::Dataset;
 use phalanx_nn::default_device;
 use phalanx_nn::model::Mode;
+use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_train::checkpoint::Saved;
 use phalanx_train::{Server, Session, Step, Supervisor};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -103,10 +104,16 @@ impl<M: Trainable> Trainer<'_, M> {
         session.finish()?;
         made.global_step = session.global_step();
         self.hooks.iter_mut().try_for_each(|hook| hook.end(made.global_step))?;
-        match made.ended {
-            // The others still have a share of the input.
-            Ended::InputEnded => supervisor.stop_with_workers(session)?,
-            _ => supervisor.stop(session)?,
+        if made.ended != Ended::InputEnded {
+            supervisor.stop(session)?;
+            return Ok(made);
+        }
+        // The others still have a share of the input, and the last checkpoint has what they learn from it.
+        supervisor.stop_with_workers(session)?;
+        if self.server.is_chief()
+            && let Some(newest) = self.estimator.latest_checkpoint()?
+        {
+            made.global_step = Checkpoint::open(&self.estimator.dir, &newest)?.global_step()?;
         }
         Ok(made)
     }
@@ -169,8 +176,14 @@ impl<M: Trainable> Trainer<'_, M> {
         made: &mut Training,
     ) -> Result<Ended> {
         let mut pace = Pace::new(session.global_step());
+        pace.told = session.newest_checkpoint().map(|saved| saved.name);
         while let Ok(ready) = input.recv() {
             let Some(step) = self.step(session, &ready?)? else { return Ok(Ended::JobOver) };
+            if last.is_some_and(|last| step.global_step >= last) {
+                // The others were faster: this step is one too many.
+                session.forget_last_step();
+                return Ok(Ended::StepsReached);
+            }
             // The gradients of this step go with the next message: they are as good as committed.
             let reached = Step { global_step: step.global_step + 1, ..step };
             (made.steps, made.loss) = (made.steps + 1, Some(step.loss));
@@ -203,7 +216,7 @@ impl<M: Trainable> Trainer<'_, M> {
     /// Writes and says loss and rate where it is time.
     fn show(&self, session: &Session<M::Module>, pace: &mut Pace, step: &Step) {
         let config = &self.estimator.config;
-        if config.save_summary_steps > 0 && pace.made % config.save_summary_steps == 0 {
+        if config.save_summary_steps > 0 && pace.made.is_multiple_of(config.save_summary_steps) {
             session.summaries().scalar(step.global_step, "loss", step.loss);
         }
         pace.made += 1;

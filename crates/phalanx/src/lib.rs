@@ -60,6 +60,8 @@ pub use exit::exit;
 pub use phalanx_base::{Code, Error, Fault, Incarnation, Result, Role, Shape, TaskId};
 pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
 pub use phalanx_data as data;
+pub use phalanx_estimator as estimator;
+pub use phalanx_feature as feature_column;
 pub use phalanx_nn::{Network, all_finite, burn, default_device, device, losses, metrics, model, scalar, with_threads};
 pub use phalanx_storage as storage;
 pub use phalanx_train::fit::{self, callbacks};
@@ -82,7 +84,18 @@ pub mod prelude {
     pub use crate::{default_device, losses, task_from_env, with_threads};
     pub use phalanx_base::{Code, Error, Role, TaskId};
     pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
-    pub use phalanx_data::Input;
+    pub use phalanx_data::{Batch, Column, Dataset, Input, csv};
+    pub use phalanx_estimator::{
+        BaselineClassifier, BaselineRegressor, DnnClassifier, DnnRegressor, Estimator, EvalSpec, Evaluation, Head,
+        LinearClassifier, LinearRegressor, ModelFn, RunConfig, Steps, TrainSpec, WarmStart, WideDeepClassifier,
+        WideDeepRegressor, train_and_evaluate,
+    };
+    pub use phalanx_feature::{
+        Combiner, CrossKey, FeatureColumn, bucketized_column, categorical_column_with_hash_bucket,
+        categorical_column_with_identity, categorical_column_with_vocabulary_file,
+        categorical_column_with_vocabulary_list, crossed_column, embedding_column, indicator_column, numeric_column,
+        weighted_categorical_column,
+    };
     pub use phalanx_nn::losses::Loss;
     pub use phalanx_nn::model::{Function, Mode, Model, Sequential};
     pub use phalanx_nn::{Network, Rows};

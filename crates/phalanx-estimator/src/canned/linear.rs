@@ -59,8 +59,8 @@ impl Linear {
             logits = by_ids + logits;
         }
         let width = self.columns.transform.dense_width();
-        if width > 0 {
-            let numbers = TensorData::new(dense.to_vec(), [dense.len() / width, width]);
+        if let Some(rows) = dense.len().checked_div(width) {
+            let numbers = TensorData::new(dense.to_vec(), [rows, width]);
             let weights: Vec<Tensor<2>> = self.dense.iter().map(|&at| variables.matrix(at)).collect::<Result<_>>()?;
             let weights = if weights.len() == 1 { weights.into_iter().next() } else { Some(Tensor::cat(weights, 0)) };
             if let Some(weights) = weights {

@@ -30,6 +30,11 @@ impl<M: Module> Session<M> {
         })
     }
 
+    /// Drops the gradients of the last step, which have not been sent: that step does not count.
+    pub fn forget_last_step(&mut self) {
+        self.pending = None;
+    }
+
     /// Leaves a note, of at most 64 KiB, that goes with the next step: as soon as that step counts, so does the note, and
     /// checkpoints have both. Where this task's input stands, for instance.
     pub fn remember(&mut self, note: impl Into<Vec<u8>>) {

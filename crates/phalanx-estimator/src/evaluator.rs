@@ -1,0 +1,105 @@
+//! The task that evaluates: it follows the checkpoints of the run directory, and ends when training has ended.
+
+use crate::job_state::{Sight, Watcher};
+use crate::trained::Trained;
+use crate::{Estimator, EvalSpec, Evaluation, Trainable};
+use phalanx_base::{Code, Error, Result};
+use std::time::{Duration, Instant};
+
+/// How often the run directory is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How long a chief may show nothing, and how long the last word of a former run stands.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Which checkpoints were evaluated, and when.
+pub(crate) struct Evaluator<'a, M: Trainable> {
+    estimator: &'a Estimator<M>,
+    spec: &'a EvalSpec,
+    started: Option<Instant>,
+    /// The last checkpoint that was evaluated, and what came of it.
+    pub(crate) last: Option<Evaluation>,
+}
+
+impl<'a, M: Trainable> Evaluator<'a, M> {
+    pub(crate) fn new(estimator: &'a Estimator<M>, spec: &'a EvalSpec) -> Self {
+        Self { estimator, spec, started: None, last: None }
+    }
+
+    /// Whether enough time has passed since the last evaluation.
+    pub(crate) fn is_due(&self) -> bool {
+        self.started.is_none_or(|started| started.elapsed() >= self.spec.throttle)
+    }
+
+    /// Evaluates the newest checkpoint if it was not evaluated; unless `anyway`, only if enough steps have been made
+    /// since the last one.
+    pub(crate) fn evaluate(&mut self, anyway: bool) -> Result<Option<Evaluation>> {
+        let Some(newest) = self.estimator.latest_checkpoint()? else { return Ok(None) };
+        if self.last.as_ref().is_some_and(|last| last.checkpoint == newest) {
+            return Ok(None);
+        }
+        let trained = Trained::load(&self.estimator.model, &self.estimator.dir, &newest)?;
+        let before = self.last.as_ref().map(|last| last.global_step);
+        let enough = before.is_none_or(|before| trained.global_step >= before + self.spec.every_steps);
+        if !enough && !anyway {
+            return Ok(None);
+        }
+        self.started = Some(Instant::now());
+        let input_fn = &*self.spec.input_fn;
+        let found = self.estimator.evaluate_as(&trained, &input_fn, self.spec.steps, self.spec.name.as_deref())?;
+        (self.estimator.config.options.say)(&format!("evaluated step {}: {found}", found.global_step));
+        self.last = Some(found.clone());
+        Ok(Some(found))
+    }
+
+    /// Evaluates until training has ended.
+    pub(crate) fn run(mut self, max_steps: Option<u64>) -> Result<Option<Evaluation>> {
+        let began = Instant::now();
+        let mut watcher = Watcher::new(&self.estimator.dir)?;
+        loop {
+            if let Some(error) = self.estimator.config.options.interrupt.error() {
+                return Err(error);
+            }
+            // Looked at before the checkpoints: what was saved before the end is then seen.
+            let sight = watcher.look(PATIENCE)?;
+            let over = sight != Sight::Open;
+            if over || began.elapsed() >= self.spec.start_delay && self.is_due() {
+                self.evaluate_or_wait(over)?;
+            }
+            let reached = |last: &Evaluation| max_steps.is_some_and(|most| last.global_step >= most);
+            if self.last.as_ref().is_some_and(reached) {
+                return Ok(self.last);
+            }
+            match sight {
+                Sight::Open => std::thread::sleep(LOOK),
+                Sight::Ended => return Ok(self.last),
+                Sight::Failed(why) => {
+                    return Err(Error::new(Code::JobFailed, "the training that is evaluated has failed")
+                        .at(self.estimator.dir.location())
+                        .because(why));
+                }
+                Sight::Silent(time) => {
+                    return Err(Error::new(Code::ChiefLost, "the training that is evaluated shows no sign of life")
+                        .at(self.estimator.dir.location())
+                        .because(format!("nothing for {} s", time.as_secs()))
+                        .help("see the chief's log; an evaluator that is started again goes on where this one ended"));
+                }
+            }
+        }
+    }
+
+    /// A checkpoint may be deleted while it is read, when training is faster than evaluation: the next one will do.
+    fn evaluate_or_wait(&mut self, anyway: bool) -> Result<()> {
+        let before = self.estimator.latest_checkpoint()?;
+        match self.evaluate(anyway) {
+            Err(error) if self.estimator.latest_checkpoint()? != before => {
+                (self.estimator.config.options.say)(&format!(
+                    "{} went while it was read: {error}",
+                    before.unwrap_or_default()
+                ));
+                Ok(())
+            }
+            evaluated => evaluated.map(drop),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The census and its columns.
+
+use phalanx::data::{InputContext, Parallel};
+use phalanx::prelude::*;
+
+const NAMES: [&str; 15] = [
+    "age",
+    "workclass",
+    "fnlwgt",
+    "education",
+    "education_num",
+    "marital_status",
+    "occupation",
+    "relationship",
+    "race",
+    "gender",
+    "capital_gain",
+    "capital_loss",
+    "hours_per_week",
+    "native_country",
+    "income",
+];
+
+/// Columns of few words, with all of them.
+const WORDS: [(&str, &str); 6] = [
+    ("workclass", "?,Federal-gov,Local-gov,Never-worked,Private,Self-emp-inc,Self-emp-not-inc,State-gov,Without-pay"),
+    (
+        "education",
+        "10th,11th,12th,1st-4th,5th-6th,7th-8th,9th,Assoc-acdm,Assoc-voc,Bachelors,Doctorate,HS-grad,Masters,Preschool,\
+         Prof-school,Some-college",
+    ),
+    (
+        "marital_status",
+        "Divorced,Married-AF-spouse,Married-civ-spouse,Married-spouse-absent,Never-married,Separated,Widowed",
+    ),
+    ("relationship", "Husband,Not-in-family,Other-relative,Own-child,Unmarried,Wife"),
+    ("race", "Amer-Indian-Eskimo,Asian-Pac-Islander,Black,Other,White"),
+    ("gender", "Female,Male"),
+];
+
+/// One trainer's share of a file of people; the label is 1 for who earns more than 50,000.
+pub(crate) fn people(path: &str, cx: InputContext) -> Dataset {
+    let rows = csv(path).names(NAMES).header(false).trim(true).label("income").shard(cx);
+    rows.map_batches(Parallel::default(), |batch| {
+        // The test file has a full stop behind every label.
+        let rich = batch.bytes("income")?.iter().map(|income| i64::from(income.starts_with(b">50K"))).collect();
+        batch.with_column("income", Column::i64(rich))
+    })
+}
+
+fn few_words() -> impl Iterator<Item = FeatureColumn> {
+    WORDS.iter().map(|(name, words)| categorical_column_with_vocabulary_list(*name, words.split(',')))
+}
+
+/// What the linear part sees: every category, ages in steps, and crosses.
+pub(crate) fn wide() -> Vec<FeatureColumn> {
+    let age = bucketized_column("age", [18, 25, 30, 35, 40, 45, 50, 55, 60, 65]);
+    let mut columns: Vec<FeatureColumn> = few_words().collect();
+    columns.extend([
+        categorical_column_with_hash_bucket("occupation", 1000),
+        categorical_column_with_hash_bucket("native_country", 1000),
+        age.clone(),
+        crossed_column(["education", "occupation"], 1000),
+        crossed_column([CrossKey::from(age), "education".into(), "occupation".into()], 1000),
+    ]);
+    columns
+}
+
+/// What the deep part sees: numbers of like size, few words one-hot, jobs as vectors.
+pub(crate) fn deep() -> Vec<FeatureColumn> {
+    let scaled = |name: &'static str, scale: f32| numeric_column(name).normalizer_fn(move |x| x / scale);
+    let mut columns = vec![
+        scaled("age", 100.0),
+        scaled("education_num", 100.0),
+        scaled("capital_gain", 10_000.0),
+        scaled("capital_loss", 100.0),
+        scaled("hours_per_week", 100.0),
+    ];
+    columns.extend(few_words().map(indicator_column));
+    columns.push(embedding_column(categorical_column_with_hash_bucket("occupation", 1000), 8));
+    columns
+}

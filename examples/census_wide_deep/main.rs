@@ -1,0 +1,92 @@
+//! Who earns more than 50,000 a year? TensorFlow's wide & deep tutorial over the census of 1994.
+//!
+//! ```text
+//! census_wide_deep --data-dir census --model wide_deep --max-steps 3000
+//! ```
+//!
+//! With `TF_CONFIG` the same program is the chief, a worker, a parameter server or the evaluator of a job.
+
+#![allow(clippy::print_stdout)]
+
+mod columns;
+
+use clap::{Parser, ValueEnum};
+use phalanx::data::InputContext;
+use phalanx::prelude::*;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[derive(Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Kind {
+    Linear,
+    Dnn,
+    WideDeep,
+}
+
+/// The census, as a linear model, a deep one, or both
+#[derive(Parser)]
+struct Args {
+    /// The folder of adult.data and adult.test
+    #[arg(long)]
+    data_dir: String,
+    /// Checkpoints, events and evaluations; a folder for temporary files unless given
+    #[arg(long)]
+    model_dir: Option<String>,
+    /// Which model
+    #[arg(long, value_enum, default_value = "wide_deep")]
+    model: Kind,
+    /// Steps in all
+    #[arg(long, default_value_t = 3000)]
+    max_steps: u64,
+    /// Where everything random begins
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Threads that compute
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    phalanx::exit(with_threads(args.threads, || run(&args)).and_then(|result| result))
+}
+
+fn run(args: &Args) -> phalanx::Result<()> {
+    let (folder, seed) = (args.data_dir.clone(), args.seed);
+    let read = move |file: &str, cx: InputContext| columns::people(&format!("{folder}/{file}"), cx);
+    let test = read.clone();
+    let train = TrainSpec::new(move |cx| {
+        let order = seed.wrapping_mul(1000) + cx.input_pipeline_id as u64;
+        read("adult.data", cx).cache().shuffle_seeded(40_000, order).repeat().batch(128).prefetch(2)
+    });
+    let train = train.max_steps(args.max_steps);
+    let eval =
+        EvalSpec::new(move |cx| test("adult.test", cx).batch(512)).steps(None).start_delay_secs(0).throttle_secs(5);
+    let mut config = RunConfig::from_env()?.tf_random_seed(args.seed).log_step_count_steps(1000);
+    if let Some(model_dir) = &args.model_dir {
+        config = config.model_dir(model_dir);
+    }
+    let (wide, deep) = (columns::wide(), columns::deep());
+    let done = match args.model {
+        Kind::Linear => train_and_evaluate(&LinearClassifier::new(wide), train, eval, config)?,
+        Kind::Dnn => {
+            let model = DnnClassifier::new(deep).hidden_units([100, 50]).optimizer(Adagrad::new(0.05));
+            train_and_evaluate(&model, train, eval, config)?
+        }
+        Kind::WideDeep => {
+            let model = WideDeepClassifier::new(wide, deep)
+                .hidden_units([100, 50])
+                .linear_optimizer(Ftrl::new(0.05))
+                .dnn_optimizer(Adagrad::new(0.05));
+            train_and_evaluate(&model, train, eval, config)?
+        }
+    };
+    if let Some(training) = done.training {
+        println!("steps_per_s {:.0}", training.steps as f64 / training.seconds);
+    }
+    println!("{done}");
+    Ok(())
+}
