@@ -18,6 +18,7 @@ mod early_stopping;
 mod estimator;
 mod evaluation;
 mod evaluator;
+mod export;
 mod head;
 mod hook;
 mod job_state;
@@ -37,6 +38,7 @@ pub use canned::{
 pub use early_stopping::EarlyStopping;
 pub use estimator::{Estimator, Predictions};
 pub use evaluation::Evaluation;
+pub use export::{Served, ServingInput};
 pub use head::Head;
 pub use hook::{Control, Hook};
 pub use model::{Forward, IntoModel, ModelFn, OwnModel, RowGradients, Table, Trainable};

@@ -1,8 +1,8 @@
 //! What an estimator trains: a canned model, or one's own.
 
-use crate::Head;
+use crate::{Head, Served, ServingInput};
 use bytes::Bytes;
-use phalanx_base::Result;
+use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
@@ -53,6 +53,17 @@ pub trait Trainable: Send + Sync + 'static {
     /// Its tables.
     fn tables(&self) -> &[Table] {
         &[]
+    }
+
+    /// The model as a graph of TensorFlow's ops, for exports.
+    ///
+    /// # Errors
+    /// When it cannot be said in such a graph; that is so unless a model says otherwise.
+    fn served(&self, input: ServingInput) -> Result<Served> {
+        let _ = input;
+        Err(Error::new(Code::BadSetting, "a model of one's own has no graph to export")
+            .because("only canned models know theirs")
+            .help("its checkpoints have its variables by name"))
     }
 
     /// Makes a batch ready.

@@ -26,6 +26,8 @@ pub(crate) fn newest(dir: &Dir) -> Result<Option<String>> {
 pub(crate) struct Trained<M: Trainable> {
     model: Arc<M>,
     pub(crate) module: M::Module,
+    /// The dense variables, by name.
+    pub(crate) dense: HashMap<String, Vec<f32>>,
     pub(crate) tables: Vec<TableValues>,
     pub(crate) checkpoint: String,
     pub(crate) global_step: u64,
@@ -41,8 +43,13 @@ pub(crate) struct TableValues {
 impl TableValues {
     fn read(table: &Table, checkpoint: &Checkpoint) -> Result<Self> {
         let (name, tensors) = (&table.spec.name, checkpoint.tensors());
-        let keys = tensors.read(&format!("{name}-keys"))?.i64s()?;
-        let rows = tensors.read(&format!("{name}-values"))?.f32s()?;
+        let keys = format!("{name}-keys");
+        let (keys, rows) = if checkpoint.index().tensors().contains_key(&keys) {
+            (tensors.read(&keys)?.i64s()?, tensors.read(&format!("{name}-values"))?.f32s()?)
+        } else {
+            // An export has all rows, as TensorFlow has them.
+            ((0..table.rows as i64).collect(), tensors.read(name)?.f32s()?)
+        };
         if rows.len() != keys.len() * table.spec.dim {
             let what = format!("table {name:?} has {} ids and {} numbers", keys.len(), rows.len());
             return Err(Error::new(Code::CheckpointMismatch, what).at(checkpoint.name()));
@@ -72,7 +79,7 @@ impl<M: Trainable> Trained<M> {
         let checkpoint = Checkpoint::open(dir, name)?;
         let module = model.module(&default_device())?;
         let book = Book::of(&module)?;
-        let mut values = Vec::with_capacity(book.parameters().len());
+        let (mut values, mut dense) = (Vec::with_capacity(book.parameters().len()), HashMap::new());
         for parameter in book.parameters() {
             let tensor = checkpoint.tensors().read(&parameter.name).map_err(|error| not_of(&checkpoint, error))?;
             let numbers = tensor.f32s()?;
@@ -82,13 +89,14 @@ impl<M: Trainable> Trained<M> {
                     Error::new(Code::CheckpointMismatch, what).because(format!("the model has {}", parameter.shape));
                 return Err(not_of(&checkpoint, error));
             }
+            dense.insert(parameter.name.clone(), numbers.clone());
             values.push(Some(numbers));
         }
         let module = book.load(module, values).valid();
         let tables = model.tables().iter().map(|table| TableValues::read(table, &checkpoint));
         let tables = tables.collect::<Result<_>>().map_err(|error| not_of(&checkpoint, error))?;
         let global_step = checkpoint.global_step()?;
-        Ok(Self { model: Arc::clone(model), module, tables, checkpoint: name.to_owned(), global_step })
+        Ok(Self { model: Arc::clone(model), module, dense, tables, checkpoint: name.to_owned(), global_step })
     }
 
     /// The logits of a batch, row after row.

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | feature columns, as `tf.feature_column` has them | [`numeric_column`], [`embedding_column`], … all a [`FeatureColumn`] |
 //! | what a list of columns makes of a batch | [`Transform`], which yields [`Features`] |
+//! | columns as a graph of TensorFlow's ops, for exported models | [`GraphInputs`] |
 //! | how examples are parsed for columns | [`make_parse_example_spec`] |
 //! | Keras' preprocessing layers | [`StringLookup`], [`IntegerLookup`], [`Normalization`], [`Discretization`], [`Hashing`], [`CategoryEncoding`], [`HashedCrossing`] |
 //!
@@ -14,6 +15,7 @@
 mod adapt;
 mod columns;
 mod encode;
+mod graph;
 mod layer;
 mod layers;
 mod layout;
@@ -32,6 +34,7 @@ pub use columns::{
     shared_embeddings_named, weighted_categorical_column,
 };
 pub use encode::OutputMode;
+pub use graph::{GraphIds, GraphInputs};
 pub use layer::PreprocessingLayer;
 pub use layers::{CategoryCrossing, CategoryEncoding, Discretization, HashedCrossing, Hashing, Normalization, Salt};
 pub use lookup::{IntegerLookup, Lookup, StringLookup};

@@ -146,6 +146,15 @@ fn work(case: &Value, model: &impl IntoModel) -> Result<Value> {
         }
         done.insert("predictions".into(), Value::Array(all));
     }
+    if let Some(base) = case["export"].as_str() {
+        let held = input().iter()?.next().transpose()?;
+        let mut folders = Vec::new();
+        for (name, kind) in [("examples", ServingInput::Examples), ("raw", ServingInput::Raw)] {
+            let folder = estimator.export_saved_model(format!("{base}/{name}"), kind, held.as_ref())?;
+            folders.push(folder.to_string_lossy().into_owned());
+        }
+        done.insert("exports".into(), json!(folders));
+    }
     Ok(Value::Object(done))
 }
 

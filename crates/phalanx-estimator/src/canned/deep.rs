@@ -90,7 +90,7 @@ pub(crate) fn input_layer(columns: &[FeatureColumn], optimizer: Optimizer, build
             lookups.push(Lookup { sparse: index, table, combiner, max_norm, trainable, at });
         }
     }
-    Ok(Columns { transform, lookups })
+    Ok(Columns::new(columns, transform, lookups))
 }
 
 fn check(layers: &Layers) -> Result<()> {

@@ -49,7 +49,7 @@ impl Linear {
             }
         }
         let bias = builder.variable(format!("{SCOPE}/bias_weights"), vec![units], Initializer::Zeros, optimizer);
-        Ok(Self { columns: Columns { transform, lookups }, dense, bias, units })
+        Ok(Self { columns: Columns::new(columns, transform, lookups), dense, bias, units })
     }
 
     /// The logits, given what the ids contribute.

@@ -4,6 +4,7 @@ mod baseline;
 mod combined;
 mod deep;
 mod dnn;
+mod graph;
 mod input;
 mod linear;
 mod linear_models;
@@ -19,7 +20,7 @@ pub use linear_models::{LinearClassifier, LinearRegressor};
 pub use input::CannedInput;
 
 use crate::variables::Variables;
-use crate::{Forward, Head, Table, Trainable};
+use crate::{Forward, Head, Served, ServingInput, Table, Trainable};
 use bytes::Bytes;
 use deep::Deep;
 use input::Leaf;
@@ -60,6 +61,10 @@ impl Trainable for Canned {
 
     fn module(&self, device: &Device) -> Result<Variables> {
         Variables::new(&self.kept.variables, self.kept.seed, device)
+    }
+
+    fn served(&self, input: ServingInput) -> Result<Served> {
+        Self::served(self, input)
     }
 
     fn optimizer(&self, variable: &str) -> Optimizer {

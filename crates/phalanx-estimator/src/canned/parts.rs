@@ -4,7 +4,7 @@ use super::lookup::Lookup;
 use crate::Table;
 use crate::variables::{VariablePlan, seed_of};
 use phalanx_base::{Code, Error};
-use phalanx_feature::{Initializer as ColumnInitializer, TableSpec as ColumnTable, Transform};
+use phalanx_feature::{FeatureColumn, Initializer as ColumnInitializer, TableSpec as ColumnTable, Transform};
 use phalanx_nn::model::Initializer;
 use phalanx_optim::Optimizer;
 use phalanx_ps::TableSpec;
@@ -14,6 +14,16 @@ use phalanx_ps::plan::Initializer as RowInitializer;
 pub(crate) struct Columns {
     pub(crate) transform: Transform,
     pub(crate) lookups: Vec<Lookup>,
+    /// The columns themselves, in the order of the transform.
+    pub(crate) source: Vec<FeatureColumn>,
+}
+
+impl Columns {
+    pub(crate) fn new(columns: &[FeatureColumn], transform: Transform, lookups: Vec<Lookup>) -> Self {
+        let mut source = columns.to_vec();
+        source.sort_by_key(FeatureColumn::name);
+        Self { transform, lookups, source }
+    }
 }
 
 /// Collects what a model wants to keep.

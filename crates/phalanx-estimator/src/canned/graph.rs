@@ -1,0 +1,140 @@
+//! A canned model as a graph of TensorFlow's ops.
+
+use super::Canned;
+use super::deep::Deep;
+use super::linear::Linear;
+use super::parts::{Builder, Columns};
+use crate::export::{Served, ServingInput};
+use phalanx_base::{Result, Shape};
+use phalanx_feature::{FeatureColumn, GraphInputs, Slot};
+use phalanx_formats::saved_model::{GraphBuilder, Output, Text};
+use phalanx_nn::model::Function;
+
+impl Canned {
+    pub(super) fn served(&self, input: ServingInput) -> Result<Served> {
+        let mut graph = GraphBuilder::new();
+        let parts = [self.linear.as_ref().map(|part| &part.columns), self.deep.as_ref().map(|part| &part.columns)];
+        let columns: Vec<FeatureColumn> = parts.into_iter().flatten().flat_map(|part| part.source.clone()).collect();
+        if let Some(bias) = self.baseline {
+            // It looks at nothing but how many rows there are.
+            let serialized = graph.placeholder::<Text>("input_example_tensor", &[None]);
+            let bias = variable(&mut graph, &self.kept, bias)?;
+            let logits = graph.repeat_rows(bias, serialized);
+            return Ok(Served { graph, logits, placeholders: vec![("examples".to_owned(), serialized.into())] });
+        }
+        let inputs = match input {
+            ServingInput::Examples => GraphInputs::examples(&mut graph, &columns)?,
+            ServingInput::Raw => GraphInputs::raw(&mut graph, &columns)?,
+        };
+        let mut logits: Option<Output<f32>> = None;
+        if let Some(linear) = &self.linear {
+            logits = Some(linear_logits(&mut graph, &inputs, linear, &self.kept)?);
+        }
+        if let Some(deep) = &self.deep {
+            let own = deep_logits(&mut graph, &inputs, deep, &self.kept)?;
+            logits = Some(match logits {
+                Some(others) => graph.add(own, others),
+                None => own,
+            });
+        }
+        let logits = logits.ok_or_else(|| phalanx_base::Error::new(phalanx_base::Code::Internal, "no part"))?;
+        Ok(Served { graph, logits, placeholders: inputs.placeholders().to_vec() })
+    }
+}
+
+fn variable(graph: &mut GraphBuilder, kept: &Builder, at: usize) -> Result<Output<f32>> {
+    let plan = &kept.variables[at];
+    Ok(graph.variable(&plan.name, &Shape::new(plan.dims.clone())?))
+}
+
+/// A table as the variable that it is in TensorFlow.
+fn table(graph: &mut GraphBuilder, kept: &Builder, at: usize) -> Result<Output<f32>> {
+    let table = &kept.tables[at];
+    Ok(graph.variable(&table.spec.name, &Shape::new([table.rows, table.spec.dim])?))
+}
+
+fn linear_logits(
+    graph: &mut GraphBuilder,
+    inputs: &GraphInputs,
+    linear: &Linear,
+    kept: &Builder,
+) -> Result<Output<f32>> {
+    let Columns { transform, lookups, source } = &linear.columns;
+    let mut logits = variable(graph, kept, linear.bias)?;
+    let (mut dense, mut sparse) = (linear.dense.iter(), lookups.iter());
+    for (planned, column) in transform.columns().iter().zip(source) {
+        let own = if let (Slot::Dense { .. }, Some(&at)) = (&planned.slot, dense.as_slice().first()) {
+            dense.next();
+            let (values, weights) = (inputs.dense(graph, column)?, variable(graph, kept, at)?);
+            graph.matmul(values, weights)
+        } else {
+            let Some(lookup) = sparse.next() else { continue };
+            let (ids, weights) = (inputs.ids(graph, column)?, table(graph, kept, lookup.table)?);
+            ids.bag(graph, weights, lookup.combiner)
+        };
+        logits = graph.add(own, logits);
+    }
+    Ok(logits)
+}
+
+fn deep_logits(graph: &mut GraphBuilder, inputs: &GraphInputs, deep: &Deep, kept: &Builder) -> Result<Output<f32>> {
+    let Columns { transform, lookups, source } = &deep.columns;
+    let mut tables: Vec<Option<Output<f32>>> = vec![None; kept.tables.len()];
+    let mut sparse = lookups.iter();
+    let mut parts = Vec::with_capacity(source.len());
+    for (planned, column) in transform.columns().iter().zip(source) {
+        if let Slot::Dense { .. } = planned.slot {
+            parts.push(inputs.dense(graph, column)?);
+            continue;
+        }
+        let Some(lookup) = sparse.next() else { continue };
+        let ids = inputs.ids(graph, column)?;
+        // A table that several columns share is one variable.
+        let whole = match tables[lookup.table] {
+            Some(whole) => whole,
+            None => table(graph, kept, lookup.table)?,
+        };
+        tables[lookup.table] = Some(whole);
+        let rows = lookup.max_norm.map_or(whole, |longest| shortened(graph, whole, longest));
+        parts.push(ids.bag(graph, rows, lookup.combiner));
+    }
+    let mut x = if parts.len() == 1 { parts[0] } else { graph.concat(&parts, 1) };
+    for (layer, &(kernel, bias)) in deep.weights.iter().enumerate() {
+        let (kernel, bias) = (variable(graph, kept, kernel)?, variable(graph, kept, bias)?);
+        x = graph.dense(x, kernel, Some(bias));
+        if layer + 1 < deep.weights.len() {
+            x = activated(graph, x, deep.layers.activation);
+        }
+    }
+    Ok(x)
+}
+
+/// Rows that are not longer than `longest`.
+fn shortened(graph: &mut GraphBuilder, rows: Output<f32>, longest: f32) -> Output<f32> {
+    let squares = graph.square(rows);
+    let squares = graph.sum(squares, &[1], true);
+    let length = graph.sqrt(squares);
+    let longest = graph.scalar(longest);
+    let at_least = graph.maximum(length, longest);
+    let scale = graph.div(longest, at_least);
+    graph.mul(rows, scale)
+}
+
+fn activated(graph: &mut GraphBuilder, x: Output<f32>, function: Function) -> Output<f32> {
+    match function {
+        Function::Linear => x,
+        Function::Relu => graph.relu(x),
+        Function::Elu => graph.elu(x),
+        Function::Selu => graph.selu(x),
+        Function::Gelu => graph.gelu(x, false),
+        Function::Sigmoid => graph.sigmoid(x),
+        Function::HardSigmoid => graph.hard_sigmoid(x),
+        Function::Tanh => graph.tanh(x),
+        Function::Softmax => graph.softmax(x),
+        Function::Softplus => graph.softplus(x),
+        Function::Softsign => graph.softsign(x),
+        Function::Swish => graph.swish(x),
+        Function::Mish => graph.mish(x),
+        Function::Exponential => graph.exp(x),
+    }
+}

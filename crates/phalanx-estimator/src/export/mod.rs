@@ -1,0 +1,147 @@
+//! Exported models: what TensorFlow and its servers load.
+
+mod folder;
+mod signatures;
+
+use crate::trained::Trained;
+use crate::{Estimator, Trainable};
+use folder::Folder;
+use phalanx_base::{Code, Context, Error, Result};
+use phalanx_data::Batch;
+use phalanx_formats::saved_model::{AnyOutput, GraphBuilder, Output, SavedModelWriter, VariableSpec, VariableValues};
+use phalanx_storage::Dir;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// So often another name is tried where one is taken.
+const TRIES: u32 = 10;
+
+/// What an exported model is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServingInput {
+    /// Serialized `tf.train.Example`s.
+    #[default]
+    Examples,
+    /// A tensor for each feature; where there can be any number of values, missing ones are empty texts or -1.
+    Raw,
+}
+
+/// A model's graph up to its logits.
+pub struct Served {
+    /// The graph.
+    pub graph: GraphBuilder,
+    /// `[rows, logits]`.
+    pub logits: Output<f32>,
+    /// What the graph must be given, by name.
+    pub placeholders: Vec<(String, AnyOutput)>,
+}
+
+impl<M: Trainable> Estimator<M> {
+    /// Writes the newest checkpoint as a SavedModel into a new folder of `base`, named by the seconds since 1970, with
+    /// the signatures that TensorFlow's Estimator writes. Answers the folder.
+    ///
+    /// The export is read again: `held`, a batch such as the model is evaluated with, is predicted with its variables
+    /// and with the checkpoint's, and the largest difference is written to `assets.extra/phalanx.json`.
+    ///
+    /// # Errors
+    /// When there is no checkpoint, a column has something that no graph can say, or the folder cannot be written.
+    pub fn export_saved_model(
+        &self,
+        base: impl AsRef<Path>,
+        input: ServingInput,
+        held: Option<&Batch>,
+    ) -> Result<PathBuf> {
+        self.export(&self.load()?, base.as_ref(), input, held)
+    }
+
+    pub(crate) fn export(
+        &self,
+        trained: &Trained<M>,
+        base: &Path,
+        input: ServingInput,
+        held: Option<&Batch>,
+    ) -> Result<PathBuf> {
+        let served = self.model.served(input)?;
+        let (model, names) = signatures::with_signatures(self.model.head(), served, input)?;
+        let (folder, temporary) = free_name(base)?;
+        let values = Values(trained);
+        let written = SavedModelWriter::new(Folder(temporary.clone())).write(model, |variable| values.get(variable));
+        let checked = written.and_then(|_| self.check(trained, &temporary, held));
+        let done = checked.and_then(|difference| {
+            let manifest = manifest(trained, &names, held.map_or(0, Batch::rows), difference);
+            let extra = temporary.join("assets.extra");
+            std::fs::create_dir_all(&extra)
+                .and_then(|()| std::fs::write(extra.join("phalanx.json"), manifest))
+                .and_then(|()| std::fs::rename(&temporary, &folder))
+                .context(Code::StorageWrite, format!("{} cannot be written", folder.display()))
+        });
+        if done.is_err() {
+            // Half a model is of no use to anybody.
+            let _ = std::fs::remove_dir_all(&temporary);
+        }
+        done.map(|()| folder)
+    }
+
+    /// The largest difference between what the export's variables and the checkpoint's predict.
+    fn check(&self, trained: &Trained<M>, folder: &Path, held: Option<&Batch>) -> Result<Option<f32>> {
+        let again = Trained::load(&self.model, &Dir::local(folder.join("variables")), "variables")?;
+        let Some(held) = held else { return Ok(None) };
+        let (one, other) = (trained.logits(held)?, again.logits(held)?);
+        let difference = one.iter().zip(&other).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        if difference > 1e-5 || difference.is_nan() {
+            return Err(Error::new(Code::Internal, "the export does not predict what the checkpoint does")
+                .because(format!("its logits differ by {difference}")));
+        }
+        Ok(Some(difference))
+    }
+}
+
+/// The values of a checkpoint's variables, by name.
+struct Values<'a, M: Trainable>(&'a Trained<M>);
+
+impl<M: Trainable> Values<'_, M> {
+    fn get(&self, variable: &VariableSpec) -> Result<VariableValues<'static>> {
+        if let Some(values) = self.0.dense.get(&variable.name) {
+            return Ok(values.clone().into());
+        }
+        if variable.name == "global_step" {
+            return Ok(vec![self.0.global_step.cast_signed()].into());
+        }
+        let table = self.0.tables.iter().find(|table| table.table.spec.name == variable.name);
+        let table = table.ok_or_else(|| {
+            Error::new(Code::Internal, format!("the graph has a variable {:?} that the model has not", variable.name))
+        })?;
+        let mut rows = Vec::with_capacity(variable.shape.elements());
+        (0..table.table.rows as i64).for_each(|id| table.row(id, &mut rows));
+        Ok(rows.into())
+    }
+}
+
+/// A folder that is not there yet, and the name under which it is written.
+fn free_name(base: &Path) -> Result<(PathBuf, PathBuf)> {
+    let wrong = || format!("{} cannot be written", base.display());
+    std::fs::create_dir_all(base).context(Code::StorageWrite, wrong())?;
+    for _ in 0..TRIES {
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let (folder, temporary) = (base.join(seconds.to_string()), base.join(format!("temp-{seconds}")));
+        if !folder.exists() && std::fs::create_dir(&temporary).is_ok() {
+            return Ok((folder, temporary));
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    Err(Error::new(Code::StorageWrite, wrong())
+        .because(format!("{TRIES} names by the clock are taken"))
+        .help("see who else exports into this folder"))
+}
+
+fn manifest<M: Trainable>(trained: &Trained<M>, signatures: &[String], rows: usize, difference: Option<f32>) -> String {
+    let signatures: Vec<String> = signatures.iter().map(|name| format!("{name:?}")).collect();
+    let difference = difference.map_or_else(|| "null".to_owned(), |difference| format!("{difference:e}"));
+    format!(
+        "{{\n  \"checkpoint\": {:?},\n  \"global_step\": {},\n  \"signatures\": [{}],\n  \"checked_rows\": {rows},\n  \
+         \"largest_difference\": {difference}\n}}\n",
+        trained.checkpoint,
+        trained.global_step,
+        signatures.join(", "),
+    )
+}

@@ -1,0 +1,133 @@
+//! Categorical columns in a graph: ids out of texts and numbers.
+
+use super::inputs::{Fed, GraphInputs};
+use super::{GraphIds, not_in_a_graph};
+use crate::columns::kind::{Categorical, Numeric, Part, leaves};
+use crate::columns::tokens::Tokens;
+use phalanx_base::Result;
+use phalanx_formats::saved_model::{Crossed, GraphBuilder, Sparse};
+
+impl GraphInputs {
+    pub(super) fn categorical(&self, graph: &mut GraphBuilder, column: &Categorical) -> Result<GraphIds> {
+        let ids = match column {
+            Categorical::Identity { key, buckets, default } => {
+                let ids = self.integers(key)?;
+                match default {
+                    None => ids,
+                    Some(default) => {
+                        let (low, high) = (graph.scalar(0_i64), graph.scalar(*buckets as i64));
+                        let (below, above) = (graph.less(ids.values, low), graph.greater_equal(ids.values, high));
+                        let (outside, default) = (graph.or(below, above), graph.scalar(*default));
+                        ids.with_values(graph.select(outside, default, ids.values))
+                    }
+                }
+            }
+            Categorical::Hash { key, buckets, .. } => match self.fed(key)? {
+                Fed::Texts { present: texts, .. } => {
+                    texts.with_values(graph.hash_bucket(texts.values, *buckets as i64))
+                }
+                Fed::SparseIntegers(numbers) => {
+                    let texts = graph.as_string(numbers.values);
+                    numbers.with_values(graph.hash_bucket(texts, *buckets as i64))
+                }
+                _ => return Err(not_in_a_graph(key, "it is read as other values than a hash takes")),
+            },
+            Categorical::Vocabulary { key, vocabulary, default, oov_buckets } => {
+                let tokens = vocabulary.tokens()?;
+                self.look_up(graph, key, &tokens, default.unwrap_or(-1), *oov_buckets)?
+            }
+            Categorical::Bucketized { source, boundaries } => self.buckets(graph, source, boundaries)?,
+            Categorical::Crossed { parts, buckets, hash_key } => {
+                let parts = leaves(parts).into_iter().map(|part| self.part(graph, part)).collect::<Result<Vec<_>>>()?;
+                graph.cross(&parts, *buckets as i64, hash_key.cast_signed())
+            }
+            Categorical::Weighted { column, weight_key, .. } => {
+                let GraphIds { ids, .. } = self.categorical(graph, column)?;
+                let weights = match self.fed(weight_key)? {
+                    Fed::SparseFloats(weights) => weights.values,
+                    Fed::SparseIntegers(weights) => graph.cast(weights.values),
+                    _ => return Err(not_in_a_graph(weight_key, "weights are numbers, one for each id")),
+                };
+                return Ok(GraphIds { ids, weights: Some(weights) });
+            }
+            Categorical::Sequence(column) => return Err(not_in_a_graph(&column.name(), "it is a sequence")),
+        };
+        Ok(GraphIds { ids, weights: None })
+    }
+
+    fn integers(&self, key: &str) -> Result<Sparse<i64>> {
+        match self.fed(key)? {
+            Fed::SparseIntegers(ids) => Ok(ids),
+            _ => Err(not_in_a_graph(key, "it is not read as whole numbers")),
+        }
+    }
+
+    fn part(&self, graph: &mut GraphBuilder, part: &Part) -> Result<Crossed> {
+        match part {
+            Part::Column(column) => Ok(self.categorical(graph, column)?.ids.into()),
+            Part::Key(key) => match self.fed(key)? {
+                Fed::Texts { all, .. } => Ok(all.into()),
+                Fed::SparseIntegers(numbers) => Ok(numbers.into()),
+                _ => Err(not_in_a_graph(key, "a cross takes texts and whole numbers")),
+            },
+        }
+    }
+
+    fn look_up(
+        &self,
+        graph: &mut GraphBuilder,
+        key: &str,
+        tokens: &Tokens,
+        default: i64,
+        oov_buckets: usize,
+    ) -> Result<Sparse<i64>> {
+        let count = tokens.len();
+        let places: Vec<i64> = (0..count as i64).collect();
+        let places = graph.constant(&[count], &places);
+        let (size, oov) = (count as i64, oov_buckets as i64);
+        Ok(match (tokens, self.fed(key)?) {
+            (Tokens::Words(words), Fed::Texts { present: texts, .. }) => {
+                let words: Vec<&[u8]> = words.list().iter().collect();
+                let keys = graph.texts(&[count], &words);
+                let table = graph.table(keys, places);
+                if oov > 0 {
+                    texts.with_values(graph.lookup_or_hash(table, texts.values, size, oov))
+                } else {
+                    let default = graph.scalar(default);
+                    texts.with_values(graph.lookup(table, texts.values, default))
+                }
+            }
+            // What is not in the vocabulary is hashed as decimal text: so the whole lookup is by text.
+            (Tokens::Numbers(numbers), Fed::SparseIntegers(given)) if oov > 0 => {
+                let words: Vec<String> = numbers.list().iter().map(i64::to_string).collect();
+                let keys = graph.texts(&[count], &words);
+                let table = graph.table(keys, places);
+                let texts = graph.as_string(given.values);
+                given.with_values(graph.lookup_or_hash(table, texts, size, oov))
+            }
+            (Tokens::Numbers(numbers), Fed::SparseIntegers(given)) => {
+                let keys = graph.constant(&[count], numbers.list());
+                let table = graph.table(keys, places);
+                let default = graph.scalar(default);
+                given.with_values(graph.lookup(table, given.values, default))
+            }
+            _ => return Err(not_in_a_graph(key, "its vocabulary has other values than it reads")),
+        })
+    }
+
+    /// Dimension `d` of a numeric column has the buckets from `d` times their number on.
+    fn buckets(&self, graph: &mut GraphBuilder, source: &Numeric, boundaries: &[f32]) -> Result<Sparse<i64>> {
+        let values = self.numeric(graph, source)?;
+        let buckets = graph.bucketize(values, boundaries);
+        let mut ids = graph.cast::<i32, i64>(buckets);
+        let elements = source.elements();
+        if elements > 1 {
+            let each = boundaries.len() as i64 + 1;
+            let starts: Vec<i64> = (0..elements as i64).map(|dimension| dimension * each).collect();
+            let starts = graph.constant(&[1, elements], &starts);
+            ids = graph.add(ids, starts);
+        }
+        let none = graph.scalar(-1_i64);
+        Ok(graph.to_sparse(ids, none))
+    }
+}

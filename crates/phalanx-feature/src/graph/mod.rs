@@ -1,0 +1,141 @@
+//! Columns as a graph of TensorFlow's ops: what an exported model does with the inputs it is served.
+
+mod categorical;
+mod inputs;
+
+pub use inputs::GraphInputs;
+
+use crate::columns::kind::{Categorical, Kind, Normalizer, Numeric};
+use crate::columns::{Combiner, FeatureColumn};
+use inputs::Fed;
+use phalanx_base::{Code, Error, Result};
+use phalanx_formats::saved_model::{Combiner as Bag, GraphBuilder, Output, Sparse};
+
+/// So many ids at most can be one-hot with weights in a graph: they need a square matrix.
+const LARGEST_SQUARE: usize = 4096;
+
+/// The ids of a column in a graph.
+#[derive(Clone, Copy, Debug)]
+pub struct GraphIds {
+    ids: Sparse<i64>,
+    weights: Option<Output<f32>>,
+}
+
+impl GraphIds {
+    /// The rows of `table` that each example's ids name, combined; zeros for an example without ids.
+    pub fn bag(&self, graph: &mut GraphBuilder, table: Output<f32>, combiner: Combiner) -> Output<f32> {
+        let combiner = match combiner {
+            Combiner::Sum => Bag::Sum,
+            Combiner::Mean => Bag::Mean,
+            Combiner::Sqrtn => Bag::SqrtN,
+        };
+        match self.weights {
+            Some(weights) => graph.weighted_embedding_bag(table, self.ids, weights, combiner),
+            None => graph.embedding_bag(table, self.ids, combiner),
+        }
+    }
+}
+
+impl GraphInputs {
+    /// A dense column: numbers, buckets one-hot, an indicator. `[rows, width]`.
+    ///
+    /// # Errors
+    /// When the column is another one, or has something that no graph can say.
+    pub fn dense(&self, graph: &mut GraphBuilder, column: &FeatureColumn) -> Result<Output<f32>> {
+        match column.checked()? {
+            Kind::Numeric(numeric) => self.numeric(graph, numeric),
+            Kind::Categorical(categorical @ Categorical::Bucketized { .. }) => self.one_hot(graph, categorical),
+            Kind::Indicator(categorical) => self.one_hot(graph, categorical),
+            _ => Err(not_in_a_graph(&column.name(), "it is not dense")),
+        }
+    }
+
+    /// The ids of a categorical column, or of the one inside of an embedding.
+    ///
+    /// # Errors
+    /// As [`Self::dense`].
+    pub fn ids(&self, graph: &mut GraphBuilder, column: &FeatureColumn) -> Result<GraphIds> {
+        match column.checked()? {
+            Kind::Categorical(categorical) => self.categorical(graph, categorical),
+            Kind::Embedding(embedding) => self.categorical(graph, &embedding.column),
+            _ => Err(not_in_a_graph(&column.name(), "it yields no ids")),
+        }
+    }
+
+    fn numeric(&self, graph: &mut GraphBuilder, numeric: &Numeric) -> Result<Output<f32>> {
+        let values = match self.fed(&numeric.key)? {
+            Fed::Floats(values) => values,
+            Fed::Integers(values) => graph.cast(values),
+            _ => return Err(not_in_a_graph(&numeric.key, "it is read with any number of values")),
+        };
+        let values = graph.reshape(values, &[-1, numeric.elements() as i32]);
+        match &numeric.normalizer {
+            None => Ok(values),
+            Some(normalizer) => {
+                let (scale, shift) = line(normalizer).ok_or_else(|| {
+                    not_in_a_graph(&numeric.key, "its normalizer_fn is no line, a·x + b")
+                        .help("scale with a line, or transform the input before it is served")
+                })?;
+                let (scale, shift) = (graph.scalar(scale), graph.scalar(shift));
+                let scaled = graph.mul(values, scale);
+                Ok(graph.add(scaled, shift))
+            }
+        }
+    }
+
+    /// Ids as counts, or as sums of weights.
+    fn one_hot(&self, graph: &mut GraphBuilder, categorical: &Categorical) -> Result<Output<f32>> {
+        let buckets = categorical.num_buckets()?;
+        let ids = self.categorical(graph, categorical)?;
+        if ids.weights.is_none() {
+            let none = graph.scalar(-1_i64);
+            let dense = graph.to_dense(ids.ids, none);
+            let depth = i32::try_from(buckets);
+            let depth = depth.map_err(|_| not_in_a_graph(&categorical.name(), "it has too many ids to be one-hot"))?;
+            let hot = graph.one_hot(dense, depth);
+            let counts = graph.sum(hot, &[1], false);
+            return Ok(graph.reshape(counts, &[-1, depth]));
+        }
+        if buckets > LARGEST_SQUARE {
+            let why = format!("it is one-hot with weights over {buckets} ids, of {LARGEST_SQUARE} at most");
+            return Err(not_in_a_graph(&categorical.name(), &why));
+        }
+        let mut identity = vec![0.0_f32; buckets * buckets];
+        (0..buckets).for_each(|at| identity[at * buckets + at] = 1.0);
+        let identity = graph.constant(&[buckets, buckets], &identity);
+        Ok(ids.bag(graph, identity, Combiner::Sum))
+    }
+}
+
+/// Scale and shift of a function, if it is a line as far as can be seen.
+fn line(function: &Normalizer) -> Option<(f32, f32)> {
+    // Far points give the slope its digits; all of them must lie on the line.
+    let shift = function(0.0);
+    let scale = (function(1024.0) - shift) / 1024.0;
+    let seen = [-1000.0_f32, -37.5, -1.0, -1e-3, 1e-3, 0.5, 1.0, 3.0, 17.25, 400.0, 12_345.0];
+    let fits = |x: &f32| {
+        let (expected, found) = (scale * x + shift, function(*x));
+        (expected - found).abs() <= 1e-5 * expected.abs().max(shift.abs()).max((scale * x).abs())
+    };
+    (scale.is_finite() && shift.is_finite() && seen.iter().all(fits)).then_some((scale, shift))
+}
+
+pub(super) fn not_in_a_graph(column: &str, why: &str) -> Error {
+    Error::new(Code::BadSetting, format!("column {column:?} cannot be exported")).because(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn lines_are_seen_and_curves_too() {
+        let of = |f: fn(f32) -> f32| line(&(Arc::new(f) as Normalizer));
+        let (scale, shift) = of(|x| x / 100.0).unwrap();
+        assert!((scale - 0.01).abs() < 1e-8 && shift == 0.0);
+        let (scale, shift) = of(|x| (x - 40.0) / 12.0).unwrap();
+        assert!((scale - 1.0 / 12.0).abs() < 1e-6 && (shift + 40.0 / 12.0).abs() < 1e-5);
+        assert!(of(f32::ln_1p).is_none() && of(|x| x.max(0.0)).is_none() && of(|x| x * x).is_none());
+    }
+}
