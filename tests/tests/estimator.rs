@@ -1,7 +1,7 @@
 //! `train_and_evaluate` in every role of a job, each task with its own sockets; and what ends it.
 
 use phalanx::data::{Batch, Column, Dataset, InputContext};
-use phalanx::estimator::{Control, Ended, Hook, Report};
+use phalanx::estimator::{Control, Ended, Exporter, Hook, Report};
 use phalanx::prelude::*;
 use phalanx_tests::{ports, within};
 use phalanx_train::Step as TrainStep;
@@ -180,4 +180,43 @@ fn alone_it_evaluates_after_each_save_and_at_the_end_as_tensorflow_does() {
     // And with more steps it goes on.
     let more = train_and_evaluate(&model(), TrainSpec::new(endless).max_steps(40), quick(), config()).unwrap();
     assert_eq!((more.training.unwrap().global_step, more.training.unwrap().steps), (40, 15));
+}
+
+fn exports(folder: &std::path::Path, name: &str) -> usize {
+    std::fs::read_dir(folder.join("export").join(name)).map_or(0, Iterator::count)
+}
+
+#[test]
+fn exporters_export_the_last_the_latest_and_the_best_and_remember_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = || config(folder.path()).save_checkpoints_steps(20);
+    let eval = || {
+        quick()
+            .exporter(Exporter::at_end("final"))
+            .exporter(Exporter::latest("latest").exports_to_keep(2))
+            .exporter(Exporter::best("best").by_lowest("average_loss"))
+    };
+    let run = |steps| train_and_evaluate(&model(), TrainSpec::new(endless).max_steps(steps), eval(), config()).unwrap();
+    run(60);
+    assert_eq!((exports(folder.path(), "final"), exports(folder.path(), "latest")), (1, 2));
+    let best = exports(folder.path(), "best");
+    assert!(best >= 1);
+    // Nothing is learned from labels that say the opposite: no evaluation is better, and after a restart that is known.
+    let wrong = |_: InputContext| {
+        rows().repeat().batch(20).map(|batch| {
+            let far = vec![-100.0; batch.rows()];
+            batch.with_column("y", Column::f32(far))
+        })
+    };
+    train_and_evaluate(&model(), TrainSpec::new(wrong).max_steps(100), eval(), config()).unwrap();
+    assert_eq!(exports(folder.path(), "best"), best);
+    assert_eq!(exports(folder.path(), "final"), 2);
+}
+
+#[test]
+fn two_exporters_of_one_name_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let eval = quick().exporter(Exporter::latest("a")).exporter(Exporter::best("a"));
+    let error = train_and_evaluate(&model(), TrainSpec::new(endless).max_steps(2), eval, config(folder.path()));
+    assert_eq!(error.unwrap_err().code(), Code::BadSetting);
 }

@@ -100,7 +100,7 @@ impl Hook for EarlyStopping {
 }
 
 /// The points of a curve in a folder's event files, by step. A file that is being written ends where it ends.
-fn scalars(dir: &Dir, tag: &str) -> Result<BTreeMap<u64, f64>> {
+pub(crate) fn scalars(dir: &Dir, tag: &str) -> Result<BTreeMap<u64, f64>> {
     let mut found = BTreeMap::new();
     for file in dir.list("events.out.tfevents.")? {
         let bytes = dir.read(&file.name, 1 << 30)?;

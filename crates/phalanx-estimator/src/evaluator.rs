@@ -17,13 +17,15 @@ pub(crate) struct Evaluator<'a, M: Trainable> {
     estimator: &'a Estimator<M>,
     spec: &'a EvalSpec,
     started: Option<Instant>,
+    /// Whether exporters know that training has ended.
+    ended: bool,
     /// The last checkpoint that was evaluated, and what came of it.
     pub(crate) last: Option<Evaluation>,
 }
 
 impl<'a, M: Trainable> Evaluator<'a, M> {
     pub(crate) fn new(estimator: &'a Estimator<M>, spec: &'a EvalSpec) -> Self {
-        Self { estimator, spec, started: None, last: None }
+        Self { estimator, spec, started: None, ended: false, last: None }
     }
 
     /// Whether enough time has passed since the last evaluation.
@@ -31,25 +33,41 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
         self.started.is_none_or(|started| started.elapsed() >= self.spec.throttle)
     }
 
-    /// Evaluates the newest checkpoint if it was not evaluated; unless `anyway`, only if enough steps have been made
-    /// since the last one.
-    pub(crate) fn evaluate(&mut self, anyway: bool) -> Result<Option<Evaluation>> {
-        let Some(newest) = self.estimator.latest_checkpoint()? else { return Ok(None) };
-        if self.last.as_ref().is_some_and(|last| last.checkpoint == newest) {
-            return Ok(None);
+    /// Evaluates the newest checkpoint if it was not evaluated; while training goes on, only if enough steps have been
+    /// made since the last one. Then exports.
+    pub(crate) fn evaluate(&mut self, is_final: bool) -> Result<()> {
+        let Some(newest) = self.estimator.latest_checkpoint()? else { return Ok(()) };
+        let known = self.last.clone().filter(|last| last.checkpoint == newest);
+        if known.is_some() && (!is_final || self.ended || self.spec.exporters.is_empty()) {
+            return Ok(());
         }
         let trained = Trained::load(&self.estimator.model, &self.estimator.dir, &newest)?;
         let before = self.last.as_ref().map(|last| last.global_step);
         let enough = before.is_none_or(|before| trained.global_step >= before + self.spec.every_steps);
-        if !enough && !anyway {
-            return Ok(None);
+        if !enough && !is_final {
+            return Ok(());
         }
-        self.started = Some(Instant::now());
-        let input_fn = &*self.spec.input_fn;
-        let found = self.estimator.evaluate_as(&trained, &input_fn, self.spec.steps, self.spec.name.as_deref())?;
-        (self.estimator.config.options.say)(&format!("evaluated step {}: {found}", found.global_step));
-        self.last = Some(found.clone());
-        Ok(Some(found))
+        let is_new = known.is_none();
+        let found = match known {
+            Some(found) => found,
+            None => {
+                self.started = Some(Instant::now());
+                let input_fn = &*self.spec.input_fn;
+                self.estimator.evaluate_as(&trained, &input_fn, self.spec.steps, self.spec.name.as_deref())?
+            }
+        };
+        let say = &self.estimator.config.options.say;
+        if is_new {
+            say(&format!("evaluated step {}: {found}", found.global_step));
+        }
+        for exporter in self.spec.exporters.iter().filter(|exporter| is_new || exporter.is_final_only()) {
+            if let Some(folder) = exporter.export(self.estimator, self.spec, &trained, &found, is_final)? {
+                say(&format!("exported step {} to {}", found.global_step, folder.display()));
+            }
+        }
+        self.ended |= is_final;
+        self.last = Some(found);
+        Ok(())
     }
 
     /// Evaluates until training has ended.
@@ -68,6 +86,7 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
             }
             let reached = |last: &Evaluation| max_steps.is_some_and(|most| last.global_step >= most);
             if self.last.as_ref().is_some_and(reached) {
+                self.evaluate(true)?;
                 return Ok(self.last);
             }
             match sight {
@@ -99,7 +118,7 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
                 ));
                 Ok(())
             }
-            evaluated => evaluated.map(drop),
+            evaluated => evaluated,
         }
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! | read | for |
 //! | --- | --- |
-//! | [`Estimator`] | `train`, `evaluate`, `predict` |
+//! | [`Estimator`] | `train`, `evaluate`, `predict`, `export_saved_model` |
 //! | [`LinearClassifier`], [`DnnClassifier`], [`WideDeepClassifier`], [`BaselineClassifier`] and their regressors | TensorFlow's canned models |
 //! | [`Head`] | what logits are for: losses, metrics, predictions |
 //! | [`ModelFn`] | a model of one's own |
 //! | [`train_and_evaluate`] with [`TrainSpec`] and [`EvalSpec`] | the same program in every role of a job |
+//! | [`Exporter`], [`EarlyStopping`], [`WarmStart`], [`Hook`] | what happens beside training |
 //! | [`RunConfig`] | where a job is kept, how often, and which task this is |
 //!
 //! Defaults, names of variables, losses and metrics are those of TensorFlow 2.15's `tf.estimator`. Categorical columns
@@ -19,6 +20,7 @@ mod estimator;
 mod evaluation;
 mod evaluator;
 mod export;
+mod exporter;
 mod head;
 mod hook;
 mod job_state;
@@ -39,6 +41,7 @@ pub use early_stopping::EarlyStopping;
 pub use estimator::{Estimator, Predictions};
 pub use evaluation::Evaluation;
 pub use export::{Served, ServingInput};
+pub use exporter::Exporter;
 pub use head::Head;
 pub use hook::{Control, Hook};
 pub use model::{Forward, IntoModel, ModelFn, OwnModel, RowGradients, Table, Trainable};

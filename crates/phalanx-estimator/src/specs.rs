@@ -1,6 +1,6 @@
 //! What is trained on, and what is evaluated when.
 
-use crate::Hook;
+use crate::{Exporter, Hook};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Dataset, InputContext};
 use std::time::Duration;
@@ -53,6 +53,7 @@ pub struct EvalSpec {
     pub(crate) start_delay: Duration,
     pub(crate) throttle: Duration,
     pub(crate) every_steps: u64,
+    pub(crate) exporters: Vec<Exporter>,
 }
 
 impl EvalSpec {
@@ -65,6 +66,7 @@ impl EvalSpec {
             start_delay: Duration::from_secs(120),
             throttle: Duration::from_secs(600),
             every_steps: 0,
+            exporters: Vec::new(),
         }
     }
 
@@ -103,10 +105,26 @@ impl EvalSpec {
         self
     }
 
+    /// Exports beside evaluations.
+    #[must_use]
+    pub fn exporter(mut self, exporter: Exporter) -> Self {
+        self.exporters.push(exporter);
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         let wrong = |what: &str, help: &str| Err(Error::new(Code::BadSetting, what).at("EvalSpec").help(help));
         if self.steps == Some(0) {
             return wrong("an evaluation of 0 batches", "give at least 1, or None for all");
+        }
+        for (at, exporter) in self.exporters.iter().enumerate() {
+            let name = exporter.name();
+            if name.is_empty() || name.contains('/') {
+                return wrong("an exporter's name is a folder's name", "give letters and digits");
+            }
+            if self.exporters[..at].iter().any(|other| other.name() == name) {
+                return wrong("two exporters have one name", "give each a name of its own");
+            }
         }
         match &self.name {
             Some(name) if name.is_empty() || name.contains('/') => {

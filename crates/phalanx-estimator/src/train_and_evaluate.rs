@@ -115,7 +115,7 @@ fn run<M: Trainable>(
     let input_fn = &*train.input_fn;
     let trained = {
         let mut on_saved = |_: &Saved| match &mut evaluator {
-            Some(evaluator) if evaluator.is_due() => evaluator.evaluate(false).map(drop),
+            Some(evaluator) if evaluator.is_due() => evaluator.evaluate(false),
             _ => Ok(()),
         };
         estimator.train_on(&server, &input_fn, steps, &mut train.hooks, &mut on_saved)

@@ -86,8 +86,8 @@ pub mod prelude {
     pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
     pub use phalanx_data::{Batch, Column, Dataset, Input, csv};
     pub use phalanx_estimator::{
-        BaselineClassifier, BaselineRegressor, DnnClassifier, DnnRegressor, Estimator, EvalSpec, Evaluation, Head,
-        LinearClassifier, LinearRegressor, ModelFn, RunConfig, Steps, TrainSpec, WarmStart, WideDeepClassifier,
+        BaselineClassifier, BaselineRegressor, DnnClassifier, DnnRegressor, Estimator, EvalSpec, Evaluation, Exporter,
+        Head, LinearClassifier, LinearRegressor, ModelFn, RunConfig, Steps, TrainSpec, WarmStart, WideDeepClassifier,
         WideDeepRegressor, train_and_evaluate,
     };
     pub use phalanx_feature::{

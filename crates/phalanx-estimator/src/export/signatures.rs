@@ -12,7 +12,7 @@ pub(super) fn with_signatures(head: &Head, served: Served, input: ServingInput) 
     let mut signatures: Vec<(&str, Signature)> = Vec::new();
     let given = |mut signature: Signature, name: Option<&str>| {
         for (own, placeholder) in &placeholders {
-            signature = signature.input(name.unwrap_or(own), placeholder.clone());
+            signature = signature.input(name.unwrap_or(own), *placeholder);
         }
         signature
     };
