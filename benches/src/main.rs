@@ -6,6 +6,7 @@
 
 #![allow(clippy::print_stdout)]
 
+mod job;
 mod mirrored;
 mod model;
 mod ps;

@@ -1,15 +1,15 @@
 //! `fit` with mirrored workers: the dnn of the peers, and beside it what its matrix products alone would take.
 
+use crate::job;
 use burn::tensor::{Device, Distribution, Tensor};
 use phalanx::callbacks::Lambda;
 use phalanx::data::{Batch, Column, Dataset};
 use phalanx::layers::Dense;
 use phalanx::prelude::*;
 use phalanx::{Code, Error, Result};
-use phalanx_launch::{LocalJob, die_with_parent, local_cluster};
-use std::process::Command;
+use phalanx_launch::{die_with_parent, local_cluster};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const SIZES: [usize; 5] = [512, 1024, 512, 256, 2];
 
@@ -44,25 +44,7 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
     if args.workers == 1 {
         return with_threads(args.threads, || work(args, &Strategy::one_device(&args.device)?)).and_then(|done| done);
     }
-    let cluster = local_cluster(0, args.workers)?;
-    let executable =
-        std::env::current_exe().map_err(|error| Error::new(Code::Internal, "no executable").because(error))?;
-    let command = |_| {
-        let mut command = Command::new(&executable);
-        // The same arguments again; only the subcommand differs.
-        command.arg("mirrored-task").args(std::env::args_os().skip(2));
-        command
-    };
-    let lines = Arc::new(|task: TaskId, line: &str| match line.strip_prefix("best ") {
-        Some(best) => println!("{best}"),
-        None => eprintln!("{task}: {line}"),
-    });
-    let mut job = LocalJob::start(&cluster, command, lines)?;
-    let ended = job.wait(Duration::from_secs(900))?;
-    match ended.iter().find(|ended| !ended.status.success()) {
-        Some(ended) => Err(Error::new(Code::JobFailed, format!("{} failed", ended.task)).because(ended.status)),
-        None => Ok(()),
-    }
+    job::run(&local_cluster(0, args.workers)?, "mirrored-task")
 }
 
 /// One worker.

@@ -1,12 +1,11 @@
 //! The parameter-server job.
 
+use crate::job;
 use crate::model::{Batches, Kind, Net, Sizes};
 use phalanx::prelude::*;
 use phalanx::{Code, Error, Result};
-use phalanx_launch::{LocalJob, die_with_parent, local_cluster};
-use std::process::Command;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use phalanx_launch::{die_with_parent, local_cluster};
+use std::time::Instant;
 
 /// What is measured; the defaults are the peers'.
 #[derive(Clone, clap::Args)]
@@ -43,32 +42,13 @@ pub(crate) struct Args {
 }
 
 const WARM_UP: u64 = 100;
-const TASK: &str = "PHALANX_BENCH_TASK";
 
 /// Starts the job, prints what its chief measured.
 pub(crate) fn measure(args: &Args) -> Result<()> {
     if args.ps == 0 || args.workers == 0 || args.batch == 0 || args.steps == 0 {
         return Err(Error::new(Code::BadSetting, "--ps, --workers, --batch and --steps must be greater than 0"));
     }
-    let cluster = local_cluster(args.ps, args.workers)?;
-    let executable =
-        std::env::current_exe().map_err(|error| Error::new(Code::Internal, "no executable").because(error))?;
-    let command = |_| {
-        let mut command = Command::new(&executable);
-        // The same arguments again; only the subcommand differs.
-        command.arg("task").args(std::env::args_os().skip(2)).env(TASK, "1");
-        command
-    };
-    let lines = Arc::new(|task: TaskId, line: &str| match line.strip_prefix("best ") {
-        Some(best) if task.role == Role::Chief => println!("{best}"),
-        _ => eprintln!("{task}: {line}"),
-    });
-    let mut job = LocalJob::start(&cluster, command, lines)?;
-    let ended = job.wait(Duration::from_secs(1800))?;
-    match ended.iter().find(|ended| !ended.status.success()) {
-        Some(ended) => Err(Error::new(Code::JobFailed, format!("{} failed", ended.task)).because(ended.status)),
-        None => Ok(()),
-    }
+    job::run(&local_cluster(args.ps, args.workers)?, "task")
 }
 
 /// One task of the job.

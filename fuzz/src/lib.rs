@@ -17,6 +17,7 @@ mod record;
 mod rng;
 mod table;
 mod text;
+mod weights;
 
 pub use memory::Counting;
 pub use rng::Rng;
@@ -107,6 +108,20 @@ pub const PARSERS: &[Parser] = &[
         seeds: text::state_seeds,
         mutate: text::mutate_state,
         memory: USUAL,
+    },
+    Parser {
+        name: "safetensors",
+        run: weights::safetensors,
+        seeds: weights::safetensors_seeds,
+        mutate: weights::mutate_safetensors,
+        memory: USUAL,
+    },
+    Parser {
+        name: "object-graph",
+        run: weights::object_graph,
+        seeds: weights::object_graph_seeds,
+        mutate: proto::mutate,
+        memory: MESSAGE,
     },
     Parser {
         name: "slice-text",

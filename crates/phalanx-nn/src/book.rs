@@ -100,10 +100,8 @@ impl Book {
     /// # Errors
     /// When they are not 32-bit floats.
     pub fn gradients<M: Module>(&self, module: &M, gradients: &mut Gradients) -> Result<Vec<Option<Bytes>>> {
-        let found = Vec::with_capacity(self.ids.len());
-        let mut taker = Taker { ids: &self.ids, gradients: Some(gradients), found };
-        module.visit(&mut taker);
-        taker.found.into_iter().collect()
+        let flat = self.flat_gradients(module, gradients)?;
+        Ok(flat.into_iter().map(|gradient| gradient.map(Bytes::from_owner)).collect())
     }
 
     /// The same as numbers that can be changed.
@@ -112,7 +110,7 @@ impl Book {
     /// When they are not 32-bit floats.
     pub fn flat_gradients<M: Module>(&self, module: &M, gradients: &mut Gradients) -> Result<Vec<Option<Flat>>> {
         let found = Vec::with_capacity(self.ids.len());
-        let mut taker = FlatTaker { ids: &self.ids, gradients, found };
+        let mut taker = GradientTaker { ids: &self.ids, gradients, found };
         module.visit(&mut taker);
         taker.found.into_iter().collect()
     }
@@ -130,9 +128,9 @@ impl Book {
 }
 
 fn take<M: Module>(ids: &[ParamId], module: &M) -> Result<Vec<Bytes>> {
-    let mut taker = Taker { ids, gradients: None, found: Vec::with_capacity(ids.len()) };
+    let mut taker = Taker { ids, found: Vec::with_capacity(ids.len()) };
     module.visit(&mut taker);
-    taker.found.into_iter().map(|value| value.map(Option::unwrap_or_default)).collect()
+    taker.found.into_iter().collect()
 }
 
 type Listed = (Vec<Parameter>, Vec<ParamId>);
@@ -174,32 +172,28 @@ impl ModuleVisitor for Reader {
     }
 }
 
-/// Takes values, or gradients where there are some to take from.
+/// Takes values.
 struct Taker<'a> {
     ids: &'a [ParamId],
-    gradients: Option<&'a mut Gradients>,
-    found: Vec<Result<Option<Bytes>>>,
+    found: Vec<Result<Bytes>>,
 }
 
 impl ModuleVisitor for Taker<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         if self.ids.get(self.found.len()) == Some(&param.id) {
-            let taken = match &mut self.gradients {
-                Some(gradients) => param.val().grad_remove(gradients),
-                None => Some(param.val()),
-            };
-            self.found.push(taken.map(to_bytes).transpose());
+            self.found.push(to_bytes(param.val()));
         }
     }
 }
 
-struct FlatTaker<'a> {
+/// Takes gradients.
+struct GradientTaker<'a> {
     ids: &'a [ParamId],
     gradients: &'a mut Gradients,
     found: Vec<Result<Option<Flat>>>,
 }
 
-impl ModuleVisitor for FlatTaker<'_> {
+impl ModuleVisitor for GradientTaker<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         if self.ids.get(self.found.len()) == Some(&param.id) {
             self.found.push(param.val().grad_remove(self.gradients).map(Flat::of).transpose());

@@ -1,6 +1,6 @@
 //! Tensors as raw numbers, without a copy where the tensor owns its memory alone.
 
-use burn::tensor::{Bytes as BurnBytes, DType, Tensor, TensorData};
+use burn::tensor::{Tensor, TensorData};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result};
 
@@ -9,12 +9,7 @@ use phalanx_base::{Code, Error, Result};
 /// # Errors
 /// When they are not 32-bit floats.
 pub fn to_bytes<const D: usize>(tensor: Tensor<D>) -> Result<Bytes> {
-    let (bytes, _, dtype) = tensor.into_data().into_parts();
-    if dtype != DType::F32 {
-        return Err(Error::new(Code::ShapeMismatch, format!("a tensor holds {dtype:?}"))
-            .because("parameters and gradients are 32-bit floats"));
-    }
-    Ok(Bytes::from_owner(Owner(bytes)))
+    Flat::of(tensor).map(Bytes::from_owner)
 }
 
 /// The only number of a tensor, such as a loss.
@@ -73,10 +68,9 @@ impl std::ops::DerefMut for Flat {
     }
 }
 
-struct Owner(BurnBytes);
-
-impl AsRef<[u8]> for Owner {
+/// Little-endian, as the wire has them.
+impl AsRef<[u8]> for Flat {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        self.0.as_bytes()
     }
 }

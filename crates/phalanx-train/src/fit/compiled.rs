@@ -1,6 +1,7 @@
 //! A model with optimizer, losses and metrics.
 
 use super::feed::Feed;
+use super::progress::{Mode, Verbose};
 use super::step::check_losses;
 use crate::{DistributedDataset, Replicated, Strategy};
 use phalanx_base::{Code, Error, Result};
@@ -274,13 +275,21 @@ impl<M: Network> Compiled<M> {
         self.aims.iter_mut().zip(widths).try_for_each(|(aim, width)| aim.resolve(width))
     }
 
-    /// What goes wrong in one worker ends the training of all, at once and with its reason.
+    /// What goes wrong in one worker ends the training of all, at once and with its reason. Only an interruption does not:
+    /// all have agreed to stop, and some may still be saving.
     pub(super) fn telling_others<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let done = work(self);
-        if let (Err(error), Some(workers)) = (&done, self.strategy().workers()) {
+        if let (Err(error), Some(workers)) = (&done, self.strategy().workers())
+            && !matches!(error.code(), Code::Interrupted | Code::Terminated)
+        {
             workers.group().abort(error.clone());
         }
         done
+    }
+
+    /// How much this process shows: one of the workers speaks for all.
+    pub(super) fn shown(&self, verbose: Verbose) -> Mode {
+        if self.strategy().should_checkpoint() { verbose.resolve() } else { Mode::Silent }
     }
 }
 

@@ -38,12 +38,7 @@ impl<M: Network> Compiled<M> {
             let batched = data.batched(fit.batch_size, None)?;
             let validation = compiled.validation(batched, fit.validation_steps)?;
             compiled.resolve(&validation.input)?;
-            let mode = if compiled.strategy().should_checkpoint() {
-                fit.verbose.resolve()
-            } else {
-                super::progress::Mode::Silent
-            };
-            let mut progress = Progress::new(stdout(), mode, validation.target);
+            let mut progress = Progress::new(stdout(), compiled.shown(fit.verbose), validation.target);
             let (tally, steps) = compiled.pass(&validation, |steps, tally, aims| {
                 progress.update(steps, &tally.logs(aims, "").pairs());
             })?;

@@ -60,7 +60,7 @@ impl Header {
         if (self.nominal - nominal * workers as f32).abs() < 0.5 {
             return Ok(());
         }
-        Err(Error::new(Code::VariableConflict, "the workers have different batch sizes")
+        Err(Error::new(Code::BadSetting, "the workers have different batch sizes")
             .because(format!("this one has {nominal}, all {workers} together {}", self.nominal))
             .help("start the same program with the same settings on every worker"))
     }

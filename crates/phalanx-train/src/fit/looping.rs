@@ -3,7 +3,7 @@
 use super::callbacks::{Callback, FitContext};
 use super::evaluate::{Validation, nothing};
 use super::header::Header;
-use super::progress::{Mode as Shown, Progress};
+use super::progress::Progress;
 use super::state::{Place, Resumed};
 use super::step::Plan;
 use super::tally::Tally;
@@ -76,8 +76,7 @@ impl<'a, M: Network> Fitting<'a, M> {
             })
             .transpose()?;
         compiled.resolve(&input)?;
-        // One of the workers speaks for all.
-        let shown = if compiled.strategy().should_checkpoint() { fit.verbose.resolve() } else { Shown::Silent };
+        let shown = compiled.shown(fit.verbose);
         let tallies = (0..compiled.strategy().local_replicas()).map(|_| Tally::new(&compiled.aims)).collect();
         Ok(Self {
             input,
@@ -110,7 +109,7 @@ impl<'a, M: Network> Fitting<'a, M> {
             self.tell(&mut None, |callback, cx| callback.on_epoch_begin(cx, epoch))?;
             self.epoch()?;
             if self.interrupted {
-                return self.give_up(history);
+                return Err(self.give_up()?);
             }
             if self.place.batch == 0 {
                 // No step, no numbers: 0 would be the best loss ever.
@@ -246,17 +245,16 @@ impl<'a, M: Network> Fitting<'a, M> {
         Ok(logs)
     }
 
-    /// Ends in good order because somebody asked from outside: those callbacks that keep things do so now.
-    fn give_up(mut self, history: History) -> Result<History> {
+    /// Ends in good order because somebody asked from outside: those callbacks that keep things do so now. Why it ended.
+    fn give_up(mut self) -> Result<Error> {
         self.progress.break_line();
         self.tell(&mut None, |callback, cx| callback.on_interrupt(cx))?;
-        drop(history);
         let elsewhere = || {
             Error::new(Code::Terminated, "another worker was asked to stop")
                 .because("mirrored workers stop together")
                 .help("start the job again: it goes on where it was saved")
         };
-        Err(self.fit.interrupt.error().unwrap_or_else(elsewhere))
+        Ok(self.fit.interrupt.error().unwrap_or_else(elsewhere))
     }
 
     fn tell(

@@ -29,6 +29,7 @@ mod compiled;
 mod data;
 mod evaluate;
 mod feed;
+mod fitted;
 mod header;
 mod history;
 mod logs;

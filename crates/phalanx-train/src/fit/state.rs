@@ -1,8 +1,8 @@
 //! Everything a `fit` needs to go on in another process: values, slots, and where in the data every worker was.
 
+use super::fitted::Fitted;
 use super::tally::Tally;
 use super::weights::{Weight, stage_bundle};
-use crate::Strategy;
 use crate::checkpoint::Catalog;
 use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_data::DistributedIter;
@@ -30,24 +30,6 @@ pub(crate) struct Resumed {
     pub(crate) position: Option<Vec<u8>>,
     /// What its replicas had counted of the epoch, one behind another.
     pub(crate) words: Vec<f64>,
-}
-
-/// What can be saved and restored.
-pub(crate) trait Fitted {
-    fn strategy(&self) -> &Strategy;
-    fn iterations(&self) -> u64;
-    fn learning_rate(&self) -> f32;
-    fn set_learning_rate(&mut self, rate: f32) -> Result<()>;
-    /// The weights of the model, moving averages included.
-    fn weights(&self) -> Result<Vec<Weight>>;
-    /// The moving averages alone: within an epoch every worker moves its own.
-    fn states(&self) -> Result<Vec<Weight>>;
-    fn set_weights(&mut self, weights: Vec<Weight>) -> Result<()>;
-    fn save_weights(&self, location: &str) -> Result<()>;
-    fn load_weights(&mut self, location: &str) -> Result<()>;
-    /// The optimizer's slots, under the names of TensorFlow's checkpoints.
-    fn slots(&self) -> Vec<Weight>;
-    fn set_slots(&mut self, slots: Vec<Weight>, iterations: u64) -> Result<()>;
 }
 
 /// What one worker adds to a backup.

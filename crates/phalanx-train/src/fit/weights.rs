@@ -1,8 +1,7 @@
 //! The weights of a model as files: TensorFlow checkpoints and safetensors.
 
 use super::Compiled;
-use super::state::Fitted;
-use crate::{Strategy, run_dir};
+use crate::run_dir;
 use phalanx_base::{Code, Error, Result, Shape, read_f32s};
 use phalanx_formats::bundle::{BundleIndex, BundleReader, BundleWriter, CheckpointState, data_file, index_file};
 use phalanx_formats::object_graph::{KerasLayer, KerasWeights, OBJECT_GRAPH_KEY, read_keras_weights};
@@ -209,70 +208,4 @@ pub(super) fn stage_bundle(
     strings.iter().try_for_each(|(name, bytes)| bundle.add_strings(name, &Shape::new(vec![])?, [bytes]))?;
     let (_, index) = bundle.finish()?;
     Ok((file.finish()?.name, index))
-}
-
-impl<M: Network> Fitted for Compiled<M> {
-    fn strategy(&self) -> &Strategy {
-        Self::strategy(self)
-    }
-
-    fn iterations(&self) -> u64 {
-        Self::iterations(self)
-    }
-
-    fn learning_rate(&self) -> f32 {
-        self.optimizer().map_or(0.0, |optimizer| optimizer.learning_rate())
-    }
-
-    fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
-        Self::set_learning_rate(self, rate)
-    }
-
-    fn weights(&self) -> Result<Vec<Weight>> {
-        Self::weights(self)
-    }
-
-    fn states(&self) -> Result<Vec<Weight>> {
-        Ok(Self::weights(self)?.split_off(self.model.book.parameters().len()))
-    }
-
-    fn set_weights(&mut self, weights: Vec<Weight>) -> Result<()> {
-        Self::set_weights(self, weights)
-    }
-
-    fn save_weights(&self, location: &str) -> Result<()> {
-        Self::save_weights(self, location)
-    }
-
-    fn load_weights(&mut self, location: &str) -> Result<()> {
-        Self::load_weights(self, location)
-    }
-
-    fn slots(&self) -> Vec<Weight> {
-        let Some(update) = &self.model.update else { return Vec::new() };
-        let optimizer = update.optimizer();
-        let of = |(parameter, slots): (&phalanx_nn::Parameter, &Vec<Vec<f32>>)| {
-            let named = slots.iter().enumerate().map(|(slot, values)| Weight {
-                name: optimizer.slot_in_checkpoint(&parameter.name, slot),
-                shape: parameter.shape.clone(),
-                values: values.clone(),
-            });
-            named.collect::<Vec<_>>()
-        };
-        self.model.book.parameters().iter().zip(update.slots()).flat_map(of).collect()
-    }
-
-    fn set_slots(&mut self, slots: Vec<Weight>, iterations: u64) -> Result<()> {
-        let Some(update) = &mut self.model.update else { return Ok(()) };
-        let mut given = slots.into_iter();
-        for slot in update.slots_mut().iter_mut().flatten() {
-            let Some(weight) = given.next() else { break };
-            if weight.values.len() != slot.len() {
-                return Err(Error::new(Code::ShapeMismatch, format!("{} has another size here", weight.name)));
-            }
-            *slot = weight.values;
-        }
-        update.set_iterations(iterations);
-        Ok(())
-    }
 }

@@ -24,7 +24,8 @@ pub use reduce_lr_on_plateau::ReduceLrOnPlateau;
 pub use tensor_board::TensorBoard;
 pub use terminate_on_nan::TerminateOnNan;
 
-use super::state::{Fitted, Place, Resumed, restore, save};
+use super::fitted::Fitted;
+use super::state::{Place, Resumed, restore, save};
 use super::tally::Tally;
 use super::{Logs, Weight};
 use crate::checkpoint::Catalog;
