@@ -6,6 +6,7 @@
 
 #![allow(clippy::print_stdout)]
 
+mod clicks;
 mod job;
 mod mirrored;
 mod model;
@@ -25,6 +26,8 @@ enum Command {
     Ps(ps::Args),
     /// Mirrored workers that fit the dnn: steps per second, the best of three after a warm-up
     Mirrored(mirrored::Args),
+    /// The click log under a coordinator, once for each consistency: AUC and rate
+    Clicks(clicks::Args),
     /// Checkpoints and records, beside TensorFlow
     Formats(phalanx_bench_formats::Args),
     /// Input from CSV, TFRecord and Parquet, beside tf.data and pyarrow
@@ -40,6 +43,7 @@ enum Command {
 fn main() -> ExitCode {
     phalanx::exit(match Command::parse() {
         Command::Ps(args) => ps::measure(&args),
+        Command::Clicks(args) => clicks::measure(&args),
         Command::Formats(args) => phalanx_bench_formats::run(&args),
         Command::Data(args) => phalanx_bench_data::run(&args),
         Command::Mirrored(args) => mirrored::measure(&args),

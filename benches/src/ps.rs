@@ -2,9 +2,11 @@
 
 use crate::job;
 use crate::model::{Batches, Kind, Net, Sizes};
+use phalanx::coordinator::{ParameterServerStrategy, Steps};
 use phalanx::prelude::*;
 use phalanx::{Code, Error, Result};
 use phalanx_launch::{die_with_parent, local_cluster};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// What is measured; the defaults are the peers'.
@@ -36,9 +38,22 @@ pub(crate) struct Args {
     /// Compute threads of each worker
     #[arg(long, default_value_t = 1)]
     threads: usize,
+    /// Who decides what is computed next: every worker for itself, or a coordinator beside them
+    #[arg(long, value_enum, default_value_t)]
+    driver: Driver,
+    /// With a coordinator: async, ssp:K, sync or sync:BACKUPS
+    #[arg(long, default_value = "async")]
+    consistency: String,
     /// One line of JSON
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Driver {
+    #[default]
+    Worker,
+    Coordinator,
 }
 
 const WARM_UP: u64 = 100;
@@ -48,7 +63,9 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
     if args.ps == 0 || args.workers == 0 || args.batch == 0 || args.steps == 0 {
         return Err(Error::new(Code::BadSetting, "--ps, --workers, --batch and --steps must be greater than 0"));
     }
-    job::run(&local_cluster(args.ps, args.workers)?, "task")
+    // A coordinator computes nothing itself.
+    let trainers = args.workers + usize::from(args.driver == Driver::Coordinator);
+    job::run(&local_cluster(args.ps, trainers)?, "task")
 }
 
 /// One task of the job.
@@ -63,14 +80,58 @@ pub(crate) fn task(args: &Args) -> Result<()> {
 }
 
 fn train(args: &Args, server: &Server) -> Result<()> {
+    match args.driver {
+        Driver::Worker => drive(args, server),
+        Driver::Coordinator => coordinate(args, server),
+    }
+}
+
+fn supervisor(args: &Args, server: &Server) -> Supervisor {
+    let optimizer = Adagrad::new(0.05).initial_accumulator_value(0.1).epsilon(1e-7);
+    let supervisor = Supervisor::new(server, optimizer);
+    if args.model != Kind::Embed {
+        return supervisor;
+    }
+    let (initializer, optimizer) = (Initializer::normal(0.0, 0.01, 1), optimizer.into());
+    supervisor.table(TableSpec { name: "table".into(), dim: args.dim, initializer, optimizer })
+}
+
+/// The same steps, handed out by the chief.
+fn coordinate(args: &Args, server: &Server) -> Result<()> {
+    let sizes = Arc::new(Sizes::new(args.model, args.rows, args.dim, &args.hidden));
+    let (theirs, size) = (Arc::clone(&sizes), args.batch);
+    let steps = Steps::new()
+        .resource("batches", move |cx| Ok(Some(Batches::new(&theirs, size, cx.input_pipeline_id as u64))))
+        .step("train", |cx| {
+            // Taken out for the step, because both it and the model are the context's.
+            let mut batches = cx.resource::<Option<Batches>>("batches")?.take();
+            let step = cx.with_session(|session| batches.as_mut().map_or(Ok(None), |batches| batches.step(session)));
+            *cx.resource("batches")? = batches;
+            Ok(step?.into_iter().map(|step| f64::from(step.loss)).collect())
+        });
+    let strategy = ParameterServerStrategy::new(supervisor(args, server)).consistency(&args.consistency)?;
+    strategy.run(Net::new(&sizes), steps, |coordinator| {
+        let mut run = |steps: u64| {
+            (0..steps).try_for_each(|_| coordinator.schedule("train", &[]).map(drop))?;
+            coordinator.join()
+        };
+        run(WARM_UP)?;
+        let mut clock = Clock { args, started: None, rates: Vec::new() };
+        for _ in 0..3 {
+            let since = Instant::now();
+            run(args.steps)?;
+            clock.rates.push(args.steps as f64 / since.elapsed().as_secs_f64());
+        }
+        println!("best {}", clock.line());
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn drive(args: &Args, server: &Server) -> Result<()> {
     let sizes = Sizes::new(args.model, args.rows, args.dim, &args.hidden);
     let mut batches = Batches::new(&sizes, args.batch, server.config().trainer_index().unwrap_or(0) as u64);
-    let optimizer = Adagrad::new(0.05).initial_accumulator_value(0.1).epsilon(1e-7);
-    let mut supervisor = Supervisor::new(server, optimizer);
-    if args.model == Kind::Embed {
-        let (initializer, optimizer) = (Initializer::normal(0.0, 0.01, 1), optimizer.into());
-        supervisor = supervisor.table(TableSpec { name: "table".into(), dim: args.dim, initializer, optimizer });
-    }
+    let supervisor = supervisor(args, server);
     let mut session = supervisor.prepare_or_wait_for_session(Net::new(&sizes))?;
     let mut clock = Clock { args, started: None, rates: Vec::new() };
     while let Some(step) = batches.step(&mut session)? {
@@ -109,15 +170,19 @@ impl Clock<'_> {
 
     fn line(&self) -> String {
         let best = self.rates.iter().copied().fold(0.0, f64::max);
-        let Args { model, ps, workers, batch, json, .. } = self.args;
+        let Args { model, ps, workers, batch, json, driver, .. } = self.args;
+        let driver = format!("{driver:?}").to_lowercase();
         let version = env!("CARGO_PKG_VERSION");
         if *json {
             format!(
-                r#"{{"system": "phalanx {version}", "model": "{model}", "ps": {ps}, "workers": {workers}, "batch": {batch}, "steps_per_s": {best:.1}, "examples_per_s": {:.0}}}"#,
+                r#"{{"system": "phalanx {version}", "model": "{model}", "driver": "{driver}", "ps": {ps}, "workers": {workers}, "batch": {batch}, "steps_per_s": {best:.1}, "examples_per_s": {:.0}}}"#,
                 best * *batch as f64
             )
         } else {
-            format!("{model}, {ps} ps, {workers} workers, batch {batch}: {best:.1} steps/s (of {:.1?})", self.rates)
+            format!(
+                "{model}, {driver}-driven, {ps} ps, {workers} workers, batch {batch}: {best:.1} steps/s (of {:.1?})",
+                self.rates
+            )
         }
     }
 }

@@ -94,6 +94,8 @@ fn creating_the_same_again_changes_nothing() {
             dense: vec![Some(Bytes::from(2.0_f32.to_le_bytes().repeat(6)))],
             rows: vec![],
             note: Bytes::new(),
+            basis: None,
+            clock: 0,
         };
         client.exchange(&mut first, Some(&push), &[], Mode::Asynchronous).unwrap();
         let mut again = Remote::create(client, same(), &[Bytes::from(9.0_f32.to_le_bytes().repeat(6))]).unwrap();

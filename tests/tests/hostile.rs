@@ -69,6 +69,8 @@ impl Server1 {
             dense: vec![Some(Bytes::from(1.0_f32.to_le_bytes().repeat(4)))],
             rows: vec![],
             note: Bytes::new(),
+            basis: None,
+            clock: 0,
         };
         let pulled = self.client.exchange(&mut self.remote, Some(&push), &[], Mode::Asynchronous).unwrap();
         assert_eq!(pulled.dense, [Some(vec![-(self.steps as f32); 4])]);

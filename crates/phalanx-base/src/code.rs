@@ -128,6 +128,10 @@ codes! {
     NotFinite = 308, User;
     /// A setting of an optimizer, partitioner or strategy is out of range.
     BadSetting = 309, Usage;
+    /// A step was cancelled before it started.
+    Cancelled = 310, User;
+    /// A step's own code panicked.
+    StepPanicked = 311, User;
 
     /// A data file is missing or cannot be read.
     DataMissing = 401, User;
@@ -137,6 +141,8 @@ codes! {
     DataRow = 403, User;
     /// The input has no column of that name, or one of another type.
     DataColumn = 404, User;
+    /// The input has ended.
+    DataEnd = 405, User;
 
     /// A place to keep files is malformed, or this build cannot reach it.
     StorageLocation = 501, Usage;

@@ -4,6 +4,7 @@
 //! one of its [`Code`]s, and says what happened, where, why, and what to do next.
 
 mod code;
+mod combiner;
 mod error;
 mod f32s;
 mod names;
@@ -13,6 +14,7 @@ mod suggest;
 mod task;
 
 pub use code::{Code, Fault};
+pub use combiner::Combiner;
 pub use error::{Context, Error, Result};
 pub use f32s::{F32Block, read_f32s, write_f32s};
 pub use names::UpdateName;

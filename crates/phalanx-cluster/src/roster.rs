@@ -1,7 +1,7 @@
 //! Who has come, who is missing, and where the job stands: the chief's view. Pure; time is passed in.
 
 use phalanx_base::{Code, Error, Fault, Incarnation, Result, Role, TaskId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Where a job stands.
@@ -68,6 +68,10 @@ pub struct Roster {
     server_grace: Option<Duration>,
     servers_lost: BTreeMap<TaskId, Duration>,
     returned: Vec<TaskId>,
+    /// Workers may come and go as they like, also such that nobody listed.
+    any_workers: bool,
+    /// Tasks that a second process says it is.
+    contested: BTreeSet<TaskId>,
 }
 
 impl Roster {
@@ -91,6 +95,28 @@ impl Roster {
             server_grace: None,
             servers_lost: BTreeMap::new(),
             returned: Vec::new(),
+            any_workers: false,
+            contested: BTreeSet::new(),
+        }
+    }
+
+    /// From now on the job does not need every worker: all servers and one worker are enough to begin, and workers that
+    /// nobody listed may join.
+    pub fn take_any_workers(&mut self) {
+        self.any_workers = true;
+        self.form();
+    }
+
+    /// Whether those who are here are enough.
+    fn form(&mut self) {
+        let enough = if self.any_workers {
+            let missing = self.missing();
+            missing.iter().all(|task| task.role == Role::Worker) && self.trainers_here()
+        } else {
+            self.missing().is_empty()
+        };
+        if self.phase == Phase::Forming && enough {
+            self.phase = Phase::Running;
         }
     }
 
@@ -104,7 +130,7 @@ impl Roster {
     /// # Errors
     /// When the task is not one of the job, or another live process is that task.
     pub fn beat(&mut self, now: Duration, task: TaskId, incarnation: Incarnation, mood: Mood) -> Result<Phase> {
-        if !self.expected.contains(&task) {
+        if !self.expected.contains(&task) && !(self.any_workers && task.role == Role::Worker) {
             return Err(Error::new(Code::NoSuchTask, format!("{task} is not a task of this job"))
                 .because("the chief's cluster does not list it")
                 .help("give every task the same cluster"));
@@ -112,6 +138,7 @@ impl Roster {
         match self.members.get(&task) {
             Some(known) if known.incarnation != incarnation => {
                 if known.state == State::Here && now.saturating_sub(known.last_beat) <= self.lease {
+                    self.contested.insert(task);
                     return Err(Error::new(Code::DuplicateTask, format!("another live process is {task}"))
                         .because(format!("it was heard {:.1} s ago", (now - known.last_beat).as_secs_f32()))
                         .help("give each process a task index of its own, or stop the other one"));
@@ -128,9 +155,7 @@ impl Roster {
         let told_over = self.phase == Phase::Over;
         let state = if matches!(mood, Mood::Here) { State::Here } else { State::Gone };
         self.members.insert(task, Member { incarnation, last_beat: now, state, told_over });
-        if self.phase == Phase::Forming && self.missing().is_empty() {
-            self.phase = Phase::Running;
-        }
+        self.form();
         if state == State::Gone && self.phase < Phase::Ending {
             self.gone(now, task, incarnation, mood);
         }
@@ -175,6 +200,32 @@ impl Roster {
             } else {
                 self.lost.push((task, incarnation));
             }
+        }
+    }
+
+    /// The tasks that are here and have been silent for so long, or that another process says it is.
+    #[must_use]
+    pub fn doubtful(&self, now: Duration, silent_for: Duration) -> Vec<(TaskId, Incarnation)> {
+        let here = self.members.iter().filter(|(_, member)| member.state == State::Here);
+        let doubtful = here.filter(|(task, member)| {
+            now.saturating_sub(member.last_beat) > silent_for || self.contested.contains(*task)
+        });
+        doubtful.map(|(&task, member)| (task, member.incarnation)).collect()
+    }
+
+    /// A task's process is known to be gone: it is lost now, and not only when its lease is over.
+    pub fn died(&mut self, now: Duration, task: TaskId, incarnation: Incarnation, why: &str) {
+        self.contested.remove(&task);
+        let found = self.members.get_mut(&task).filter(|member| member.incarnation == incarnation);
+        let Some(member) = found.filter(|member| member.state == State::Here) else { return };
+        if self.phase != Phase::Running {
+            return;
+        }
+        member.state = State::Gone;
+        if task.role == Role::Ps {
+            self.server_lost(now, task, why);
+        } else {
+            self.lost.push((task, incarnation));
         }
     }
 
@@ -298,6 +349,19 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_takes_any_workers_needs_its_servers_and_one_worker() {
+        let other = TaskId::new(Role::Worker, 1);
+        let mut roster = Roster::new([PS, WORKER, other], LEASE);
+        roster.take_any_workers();
+        assert_eq!(roster.beat(seconds(0), other, Incarnation(1), Mood::Here).unwrap(), Phase::Forming);
+        assert_eq!(roster.beat(seconds(0), PS, Incarnation(1), Mood::Here).unwrap(), Phase::Running);
+        let unlisted = TaskId::new(Role::Worker, 9);
+        assert_eq!(roster.beat(seconds(1), unlisted, Incarnation(1), Mood::Here).unwrap(), Phase::Running);
+        let server = TaskId::new(Role::Ps, 1);
+        assert!(roster.beat(seconds(1), server, Incarnation(1), Mood::Here).is_err());
+    }
+
+    #[test]
     fn a_second_live_process_with_one_identity_is_refused_and_a_restarted_one_is_not() {
         let mut roster = running();
         let refused = roster.beat(seconds(1), WORKER, Incarnation(2), Mood::Here).unwrap_err();
@@ -305,6 +369,20 @@ mod tests {
         roster.beat(seconds(4), PS, Incarnation(1), Mood::Here).unwrap();
         assert_eq!(roster.beat(seconds(6), WORKER, Incarnation(2), Mood::Here).unwrap(), Phase::Running);
         assert_eq!(roster.take_lost(), [(WORKER, Incarnation(1))]);
+    }
+
+    #[test]
+    fn a_process_that_is_known_to_be_gone_is_lost_at_once() {
+        let mut roster = running();
+        assert!(roster.doubtful(seconds(1), seconds(2)).is_empty());
+        assert!(roster.beat(seconds(1), WORKER, Incarnation(2), Mood::Here).is_err());
+        assert_eq!(roster.doubtful(seconds(1), seconds(2)), [(WORKER, Incarnation(1))], "another says it is that task");
+        roster.died(seconds(1), WORKER, Incarnation(9), "somebody else");
+        assert!(roster.take_lost().is_empty());
+        roster.died(seconds(1), WORKER, Incarnation(1), "nobody listens there");
+        assert_eq!(roster.take_lost(), [(WORKER, Incarnation(1))]);
+        assert_eq!(roster.beat(seconds(1), WORKER, Incarnation(2), Mood::Here).unwrap(), Phase::Running);
+        assert!(roster.take_lost().is_empty(), "told once");
     }
 
     #[test]

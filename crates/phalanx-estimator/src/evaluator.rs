@@ -1,9 +1,9 @@
 //! The task that evaluates: it follows the checkpoints of the run directory, and ends when training has ended.
 
-use crate::job_state::{Sight, Watcher};
 use crate::trained::Trained;
 use crate::{Estimator, EvalSpec, Evaluation, Trainable};
 use phalanx_base::{Code, Error, Result};
+use phalanx_train::job_state::{Sight, Watcher};
 use std::time::{Duration, Instant};
 
 /// How often the run directory is looked at.

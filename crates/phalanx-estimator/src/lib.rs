@@ -23,7 +23,6 @@ mod export;
 mod exporter;
 mod head;
 mod hook;
-mod job_state;
 mod model;
 mod run_config;
 mod specs;

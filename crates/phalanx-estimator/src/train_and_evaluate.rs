@@ -1,12 +1,12 @@
 //! `train_and_evaluate`: the same program in every role of a job.
 
 use crate::evaluator::Evaluator;
-use crate::job_state::Herald;
 use crate::{Estimator, EvalSpec, Evaluation, IntoModel, RunConfig, Steps, TrainSpec, Trainable, Training};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_cluster::TaskConfig;
 use phalanx_train::Server;
 use phalanx_train::checkpoint::Saved;
+use phalanx_train::job_state::Herald;
 
 /// What this task did.
 #[derive(Clone, Debug, Default, PartialEq)]

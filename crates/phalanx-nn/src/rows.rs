@@ -1,9 +1,9 @@
 //! A table's rows inside of a step.
 
 use crate::to_bytes;
-use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
+use burn::tensor::{Device, Gradients, IndexingUpdateOp, Int, Tensor, TensorData};
 use bytes::Bytes;
-use phalanx_base::Result;
+use phalanx_base::{Code, Combiner, Error, Result};
 
 /// The unique rows that a batch needs of one table, as a leaf of the step's graph: the gradient then has exactly
 /// their shape, and duplicates are summed by the library.
@@ -31,6 +31,36 @@ impl Rows {
         self.unique.clone().select(0, self.positions.clone())
     }
 
+    /// One row for each example, made of those of its ids: shape `[examples, dim]`. Example `i` has the ids
+    /// `splits[i]..splits[i + 1]` of the batch; one that has none gets zeros.
+    ///
+    /// # Errors
+    /// When the splits are not those of this batch.
+    pub fn combine(&self, splits: &[usize], combiner: Combiner) -> Result<Tensor<2>> {
+        let (ids, [_, dim]) = (self.positions.dims()[0], self.unique.dims());
+        let ordered = splits.first() == Some(&0) && splits.last() == Some(&ids) && splits.is_sorted();
+        if !ordered {
+            return Err(Error::new(Code::ShapeMismatch, "the splits do not cut the ids into examples")
+                .because(format!("they must rise from 0 to {ids}, the number of ids")));
+        }
+        let (mut example, mut scale) = (Vec::with_capacity(ids), Vec::with_capacity(ids));
+        for (at, ends) in splits.windows(2).enumerate() {
+            let count = ends[1] - ends[0];
+            let each = match combiner {
+                Combiner::Sum => 1.0,
+                Combiner::Mean => 1.0 / count as f32,
+                Combiner::Sqrtn => 1.0 / (count as f32).sqrt(),
+            };
+            example.extend(std::iter::repeat_n(at as i32, count));
+            scale.extend(std::iter::repeat_n(each, count));
+        }
+        let device = self.unique.device();
+        let example = Tensor::<1, Int>::from_data(TensorData::new(example, [ids]), &device);
+        let scale = Tensor::<2>::from_data(TensorData::new(scale, [ids, 1]), &device);
+        let zeros = Tensor::<2>::zeros([splits.len() - 1, dim], &device);
+        Ok(zeros.select_assign(0, example, self.lookup() * scale, IndexingUpdateOp::Add))
+    }
+
     /// The summed gradients of the unique rows; `None` if the loss does not depend on them.
     ///
     /// # Errors
@@ -43,6 +73,26 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rows_of_an_example_become_one() {
+        let device = crate::default_device();
+        let rows = Rows::new(vec![1.0, 2.0, 3.0, 4.0], 2, &[0, 1, 1, 0, 0], &device);
+        let of = |combiner| rows.combine(&[0, 2, 2, 5], combiner).unwrap().into_data().to_vec::<f32>().unwrap();
+        assert_eq!(of(Combiner::Sum), [4.0, 6.0, 0.0, 0.0, 5.0, 8.0]);
+        assert_eq!(of(Combiner::Mean)[..4], [2.0, 3.0, 0.0, 0.0]);
+        assert!((of(Combiner::Sqrtn)[5] - 8.0 / 3.0_f32.sqrt()).abs() < 1e-6);
+        let mut gradients = rows.combine(&[0, 2, 2, 5], Combiner::Mean).unwrap().sum().backward();
+        let mut summed = [0.0; 4];
+        phalanx_base::read_f32s(&rows.gradients(&mut gradients).unwrap().unwrap(), &mut summed);
+        let (first, second) = (0.5 + 2.0 / 3.0, 0.5 + 1.0 / 3.0);
+        assert!(summed.iter().zip([first, first, second, second]).all(|(a, b)| (a - b).abs() < 1e-6), "{summed:?}");
+        assert!(
+            [&[0, 2][..], &[1, 5], &[0, 3, 2, 5], &[]]
+                .iter()
+                .all(|splits| rows.combine(splits, Combiner::Sum).is_err())
+        );
+    }
 
     #[test]
     fn gradients_of_repeated_ids_are_summed_into_their_row() {

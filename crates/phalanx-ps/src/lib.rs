@@ -15,6 +15,6 @@ pub mod client;
 pub mod plan;
 pub mod server;
 
-pub use client::Client;
+pub use client::{Client, to_wire as client_of};
 pub use plan::{Layout, Partitioner, Placement, TableSpec, VariableSpec};
-pub use server::Store;
+pub use server::{Store, identity as life_of};

@@ -5,15 +5,20 @@
 //! | [`Server`] | a task's life: it listens, says hello to the chief, and ends when the job ends |
 //! | [`Session`] | the worker's loop: pull values, compute, push gradients |
 //! | [`Supervisor`] | who initialises, who waits, when to stop |
+//! | [`ParameterServerStrategy`], [`Coordinator`] | steps that a chief hands to whichever worker is free |
+//! | [`Strategy`], [`fit`] | replicas that learn together; Keras' four verbs |
+//! | [`SidecarEvaluator`] | a task that evaluates checkpoints beside a job |
 //! | [`checkpoint`] | saving, keeping and restoring a job |
 //! | [`SummaryWriter`] | what TensorBoard shows |
 //! | [`MiniCluster`] | a whole job inside of one process, for tests and first steps |
 
 pub mod checkpoint;
+mod coordinator;
 pub mod fit;
 mod identity;
 mod interrupt;
 mod job;
+pub mod job_state;
 mod local;
 mod membership;
 mod mini_cluster;
@@ -22,15 +27,20 @@ mod run_dir;
 mod server;
 mod services;
 mod session;
+mod sidecar;
 mod strategy;
 mod summary;
 mod supervisor;
 
+pub use coordinator::{
+    Coordinator, ParameterServerStrategy, RemoteValue, ShardedVariable, Staleness, StepContext, Steps, VariableShard,
+};
 pub use interrupt::Interrupt;
 pub use mini_cluster::MiniCluster;
 pub use options::{Say, ServerOptions};
 pub use server::Server;
 pub use session::{NonFinite, RowValues, Session, Step, SyncReplicas};
+pub use sidecar::SidecarEvaluator;
 pub use strategy::{
     DistributedDataset, DistributedSteps, Gradient, PerReplica, Reducible, Replica, Replicated, Strategy,
 };

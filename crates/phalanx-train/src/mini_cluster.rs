@@ -1,7 +1,7 @@
 //! A whole job inside of one process.
 
 use crate::{Server, ServerOptions, identity};
-use phalanx_base::{Result, Role, TaskId};
+use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, TaskConfig};
 use phalanx_wire::{Address, Listening};
 
@@ -56,6 +56,25 @@ impl MiniCluster {
         let mut trainers = start(Role::Chief, chief)?;
         trainers.extend(start(Role::Worker, workers)?);
         Ok(Self { servers, trainers })
+    }
+
+    /// Runs a program's part for every task, each on a thread of its own, as so many processes would; the chief's result.
+    /// Parameter servers serve.
+    ///
+    /// # Errors
+    /// The chief's, or that of another task where the chief has none.
+    pub fn run<T: Send>(&self, part: impl Fn(&Server) -> Result<T> + Sync) -> Result<T> {
+        let (chief, workers) = self.trainers.split_first().ok_or_else(|| Error::new(Code::Internal, "no chief"))?;
+        std::thread::scope(|scope| {
+            let part = &part;
+            let serving = self.servers.iter().map(|server| scope.spawn(move || server.join())).collect::<Vec<_>>();
+            let working = workers.iter().map(|server| scope.spawn(move || part(server).map(drop))).collect::<Vec<_>>();
+            let done = part(chief)?;
+            for thread in serving.into_iter().chain(working) {
+                thread.join().unwrap_or_else(|_| Err(Error::new(Code::Internal, "a task panicked")))?;
+            }
+            Ok(done)
+        })
     }
 
     /// The parameter servers.

@@ -1,5 +1,6 @@
 //! A task of the job: it listens, finds the others, and ends when the job ends.
 
+use crate::coordinator::Desk;
 use crate::job::Job;
 use crate::membership::{Membership, Who};
 use crate::{ServerOptions, identity};
@@ -38,6 +39,8 @@ struct Inner {
     job: Arc<Job>,
     membership: Membership,
     store: Option<Arc<Store>>,
+    /// Where workers ask the chief for steps.
+    desk: Option<Arc<Desk>>,
     listening: Mutex<Option<Listening>>,
     /// The parameter server of a job that is this process alone.
     companion: Option<Server>,
@@ -105,8 +108,9 @@ impl Server {
         };
         let store = (task.role == Role::Ps).then(Arc::<Store>::default);
         let digest = identity::digest(&config.job_id());
-        let bulk =
-            store.as_ref().map(|store| Arc::new(Service::new(Arc::clone(store), digest, task, incarnation)) as _);
+        let desk = (task == chief).then(|| Arc::new(Desk::new(digest)));
+        let service = |store: &Arc<Store>| Arc::new(Service::new(Arc::clone(store), digest, task, incarnation)) as _;
+        let bulk = store.as_ref().map(service).or_else(|| desk.clone().map(|desk| desk as _));
         let control = membership.handler();
         if options.token.is_none() && !address.is_loopback() {
             (options.say)(&format!(
@@ -127,6 +131,7 @@ impl Server {
             job,
             membership,
             store,
+            desk,
             listening,
             companion,
             gone,
@@ -286,9 +291,19 @@ impl Server {
         self.inner.membership.wait_for_servers();
     }
 
+    /// The chief: workers may come and go as they like.
+    pub(crate) fn take_any_workers(&self) {
+        self.inner.membership.take_any_workers();
+    }
+
     /// The chief: ends the job badly, for everybody.
     pub(crate) fn fail_job(&self, error: Error) {
         self.inner.membership.fail(error);
+    }
+
+    /// The chief: where workers ask for steps.
+    pub(crate) fn desk(&self) -> Result<&Arc<Desk>> {
+        self.inner.desk.as_ref().ok_or_else(|| Error::new(Code::Internal, "only the chief coordinates"))
     }
 
     pub(crate) fn options(&self) -> &ServerOptions {

@@ -4,6 +4,7 @@ use crate::checkpoint::{Keeper, Saved};
 use crate::summary::SummaryWriter;
 use phalanx_base::Result;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 /// Something done at once and then every so often.
@@ -64,6 +65,15 @@ impl Services {
         self.rate = Some((now, global_step));
     }
 
+    /// For a chief that does not train itself: `count` is how far training is, as far as it has heard, which may be `slack`
+    /// steps too few. What writes down how training goes, for another thread.
+    pub(crate) fn follow(&mut self, count: Arc<AtomicU64>, slack: u64) -> Watch {
+        if let Some(keeper) = &self.keeper {
+            keeper.follow(count, slack);
+        }
+        Watch { summaries: Arc::clone(&self.summaries), pace: self.pace.take(), rate: None }
+    }
+
     /// Saves now, if something is kept, and waits for it.
     pub(crate) fn save_within(&self, deadline: Duration) -> Result<()> {
         self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.save(deadline))
@@ -71,6 +81,29 @@ impl Services {
 
     pub(crate) fn newest(&self) -> Option<Saved> {
         self.keeper.as_ref().and_then(Keeper::newest)
+    }
+}
+
+/// Writes down how training goes.
+pub(crate) struct Watch {
+    summaries: Arc<SummaryWriter>,
+    pace: Option<Timer>,
+    rate: Option<(Instant, u64)>,
+}
+
+impl Watch {
+    /// Training has come so far; `staleness` counts updates by their age.
+    pub(crate) fn reached(&mut self, global_step: u64, staleness: &[u64]) {
+        let now = Instant::now();
+        if !self.pace.as_mut().is_some_and(|pace| pace.is_due(now)) {
+            return;
+        }
+        if let Some((since, step)) = self.rate {
+            let rate = global_step.saturating_sub(step) as f32 / (now - since).as_secs_f32();
+            self.summaries.scalar(global_step, "global_step/sec", rate);
+        }
+        self.rate = Some((now, global_step));
+        self.summaries.counts(global_step, "staleness", staleness);
     }
 }
 

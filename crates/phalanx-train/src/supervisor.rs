@@ -175,6 +175,17 @@ impl Supervisor {
         self
     }
 
+    /// The task that it looks after.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// The run directory, where there is one.
+    pub(crate) fn kept_in(&self) -> Option<&Dir> {
+        self.run_dir.dir.as_ref()
+    }
+
     /// Whether this task should stop: the job is over, or somebody asked.
     #[must_use]
     pub fn should_stop(&self) -> bool {
@@ -192,16 +203,27 @@ impl Supervisor {
         self.server.note(session)
     }
 
+    /// The same for a job with a coordinator, which collects gradients into `rounds` or does not.
+    pub(crate) fn prepare_coordinated<M: Module>(&self, module: M, rounds: bool) -> Result<Session<M>> {
+        self.server.wait_until_formed()?;
+        let session = self.server.client().and_then(|client| self.prepare(module, client, rounds));
+        self.server.note(session)
+    }
+
     /// The same over connections of one's own, such as a test's that lose messages; `client` speaks for this task.
     ///
     /// # Errors
     /// As [`Self::prepare_or_wait_for_session`].
     pub fn prepare_with_client<M: Module>(&self, module: M, client: Client) -> Result<Session<M>> {
         self.server.wait_until_formed()?;
+        self.prepare(module, client, self.sync.is_some())
+    }
+
+    fn prepare<M: Module>(&self, module: M, client: Client, rounds: bool) -> Result<Session<M>> {
         let book = Book::of(&module)?;
         let layout = self.layout(&book, client.servers())?;
         let (remote, services) = if self.server.is_chief() {
-            let mut saver = self.run_dir.saver(self.sync.is_some())?;
+            let mut saver = self.run_dir.saver(rounds)?;
             if let Some(remark) = saver.as_ref().and_then(|saver| saver.catalog().remark()) {
                 self.server.say(remark);
             }

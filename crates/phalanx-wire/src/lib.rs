@@ -30,6 +30,10 @@ pub mod proto {
     pub mod control {
         tonic::include_proto!("phalanx.control");
     }
+    /// What a worker and the coordinator say to each other.
+    pub mod coordinate {
+        tonic::include_proto!("phalanx.coordinate");
+    }
     /// Headers of the bulk lane's frames.
     pub mod params {
         tonic::include_proto!("phalanx.params");

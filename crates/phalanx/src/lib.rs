@@ -70,6 +70,14 @@ pub use phalanx_train::{
     Strategy, SummaryWriter, Supervisor, checkpoint,
 };
 
+/// A chief that hands steps to workers: `ParameterServerStrategy` and its coordinator.
+pub mod coordinator {
+    pub use phalanx_train::{
+        Coordinator, ParameterServerStrategy, RemoteValue, ShardedVariable, SidecarEvaluator, Staleness, StepContext,
+        Steps, VariableShard,
+    };
+}
+
 /// The layers that models are made of, with Keras' names and defaults.
 pub mod layers {
     pub use phalanx_nn::model::{

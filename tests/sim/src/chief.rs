@@ -165,7 +165,7 @@ impl Chief {
 
     fn polled(&mut self, net: &mut Net, life: Life, reports: &[(u64, Report)]) {
         let now = net.time();
-        self.scheduler.joined(now, life);
+        self.scheduler.joined(now, life, 0);
         if self.scheduler.workers(now).any(|view| view.life == life && !view.lost) {
             self.heard.insert(life, net.now);
             let former = |other: &&Life| other.task == life.task && other.incarnation < life.incarnation;

@@ -34,6 +34,12 @@ impl<W: Clone, R> Scheduler<W, R> {
         if self.is_done() { self.error.take() } else { None }
     }
 
+    /// Whether the job has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     /// The job ends now. What was never handed out is cancelled; of what a worker had, nobody will know. Every life
     /// is over.
     pub fn end(&mut self) {

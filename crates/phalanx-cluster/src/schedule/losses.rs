@@ -29,8 +29,18 @@ impl<W: Clone, R> Scheduler<W, R> {
     pub fn fenced(&mut self, life: Life, progress: &[(u64, bool)]) -> Result<(), Remark> {
         let known = self.workers.remove(&life).ok_or_else(|| self.stranger(life));
         // Even one that never joined: what it pushed would be refused, so it must never get a step.
-        self.over.insert(life);
-        let worker = known?;
+        let news = self.over.insert(life);
+        let worker = match known {
+            Ok(worker) => worker,
+            Err(stranger) => {
+                // Another coordinator had it, which knew what the step was; we only know that it is not whole.
+                let newest = progress.iter().map(|&(sequence, _)| sequence).max().unwrap_or(0);
+                if news && self.rounds.none() && reach(progress, newest) == Reach::Somewhere {
+                    self.owed.push((life.update(newest), is_counted(progress, newest)));
+                }
+                return Err(stranger);
+            }
+        };
         let newest = progress.iter().map(|&(sequence, _)| sequence).max().unwrap_or(0);
         let mut explained = worker.reported.highest();
         for (_, id, sequence) in worker.own_sequences() {
@@ -38,6 +48,7 @@ impl<W: Clone, R> Scheduler<W, R> {
             let reach = reach(progress, sequence);
             if let (Some(step), true) = (self.steps.get_mut(&id), reach != Reach::Nowhere) {
                 step.pushed = Some((life.update(sequence), reach));
+                step.counted = is_counted(progress, sequence);
             }
         }
         let cause = format!("{} was lost", life.task);
@@ -64,6 +75,11 @@ impl<W: Clone, R> Scheduler<W, R> {
         }
         Ok(())
     }
+}
+
+/// Whether the first server, which counts steps, has all of an update.
+fn is_counted(progress: &[(u64, bool)], sequence: u64) -> bool {
+    progress.first().is_some_and(|&(newest, whole)| newest > sequence || (newest == sequence && whole))
 }
 
 /// How far an update got.

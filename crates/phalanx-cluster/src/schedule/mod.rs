@@ -19,7 +19,8 @@
 //! report must not touch the second run.
 //!
 //! Inside: `step` (what is known of a step), `worker` (of a life), `sequences` (which numbers were reported), `queue`
-//! (schedule and take), `reports`, `losses`, `errors` (the stored error, the end), `watch` (stragglers).
+//! (schedule and take), `rounds` (which step is for which round), `reports`, `losses`, `errors` (the stored error, the end),
+//! `watch` (stragglers).
 
 mod errors;
 mod life;
@@ -28,6 +29,7 @@ mod options;
 mod queue;
 mod remark;
 mod reports;
+mod rounds;
 mod sequences;
 mod step;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The queue itself: schedule, take, and what became of a step.
 
+use super::rounds::Rounds;
 use super::step::{State, Step};
 use super::worker::{Worker, own_name};
 use super::{Assignment, Consistency, Effect, Life, Options, Outcome, Remark, StepId, Ticket};
@@ -38,7 +39,7 @@ pub struct Refused<W> {
 /// let now = Duration::ZERO;
 /// let worker = Life::new(TaskId::new(Role::Worker, 0), Incarnation(1));
 /// let mut scheduler = Scheduler::new(Options::default());
-/// scheduler.joined(now, worker);
+/// scheduler.joined(now, worker, 0);
 /// let step = scheduler.schedule("train", 5, Effect::Update).unwrap();
 /// let given = scheduler.take(now, worker, 0, 2).unwrap();
 /// assert_eq!((given.len(), given[0].work), (1, "train"));
@@ -60,8 +61,9 @@ pub struct Scheduler<W, R> {
     pub(super) bytes: usize,
     pub(super) error: Option<Error>,
     pub(super) ended: bool,
-    /// Names that some servers have and no step will complete.
-    pub(super) owed: Vec<UpdateName>,
+    /// Names that some servers have and no step will complete, and whether the server that counts steps has them.
+    pub(super) owed: Vec<(UpdateName, bool)>,
+    pub(super) rounds: Rounds,
     next: u64,
     /// The highest number given out, as a bound on drift sees it.
     highest: u64,
@@ -82,8 +84,17 @@ impl<W: Clone, R> Scheduler<W, R> {
             error: None,
             ended: false,
             owed: Vec::new(),
+            rounds: Rounds::of(options.consistency),
             next: 0,
             highest: 0,
+        }
+    }
+
+    /// Goes on where another scheduler was: `number` is the highest that it gave out, `round` the one that is open.
+    pub fn start_at(&mut self, number: u64, round: u64) {
+        self.highest = number;
+        if !self.rounds.none() {
+            self.rounds.open = round;
         }
     }
 
@@ -115,11 +126,24 @@ impl<W: Clone, R> Scheduler<W, R> {
         Ok(id)
     }
 
-    /// A worker is there. Saying it again changes nothing; a life that is over stays over.
-    pub fn joined(&mut self, now: Duration, life: Life) {
+    /// A worker is there. Saying it again changes nothing; a life that is over stays over. `sent` is how many updates the
+    /// life has pushed, all of them whole on every server, before it joined: 0 unless another coordinator had it.
+    pub fn joined(&mut self, now: Duration, life: Life, sent: u64) {
         if !self.over.contains(&life) {
-            self.workers.entry(life).or_insert_with(|| Worker::new(now));
+            self.workers.entry(life).or_insert_with(|| Worker::new(now, sent));
         }
+    }
+
+    /// Whether a life has joined and is not over.
+    #[must_use]
+    pub fn has(&self, life: Life) -> bool {
+        self.workers.contains_key(&life)
+    }
+
+    /// Whether a life was lost and shut out, or has left.
+    #[must_use]
+    pub fn is_over(&self, life: Life) -> bool {
+        self.over.contains(&life)
     }
 
     /// Hands steps to a worker until it has `want` that it has not reported. `heard` is the newest turn that the worker
@@ -135,7 +159,7 @@ impl<W: Clone, R> Scheduler<W, R> {
         }
         let missed: Vec<(u64, StepId, u64)> =
             worker.held.range(heard.saturating_add(1)..).map(|(&turn, held)| (turn, held.step, held.number)).collect();
-        let room = want.saturating_sub(worker.held.len());
+        let room = self.rounds.room(want).saturating_sub(worker.held.len());
         let missed = missed.into_iter().map(|(turn, step, number)| (Ticket { step, turn }, number));
         let mut given: Vec<Assignment<W>> = missed.filter_map(|(t, number)| self.assignment(t, number)).collect();
         for _ in 0..room {
@@ -148,10 +172,13 @@ impl<W: Clone, R> Scheduler<W, R> {
     fn hand_out(&mut self, now: Duration, life: Life) -> Option<Assignment<W>> {
         let number = self.number_for(life)?;
         let alone = !self.workers.iter().any(|(&other, worker)| other != life && !worker.lost);
-        let fits = |id: &&StepId| alone || self.steps.get(id).is_some_and(|step| step.avoid != Some(life));
+        let fits = |id: &&StepId| {
+            self.steps.get(id).is_some_and(|step| (alone || step.avoid != Some(life)) && self.rounds.takes(step))
+        };
         let id = *self.queue.iter().find(fits)?;
         self.queue.remove(&id);
         let step = self.steps.get_mut(&id)?;
+        self.rounds.hand_out(step);
         (step.state, step.runs) = (State::Out, step.runs + 1);
         let own = own_name(step.effect, step.pushed.is_some());
         let ticket = self.workers.get_mut(&life)?.hold(now, id, own, number);
@@ -163,7 +190,8 @@ impl<W: Clone, R> Scheduler<W, R> {
         let step = self.steps.get(&ticket.step)?;
         let on_behalf_of = step.pushed.map(|(name, _)| name);
         let work = step.work.clone()?;
-        Some(Assignment { ticket, work, effect: step.effect, on_behalf_of, attempt: step.runs, number })
+        let Step { effect, runs: attempt, round, .. } = *step;
+        Some(Assignment { ticket, work, effect, on_behalf_of, attempt, number, round, closed: self.rounds.open })
     }
 
     /// The number of this life's next step; `None` if the bound on drift holds it back.
@@ -204,7 +232,7 @@ impl<W: Clone, R> Scheduler<W, R> {
         if let Some((name, super::Reach::Somewhere)) = step.pushed
             && !matches!(outcome, Outcome::Ok(_))
         {
-            self.owed.push(name);
+            self.owed.push((name, step.counted));
         }
         if step.wanted {
             (step.work, step.state) = (None, State::Done(outcome));
@@ -218,7 +246,29 @@ impl<W: Clone, R> Scheduler<W, R> {
     /// failed for good after a worker was lost in the middle of pushing it, or the job ended. To make the servers
     /// agree, push any gradients under each name, on behalf of its life.
     pub fn take_owed(&mut self) -> Vec<UpdateName> {
-        std::mem::take(&mut self.owed)
+        std::mem::take(&mut self.owed).into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// Has a step that was just scheduled, and pushes, see to names that are owed. One that the server that counts steps
+    /// lacks becomes the step's own: it then counts as that step. The others are completed by copies of it.
+    pub fn adopt_owed(&mut self, id: StepId) {
+        let Some(work) = self.steps.get(&id).and_then(|step| step.work.clone()) else { return };
+        let mut taken = false;
+        for (name, counted) in std::mem::take(&mut self.owed) {
+            let pushed = Some((name, super::Reach::Somewhere));
+            if counted {
+                let copy = StepId(self.next);
+                self.next += 1;
+                let step = Step { pushed, counted, wanted: false, ..Step::new(work.clone(), 0, Effect::Update) };
+                self.steps.insert(copy, step);
+                self.queue.insert(copy);
+                self.unfinished += 1;
+            } else if let (false, Some(step)) = (taken, self.steps.get_mut(&id)) {
+                (step.pushed, taken) = (pushed, true);
+            } else {
+                self.owed.push((name, counted));
+            }
+        }
     }
 
     /// Whether nothing waits and nothing is in flight.

@@ -36,6 +36,9 @@ impl<W: Clone, R> Scheduler<W, R> {
         }
         worker.release(now, ticket.turn);
         worker.commit(now);
+        if let Some(step) = self.steps.get(&ticket.step) {
+            self.rounds.committed(step);
+        }
         self.finish(ticket.step, Outcome::Ok(result));
         Receipt::Taken
     }
@@ -89,6 +92,7 @@ impl<W: Clone, R> Scheduler<W, R> {
         let attempts = self.options.attempts.max(1);
         let Some(step) = self.steps.get_mut(&ticket.step) else { return };
         step.causes.extend(cause);
+        self.rounds.came_back(step);
         if step.causes.len() < attempts {
             step.state = State::Queued;
             self.queue.insert(ticket.step);
@@ -102,6 +106,9 @@ impl<W: Clone, R> Scheduler<W, R> {
     /// Ends a step with an error, and stores it if it is the first.
     fn fail(&mut self, ticket: Ticket, error: Error) {
         let update = self.steps.get(&ticket.step).map_or(Reach::Nowhere, super::step::Step::reach);
+        if let Some(step) = self.steps.get(&ticket.step) {
+            self.rounds.failed(step);
+        }
         self.finish(ticket.step, Outcome::Failed { error: error.clone(), update });
         self.store(error);
     }

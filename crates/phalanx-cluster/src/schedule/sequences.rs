@@ -10,6 +10,11 @@ pub(super) struct Sequences {
 }
 
 impl Sequences {
+    /// All numbers up to this one.
+    pub(super) fn through(number: u64) -> Self {
+        Self { through: number, beyond: BTreeSet::new() }
+    }
+
     /// The highest number in the set; 0 if there is none.
     pub(super) fn highest(&self) -> u64 {
         self.beyond.last().copied().unwrap_or(self.through)

@@ -52,6 +52,10 @@ pub struct Assignment<W> {
     pub attempt: usize,
     /// The worker's count of steps, as a bound on drift sees it.
     pub number: u64,
+    /// The round that its gradients are for, where they are collected into rounds.
+    pub round: Option<u64>,
+    /// How many rounds are closed.
+    pub closed: u64,
 }
 
 /// How far a step's update got, as far as the scheduler knows.
@@ -108,6 +112,10 @@ pub(super) struct Step<W, R> {
     pub(super) causes: Vec<String>,
     /// The name under which a lost life pushed it, and how far.
     pub(super) pushed: Option<(UpdateName, Reach)>,
+    /// Whether the server that counts steps has it.
+    pub(super) counted: bool,
+    /// The round it was handed out for.
+    pub(super) round: Option<u64>,
     /// Who had trouble with it last: better given to somebody else.
     pub(super) avoid: Option<Life>,
     /// Whether somebody will ask for the outcome.
@@ -117,7 +125,9 @@ pub(super) struct Step<W, R> {
 impl<W, R> Step<W, R> {
     pub(super) fn new(work: W, bytes: usize, effect: Effect) -> Self {
         let (state, causes) = (State::Queued, Vec::new());
-        Self { work: Some(work), bytes, effect, state, runs: 0, causes, pushed: None, avoid: None, wanted: true }
+        let (work, runs, wanted) = (Some(work), 0, true);
+        let (pushed, counted, round, avoid) = (None, false, None, None);
+        Self { work, bytes, effect, state, runs, causes, pushed, counted, round, avoid, wanted }
     }
 
     /// How far its update got.

@@ -42,12 +42,12 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(now: Duration) -> Self {
+    pub(super) fn new(now: Duration, sent: u64) -> Self {
         Self {
             held: BTreeMap::new(),
             turns: 0,
             number: 0,
-            reported: Sequences::default(),
+            reported: Sequences::through(sent),
             lost: false,
             committed: 0,
             oldest_since: now,

@@ -1,28 +1,6 @@
 //! What a column says about the embedding table it looks up in. The values live elsewhere.
 
-/// How the rows that one example looks up become one vector.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Combiner {
-    /// Σ w·e / Σ w.
-    #[default]
-    Mean,
-    /// Σ w·e.
-    Sum,
-    /// Σ w·e / √(Σ w²).
-    Sqrtn,
-}
-
-impl Combiner {
-    /// TensorFlow's name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Mean => "mean",
-            Self::Sum => "sum",
-            Self::Sqrtn => "sqrtn",
-        }
-    }
-}
+pub use phalanx_base::Combiner;
 
 /// How the rows of a table begin.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -10,7 +10,7 @@ use super::proto::summary::Value as WireValue;
 use super::proto::summary::value::Value as WireKind;
 use super::proto::summary_metadata::PluginData;
 use super::proto::{Event, SessionLog, Summary, SummaryMetadata, Tensor, event};
-use super::{SessionStatus, Stamp, buckets, tensor};
+use super::{Bucket, SessionStatus, Stamp, buckets, tensor};
 use crate::record::RecordWriter;
 
 /// Writes events as TensorFlow 2 does. It reads no clock: the caller says when things were.
@@ -82,7 +82,15 @@ impl<W: Write> EventWriter<W> {
     /// # Errors
     /// When it cannot be written, or the tag was something else before.
     pub fn histogram(&mut self, stamp: Stamp, tag: &str, values: &[f32]) -> Result<()> {
-        let rows: Vec<[f64; 3]> = buckets(values).iter().map(|b| [b.left, b.right, b.count]).collect();
+        self.bucketed(stamp, tag, &buckets(values))
+    }
+
+    /// A distribution that is counted already.
+    ///
+    /// # Errors
+    /// When it cannot be written, or the tag was something else before.
+    pub fn bucketed(&mut self, stamp: Stamp, tag: &str, buckets: &[Bucket]) -> Result<()> {
+        let rows: Vec<[f64; 3]> = buckets.iter().map(|b| [b.left, b.right, b.count]).collect();
         self.value(stamp, tag, Plugin::Histograms, tensor::matrix(&rows))
     }
 

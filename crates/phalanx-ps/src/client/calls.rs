@@ -103,6 +103,18 @@ impl Client {
         }
     }
 
+    /// How far training is, and what the server that counts steps says of itself.
+    ///
+    /// # Errors
+    /// When that server does not answer.
+    pub fn progress(&self) -> Result<(u64, params::Description)> {
+        let answer = self.block(self.call(0, self.frame(request::Op::Describe(params::Describe {}))))?.0;
+        match answer.result {
+            Some(reply::Result::Description(description)) => Ok((answer.global_step, description)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// Every task life that has pushed to a server, or takes part in its rounds, and is not shut out.
     ///
     /// # Errors
@@ -306,7 +318,9 @@ pub(super) fn unexpected(result: &Option<reply::Result>) -> Error {
     Error::new(Code::BadMessage, "a server's answer is not one to the question").because(format!("{result:?}"))
 }
 
-pub(crate) fn to_wire(task: TaskId, incarnation: Incarnation) -> params::Client {
+/// A task's life as messages have it.
+#[must_use]
+pub fn to_wire(task: TaskId, incarnation: Incarnation) -> params::Client {
     let role = Role::ALL.iter().position(|&role| role == task.role).unwrap_or(0) as u32;
     params::Client { role, index: task.index, incarnation: incarnation.0 }
 }

@@ -35,6 +35,10 @@ pub struct Push {
     pub rows: Vec<RowGradients>,
     /// What the task wants to find again after this step; empty: nothing new.
     pub note: Bytes,
+    /// How many steps were committed when the values were fetched that it was computed on, where that is known.
+    pub basis: Option<u64>,
+    /// The worker's count of steps under a coordinator; 0 where there is none.
+    pub clock: u64,
 }
 
 /// What came back.
@@ -205,6 +209,7 @@ impl Client {
             let own = (push.name.task, push.name.incarnation) == (self.options().task, self.options().incarnation);
             if server == 0 && number == last {
                 header.note = push.note.to_vec();
+                (header.basis, header.clock) = (push.basis.map_or(0, |basis| basis + 1), push.clock);
             }
             header.on_behalf_of = (!own).then(|| to_wire(push.name.task, push.name.incarnation));
             for piece in &ask.pieces()[part.pieces.clone()] {

@@ -12,7 +12,7 @@ mod rounds;
 mod rows;
 mod save;
 
-pub(crate) use calls::to_wire;
+pub use calls::to_wire;
 pub use calls::{Client, Options, Stop};
 pub use exchange::{Mode, Pulled, Push};
 pub use remote::Remote;

@@ -24,6 +24,16 @@ impl Client {
         self.block(self.call(0, self.frame(request::Op::Leave(params::Leave {})))).map(drop)
     }
 
+    /// Synchronous mode under a coordinator: closes a round that is complete. `false`: not now, because the instant of a
+    /// checkpoint is being taken.
+    ///
+    /// # Errors
+    /// When the server that keeps the rounds does not answer.
+    pub fn close_round(&self, round_of: u64) -> Result<bool> {
+        let op = request::Op::CloseRound(params::CloseRound { round: round_of });
+        Ok(round(&self.block(self.call(0, self.frame(op)))?.0)?.is_some())
+    }
+
     /// Synchronous mode: says that the gradient of `step` is on every server, and waits up to `wait` for the round to
     /// close. `None`: not yet, ask again.
     ///

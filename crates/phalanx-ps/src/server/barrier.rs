@@ -84,6 +84,14 @@ impl Barrier {
         self.round
     }
 
+    /// A coordinator says that `round` is complete. The round that is open then, or `None` while rounds stay open.
+    pub fn close(&mut self, round: u64) -> Option<u64> {
+        if self.round <= round && !self.held {
+            (self.round, self.arrived) = (round + 1, 0);
+        }
+        (self.round > round).then_some(self.round)
+    }
+
     fn close_if_complete(&mut self) {
         if self.to_aggregate == 0 || self.arrived < self.to_aggregate {
             self.release_if_needed();
@@ -178,6 +186,15 @@ mod tests {
         assert_eq!(barrier.arrive(worker(1), 1, 0), Arrival::Wait, "complete and held");
         assert_eq!(barrier.hold(false), 1);
         assert_eq!((barrier.poll(worker(0)), barrier.poll(worker(1))), (Arrival::Go(1), Arrival::Go(1)));
+    }
+
+    #[test]
+    fn a_coordinator_closes_rounds_unless_they_are_held() {
+        let mut barrier = Barrier::default();
+        barrier.hold(true);
+        assert_eq!(barrier.close(0), None);
+        barrier.hold(false);
+        assert_eq!((barrier.close(0), barrier.close(0), barrier.close(4)), (Some(1), Some(1), Some(5)));
     }
 
     #[test]

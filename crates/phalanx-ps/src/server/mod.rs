@@ -10,6 +10,7 @@ mod items;
 mod notes;
 mod saving;
 mod service;
+mod staleness;
 mod store;
 pub(crate) mod table;
 
@@ -17,7 +18,7 @@ pub use applied::{Applied, Progress, Verdict};
 pub use barrier::{Arrival, Barrier};
 pub use cut::Cut;
 pub use dense::CHUNK;
-pub use service::Service;
+pub use service::{Service, identity};
 pub use store::Store;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -89,6 +89,7 @@ impl Service {
                 None
             }
             request::Op::Arrive(ask) => Some(reply::Result::Arrived(self.arrive(from?, &ask).await?)),
+            request::Op::CloseRound(ask) => Some(reply::Result::Arrived(self.close_round(ask.round))),
             request::Op::Hold(ask) => Some(reply::Result::Arrived(self.hold(ask.millis))),
             request::Op::Cut(ask) => {
                 let cut = store.cut(ask.id, ask.closed, ask.first)?;
@@ -120,6 +121,15 @@ impl Service {
             out.push(values);
         }
         Ok(out)
+    }
+
+    /// Closes a round that a coordinator says is complete.
+    fn close_round(&self, round: u64) -> params::Arrived {
+        let open = lock(&self.store.barrier).close(round);
+        if let Some(open) = open {
+            self.store.reach_step(open);
+        }
+        params::Arrived { round: open }
     }
 
     /// Keeps the open round from closing, but not for ever: whoever asked may die.
@@ -213,6 +223,7 @@ impl Service {
         // In statements of their own: two guards in one expression would wait for each other.
         let stale = lock(&self.store.barrier).stale();
         let lives = self.store.lives();
+        let (newest_clock, widest_lag) = self.store.staleness.clocks();
         params::Description {
             ready: self.store.is_ready(),
             stale: self.store.stale().max(stale),
@@ -220,6 +231,9 @@ impl Service {
             variables: variables as u64,
             tables: tables as u64,
             lives: lives.into_iter().map(|(task, incarnation)| to_wire(task, incarnation)).collect(),
+            staleness: self.store.staleness.counts(),
+            newest_clock,
+            widest_lag,
         }
     }
 }
@@ -248,7 +262,11 @@ async fn probe(ask: params::Probe) -> Result<params::Probed> {
     tokio::task::spawn_blocking(look).await.context(Code::Internal, "the look for a file did not end")
 }
 
-pub(super) fn identity(client: Option<&params::Client>) -> Result<(TaskId, Incarnation)> {
+/// The task's life that a message names.
+///
+/// # Errors
+/// When it names none.
+pub fn identity(client: Option<&params::Client>) -> Result<(TaskId, Incarnation)> {
     let client = client.ok_or_else(|| Error::new(Code::BadMessage, "a request does not say whose it is"))?;
     let role = Role::ALL.get(client.role as usize).copied();
     let role = role.ok_or_else(|| Error::new(Code::BadMessage, format!("{} is not a role", client.role)))?;

@@ -8,6 +8,7 @@ use super::dense::Dense;
 use super::items::{Item, Items};
 use super::lock;
 use super::notes::Notes;
+use super::staleness::Staleness;
 use super::table::Table;
 use phalanx_base::{Code, Error, F32Block, Incarnation, Result, TaskId};
 use phalanx_wire::limits;
@@ -43,6 +44,7 @@ pub struct Store {
     ready: AtomicBool,
     stale: AtomicU64,
     repeats: AtomicU64,
+    pub(super) staleness: Staleness,
 }
 
 impl Default for Store {
@@ -60,6 +62,7 @@ impl Default for Store {
             ready: AtomicBool::default(),
             stale: AtomicU64::default(),
             repeats: AtomicU64::default(),
+            staleness: Staleness::default(),
         }
     }
 }
@@ -186,7 +189,10 @@ impl Store {
             answer.stale = true;
             self.stale.fetch_add(1, Ordering::Relaxed);
         }
-        self.global_step.fetch_add(counts.into(), Ordering::AcqRel);
+        let committed = self.global_step.fetch_add(counts.into(), Ordering::AcqRel);
+        if counts {
+            self.staleness.note(ask, committed);
+        }
         Ok(())
     }
 

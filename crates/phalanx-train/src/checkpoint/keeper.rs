@@ -8,7 +8,7 @@ use phalanx_base::{Code, Context, Error, Fault, Result, TaskId};
 use phalanx_cluster::Phase;
 use phalanx_ps::Client;
 use phalanx_ps::client::Remote;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -29,6 +29,8 @@ pub(crate) struct Pace {
 #[derive(Default)]
 struct State {
     step: u64,
+    /// Where the step is found instead, and how many more may have been committed.
+    follows: Option<(Arc<AtomicU64>, u64)>,
     /// How many saves were asked for, how many of those are done, and how the newest went.
     asked: u64,
     done: u64,
@@ -85,6 +87,12 @@ impl Keeper {
     /// Takes note how far training is.
     pub(crate) fn reached(&self, step: u64) {
         self.shared.lock().step = step;
+    }
+
+    /// For a chief that does not train itself: `count` is how far training is, as far as it has heard, which may be
+    /// `slack` steps too few.
+    pub(crate) fn follow(&self, count: Arc<AtomicU64>, slack: u64) {
+        self.shared.lock().follows = Some((count, slack));
     }
 
     /// Saves now and waits for it.
@@ -151,7 +159,7 @@ impl Work {
             self.server.say(&format!("training goes on, but: {error}"));
         }
         loop {
-            let (step, asked) = {
+            let (step, slack, asked) = {
                 let mut state = shared.lock();
                 if !state.stop && state.asked == state.done {
                     let waited = shared.changed.wait_timeout(state, LOOK);
@@ -160,9 +168,13 @@ impl Work {
                 if state.stop && state.asked == state.done {
                     return;
                 }
-                (state.step, state.asked)
+                let (step, slack) = match &state.follows {
+                    Some((count, slack)) => (count.load(Ordering::Acquire), *slack),
+                    None => (state.step, 0),
+                };
+                (step, slack, state.asked)
             };
-            self.recover(step);
+            self.recover(step, slack);
             // A server without its part could not be saved.
             if self.empty.is_empty() && (asked > shared.lock().done || self.is_due(step)) {
                 self.last = Some((Instant::now(), step));
@@ -205,7 +217,7 @@ impl Work {
 
     /// Gives servers that were started anew their part of the newest checkpoint; tries again where that fails for reasons
     /// that may pass.
-    fn recover(&mut self, step: u64) {
+    fn recover(&mut self, step: u64, slack: u64) {
         for task in self.server.job().take_returned() {
             self.saver.forget_who_sees();
             self.empty.retain(|known| known.task != task);
@@ -217,7 +229,7 @@ impl Work {
                 self.empty.push(empty);
                 continue;
             }
-            match self.recover_one(empty.task, step) {
+            match self.recover_one(empty.task, step, slack) {
                 Ok(()) => {}
                 Err(error) if error.code().fault() == Fault::Infrastructure && Instant::now() < empty.until => {
                     self.server.say(&format!("{} could not be restored yet: {error}", empty.task));
@@ -230,15 +242,15 @@ impl Work {
     }
 
     /// How many steps were committed at most before the server was lost.
-    fn steps_until_lost(&self, server: usize, noted: u64) -> Result<u64> {
+    fn steps_until_lost(&self, server: usize, noted: u64, slack: u64) -> Result<u64> {
         if server > 0 {
             return Ok(noted.max(self.client.global_step()?));
         }
         // It was this one that counted: since this task last heard of it, each trainer had one step under way.
-        Ok(noted + self.server.config().trainers().len() as u64)
+        Ok(noted + slack + self.server.config().trainers().len() as u64)
     }
 
-    fn recover_one(&mut self, task: TaskId, step: u64) -> Result<()> {
+    fn recover_one(&mut self, task: TaskId, step: u64, slack: u64) -> Result<()> {
         let server = task.index as usize;
         if self.client.describe(server)?.ready {
             return Ok(());
@@ -258,7 +270,7 @@ impl Work {
             self.client.fence_on(server, task, incarnation)?;
         }
         self.client.set_server_ready(server)?;
-        let lost = self.steps_until_lost(server, step)?.saturating_sub(saved);
+        let lost = self.steps_until_lost(server, step, slack)?.saturating_sub(saved);
         self.server.say(&format!(
             "{task} is back with its part of {name}; what it took in after step {saved} is lost, at most {lost} steps"
         ));

@@ -6,6 +6,7 @@ use crate::job::Job;
 use futures_util::future::join_all;
 use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
 use phalanx_cluster::{Mood, Phase, Roster};
+use phalanx_wire::Address;
 use phalanx_wire::control::{self, Client};
 use phalanx_wire::proto::control::{BeatReply, BeatRequest, Identity, Missing, beat_reply, beat_request};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +22,7 @@ struct State {
 /// The chief's list and its door.
 pub(crate) struct Chief {
     who: Who,
-    others: Vec<(TaskId, phalanx_wire::Address)>,
+    others: Vec<(TaskId, Address)>,
     state: Mutex<State>,
     started: Instant,
     job: Arc<Job>,
@@ -29,12 +30,7 @@ pub(crate) struct Chief {
 }
 
 impl Chief {
-    pub(crate) fn new(
-        who: Who,
-        others: Vec<(TaskId, phalanx_wire::Address)>,
-        job: Arc<Job>,
-        options: ServerOptions,
-    ) -> Self {
+    pub(crate) fn new(who: Who, others: Vec<(TaskId, Address)>, job: Arc<Job>, options: ServerOptions) -> Self {
         let roster = Roster::new(others.iter().map(|(task, _)| *task), options.lease);
         job.set_phase(roster.phase());
         let state = Mutex::new(State { roster, reasons: BTreeMap::new() });
@@ -59,8 +55,23 @@ impl Chief {
         result
     }
 
+    /// Workers may come and go as they like.
+    pub(crate) fn take_any_workers(&self) {
+        self.change(|roster, _| roster.take_any_workers());
+    }
+
     /// Takes the job over from a former chief: of the lives that the servers know, those that are nobody's now are lost.
+    /// Tasks that have not been heard of have a lease's time to say that they are here.
     pub(crate) fn take_over(&self, known: BTreeSet<(TaskId, Incarnation)>) {
+        let until = Instant::now() + self.options.lease;
+        let silent = || {
+            let state = self.lock();
+            let here: BTreeSet<TaskId> = state.roster.lives().map(|(task, _)| task).collect();
+            known.iter().any(|(task, _)| *task != self.who.task && !here.contains(task))
+        };
+        while silent() && Instant::now() < until && self.job.phase() < Phase::Ending {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let mut here: BTreeSet<_> = self.lock().roster.lives().collect();
         here.insert((self.who.task, self.who.incarnation));
         self.job.add_lost(known.difference(&here).copied().collect());
@@ -122,6 +133,7 @@ impl Chief {
                 ));
             }
             waited_for = lost;
+            self.look_after_the_silent().await;
             let missing = self.lock().roster.missing();
             if self.job.phase() == Phase::Forming {
                 if let Err(error) = self.look_for(&missing, &mut clients).await {
@@ -143,6 +155,19 @@ impl Chief {
         }
     }
 
+    /// A task that is silent may only be slow, until its lease is over. Where nobody listens at its address any more, or
+    /// another life does, it is gone, and nobody need wait.
+    async fn look_after_the_silent(&self) {
+        let silent_for = self.options.beat * 2;
+        let doubtful = self.lock().roster.doubtful(self.started.elapsed(), silent_for);
+        for (task, incarnation) in doubtful {
+            let Some((_, address)) = self.others.iter().find(|(other, _)| *other == task) else { continue };
+            if let Some(why) = gone(address, incarnation, self.options.token.clone()).await {
+                self.change(|roster, now| roster.died(now, task, incarnation, why));
+            }
+        }
+    }
+
     fn missing_line(&self) -> String {
         let state = self.lock();
         let reason = |task: &TaskId| state.reasons.get(task).map_or("not heard of yet", String::as_str).to_owned();
@@ -151,7 +176,7 @@ impl Chief {
         format!("{}: waiting for {} of {} tasks: {}", self.who.task, list.len(), self.others.len() + 1, list.join(", "))
     }
 
-    fn missing<'a>(&'a self, state: &State) -> Vec<&'a (TaskId, phalanx_wire::Address)> {
+    fn missing<'a>(&'a self, state: &State) -> Vec<&'a (TaskId, Address)> {
         let missing = state.roster.missing();
         self.others.iter().filter(|(task, _)| missing.contains(task)).collect()
     }
@@ -188,6 +213,23 @@ impl Chief {
         } else {
             format!("{} listens there", peer.task)
         })
+    }
+}
+
+/// Why we know that this life of a task is over; `None` where we do not.
+async fn gone(address: &Address, life: Incarnation, token: Option<phalanx_wire::Token>) -> Option<&'static str> {
+    const LONGEST: Duration = Duration::from_millis(500);
+    let connect = tokio::net::TcpStream::connect((address.host(), address.port()));
+    match tokio::time::timeout(LONGEST, connect).await {
+        Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            Some("nobody listens at its address")
+        }
+        Ok(Ok(_)) => {
+            let mut client = Client::new(address, token);
+            let who = tokio::time::timeout(LONGEST, client.identify()).await.ok()?.ok()?;
+            (who.incarnation != life.0).then_some("it was started again")
+        }
+        _ => None,
     }
 }
 

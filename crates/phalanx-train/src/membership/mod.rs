@@ -99,6 +99,13 @@ impl Membership {
         }
     }
 
+    /// The chief: workers may come and go as they like.
+    pub(crate) fn take_any_workers(&self) {
+        if let Self::Chief(chief) = self {
+            chief.take_any_workers();
+        }
+    }
+
     /// The chief: ends the job badly.
     pub(crate) fn fail(&self, error: Error) {
         if let Self::Chief(chief) = self {

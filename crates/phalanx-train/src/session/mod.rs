@@ -5,6 +5,7 @@
 
 mod orphans;
 mod rounds;
+mod turn;
 mod values;
 
 use crate::Server;
@@ -20,6 +21,8 @@ use phalanx_ps::client::{Mode, Pulled, Push, Remote, RowGradients, RowSet};
 
 use rounds::Rounds;
 pub use rounds::SyncReplicas;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+pub(crate) use turn::Turn;
 
 /// What to do when a gradient or the loss is not a finite number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +68,10 @@ pub struct Session<M> {
     services: Services,
     orphans: Orphans,
     sent: u64,
+    /// A coordinator deals with lost trainers, not this session.
+    coordinated: bool,
+    /// How it wants the next step done.
+    turn: Turn,
     pending: Option<Push>,
     /// Goes with the next gradients.
     note: Bytes,
@@ -104,6 +111,8 @@ impl<M: Module> Session<M> {
             services: parts.services,
             orphans: Orphans::default(),
             sent: 0,
+            coordinated: false,
+            turn: Turn::default(),
             pending: None,
             note: Bytes::new(),
             recalled,
@@ -178,11 +187,15 @@ impl<M: Module> Session<M> {
         };
         self.global_step = self.global_step.max(pulled.global_step);
         let module = self.load(pulled.dense)?;
-        let dims = sets.iter().map(|set| self.remote.layout().tables()[set.table()].dim);
-        let rows: Vec<RowValues> = (sets.iter().zip(pulled.rows).zip(dims))
-            .map(|((set, values), dim)| RowValues { values, dim, positions: set.positions().to_vec() })
-            .collect();
-        let computed = compute(&module, rows);
+        let rows = self.row_values(&sets, pulled.rows);
+        // A panic of the caller's must not take the model with it.
+        let computed = match catch_unwind(AssertUnwindSafe(|| compute(&module, rows))) {
+            Ok(computed) => computed,
+            Err(panic) => {
+                self.module = Some(module);
+                resume_unwind(panic)
+            }
+        };
         let dense = computed.and_then(|(loss, of_rows)| {
             let mut gradients = loss.backward();
             let dense = self.book.gradients(&module, &mut gradients)?;
@@ -210,13 +223,21 @@ impl<M: Module> Session<M> {
         ids.iter().map(set).collect()
     }
 
+    fn row_values(&self, sets: &[RowSet], rows: Vec<Vec<f32>>) -> Vec<RowValues> {
+        let of = |(set, values): (&RowSet, Vec<f32>)| {
+            let dim = self.remote.layout().tables()[set.table()].dim;
+            RowValues { values, dim, positions: set.positions().to_vec() }
+        };
+        sets.iter().zip(rows).map(of).collect()
+    }
+
     /// Sends what is pending and fetches what is new.
     fn exchange(&mut self, sets: &[RowSet]) -> Result<Option<Pulled>> {
         self.finish_orphans()?;
         // Stays pending if this fails: sent again under the same name, it counts once.
         let pending = self.pending.as_ref();
         let pulled = match &mut self.rounds {
-            None => Some(self.client.exchange(&mut self.remote, pending, sets, Mode::Asynchronous)?),
+            None => Some(self.client.exchange(&mut self.remote, pending, sets, self.turn.mode())?),
             Some(rounds) => {
                 rounds.exchange(&self.server, &self.client, &mut self.remote, pending, sets, &mut self.orphans)?
             }
@@ -248,11 +269,18 @@ impl<M: Module> Session<M> {
             self.server.say(&format!("step skipped: {what} ({place})"));
             return Ok(());
         }
-        self.sent += 1;
-        let options = self.client.options();
-        let name = UpdateName { task: options.task, incarnation: options.incarnation, sequence: self.sent };
-        let note = std::mem::take(&mut self.note);
-        self.pending = Some(Push { name, dense, rows, note });
+        let (name, note) = match self.turn.on_behalf_of.take() {
+            // The lost one's input is not where this task's is.
+            Some(name) => (name, Bytes::new()),
+            None => {
+                self.sent += 1;
+                let options = self.client.options();
+                let name = UpdateName { task: options.task, incarnation: options.incarnation, sequence: self.sent };
+                (name, std::mem::take(&mut self.note))
+            }
+        };
+        let (basis, clock) = (Some(self.global_step), self.turn.clock);
+        self.pending = Some(Push { name, dense, rows, note, basis, clock });
         Ok(())
     }
 
@@ -323,6 +351,9 @@ impl<M: Module> Session<M> {
 
     /// The chief: shuts lost trainers out, and finishes the step that one of them left half pushed.
     pub(crate) fn finish_orphans(&mut self) -> Result<()> {
+        if self.coordinated {
+            return Ok(());
+        }
         let synchronous = self.rounds.is_some();
         self.orphans.finish(&self.server, &self.client, &mut self.remote, synchronous)
     }

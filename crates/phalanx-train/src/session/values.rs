@@ -1,11 +1,10 @@
 //! A session's values as a whole: fetched, looked at, saved.
 
-use super::{Rounds, Session};
+use super::{Rounds, RowValues, Session};
 use crate::checkpoint::Saved;
 use crate::summary::SummaryWriter;
 use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_nn::burn::module::Module;
-use phalanx_ps::client::Mode;
 use std::time::Duration;
 
 /// How long a save that somebody waits for may take.
@@ -65,6 +64,11 @@ impl<M: Module> Session<M> {
     /// When a server does not answer.
     pub fn values(&mut self) -> Result<Vec<(String, Shape, Vec<f32>)>> {
         self.refresh()?;
+        self.present_values()
+    }
+
+    /// All variables as they were last fetched.
+    pub(crate) fn present_values(&self) -> Result<Vec<(String, Shape, Vec<f32>)>> {
         let module = self.module.as_ref().ok_or_else(|| Error::new(Code::Internal, "the model is gone"))?;
         let values = self.book.values(module)?;
         let variables = self.book.parameters().iter().zip(values).map(|(parameter, bytes)| {
@@ -80,8 +84,18 @@ impl<M: Module> Session<M> {
     /// # Errors
     /// When a server does not answer.
     pub fn refresh(&mut self) -> Result<()> {
-        let mode = self.rounds.as_ref().map_or(Mode::Asynchronous, Rounds::mode);
-        let pulled = self.client.exchange(&mut self.remote, None, &[], mode);
+        self.look_up(&[]).map(drop)
+    }
+
+    /// The same, and the rows that these ids name: for each table used its number and the ids. Rows that nobody has
+    /// touched are made.
+    ///
+    /// # Errors
+    /// When there is no such table, or a server does not answer.
+    pub fn look_up(&mut self, ids: &[(usize, &[i64])]) -> Result<Vec<RowValues>> {
+        let sets = self.row_sets(ids)?;
+        let mode = self.rounds.as_ref().map_or(self.turn.mode(), Rounds::mode);
+        let pulled = self.client.exchange(&mut self.remote, None, &sets, mode);
         // Where the job has failed, that is the reason, and not the connection that went with it.
         let pulled = pulled.map_err(|error| {
             let job = self.server.job();
@@ -89,6 +103,6 @@ impl<M: Module> Session<M> {
         })?;
         self.global_step = self.global_step.max(pulled.global_step);
         self.module = Some(self.load(pulled.dense)?);
-        Ok(())
+        Ok(self.row_values(&sets, pulled.rows))
     }
 }

@@ -3,7 +3,7 @@
 use crate::Say;
 use crate::checkpoint::now;
 use phalanx_base::Result;
-use phalanx_formats::event::{EventWriter, SessionStatus, Stamp, event_file_name};
+use phalanx_formats::event::{Bucket, EventWriter, SessionStatus, Stamp, event_file_name};
 use phalanx_storage::{Dir, Roll};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ const PAUSE: Duration = Duration::from_secs(30);
 pub(super) enum Entry {
     Scalar(u64, String, f32),
     Histogram(u64, String, Vec<f32>),
+    Counts(u64, String, Vec<u64>),
     Text(u64, String, String),
     Image(u64, String, Vec<u8>, u32, u32),
     Session(u64, SessionStatus),
@@ -68,6 +69,14 @@ impl EventLog {
         match entry {
             Entry::Scalar(step, tag, value) => file.scalar(stamp(*step), tag, *value),
             Entry::Histogram(step, tag, values) => file.histogram(stamp(*step), tag, values),
+            Entry::Counts(step, tag, counts) => {
+                let bucket = |(at, &count): (usize, &u64)| Bucket {
+                    left: at as f64,
+                    right: at as f64 + 1.0,
+                    count: count as f64,
+                };
+                file.bucketed(stamp(*step), tag, &counts.iter().enumerate().map(bucket).collect::<Vec<_>>())
+            }
             Entry::Text(step, tag, text) => file.text(stamp(*step), tag, text),
             Entry::Image(step, tag, png, width, height) => file.image(stamp(*step), tag, png, *width, *height),
             Entry::Session(step, status) => file.session_log(stamp(*step), status),

@@ -80,6 +80,13 @@ impl SummaryWriter {
         self.put(|| Entry::Histogram(step, tag.to_owned(), values.to_vec()));
     }
 
+    /// How often each whole number from 0 came; nothing where none did.
+    pub fn counts(&self, step: u64, tag: &str, counts: &[u64]) {
+        if !counts.is_empty() {
+            self.put(|| Entry::Counts(step, tag.to_owned(), counts.to_vec()));
+        }
+    }
+
     /// A text; TensorBoard shows it as Markdown.
     pub fn text(&self, step: u64, tag: &str, text: &str) {
         self.put(|| Entry::Text(step, tag.to_owned(), text.to_owned()));

@@ -62,7 +62,7 @@ fn steps_behind_the_running_ones_are_not_blamed_for_a_loss() {
     let mut queue = queue(Options { attempts: 2, ..Options::default() }, 0, 3);
     for incarnation in 1..=2 {
         let worker = life(0, incarnation);
-        queue.joined(NOW, worker);
+        queue.joined(NOW, worker, 0);
         queue.take(NOW, worker, 0, 3).unwrap();
         assert!(queue.lost(worker));
         queue.fenced(worker, &[(0, true)]).unwrap();

@@ -54,7 +54,7 @@ fn a_fenced_life_is_not_heard_any_more() {
     assert_eq!(queue.committed(NOW, life(0, 1), late, Some(2), 10), Receipt::Repeated);
     assert_eq!(queue.take(NOW, life(0, 1), 0, 1), Err(Remark::Ended(life(0, 1))));
     assert_eq!(queue.fenced(life(0, 1), &[]), Err(Remark::Ended(life(0, 1))));
-    queue.joined(NOW, life(0, 1));
+    queue.joined(NOW, life(0, 1), 0);
     assert_eq!(queue.workers(NOW).count(), 1, "it stays over");
     assert!(queue.outcome(StepId(1)).is_none());
 }
@@ -78,7 +78,7 @@ fn an_update_that_no_step_explains_is_remarked() {
 #[test]
 fn an_evaluation_is_simply_run_again_and_takes_no_number() {
     let mut queue = Queue::new(Options::default());
-    [0, 1].iter().for_each(|&index| queue.joined(NOW, life(index, 1)));
+    [0, 1].iter().for_each(|&index| queue.joined(NOW, life(index, 1), 0));
     for effect in [Effect::Nothing, Effect::Update] {
         queue.schedule(0, 1, effect).unwrap();
     }
@@ -97,7 +97,7 @@ fn a_name_survives_the_loss_of_the_one_who_pushes_on_behalf() {
     take(&mut queue, 1, 1);
     assert!(queue.lost(life(1, 1)));
     queue.fenced(life(1, 1), &[(0, true), (0, true)]).unwrap();
-    queue.joined(NOW, life(2, 1));
+    queue.joined(NOW, life(2, 1), 0);
     assert_eq!(take(&mut queue, 2, 1)[0].on_behalf_of, Some(life(0, 1).update(2)));
 }
 
@@ -141,6 +141,6 @@ fn a_life_that_is_fenced_before_it_joins_never_gets_a_step() {
     let mut queue = queue(Options::default(), 0, 1);
     assert!(!queue.lost(life(0, 1)));
     assert_eq!(queue.fenced(life(0, 1), &[(0, true)]), Err(Remark::NeverJoined(life(0, 1))));
-    queue.joined(NOW, life(0, 1));
+    queue.joined(NOW, life(0, 1), 0);
     assert_eq!(queue.take(NOW, life(0, 1), 0, 1), Err(Remark::Ended(life(0, 1))));
 }

@@ -4,6 +4,7 @@ mod failing;
 mod losing;
 mod queueing;
 mod random;
+mod rounds;
 
 use super::{Assignment, Effect, Life, Options, Receipt, Scheduler, StepId};
 use phalanx_base::{Incarnation, Role, TaskId};
@@ -20,7 +21,7 @@ fn life(index: u32, incarnation: u64) -> Life {
 /// A scheduler with `workers` that have joined and `steps` updates in the queue.
 fn queue(options: Options, workers: u32, steps: u64) -> Queue {
     let mut queue = Queue::new(options);
-    (0..workers).for_each(|index| queue.joined(NOW, life(index, 1)));
+    (0..workers).for_each(|index| queue.joined(NOW, life(index, 1), 0));
     (0..steps).for_each(|step| assert_eq!(queue.schedule(step, 1, Effect::Update), Ok(StepId(step))));
     queue
 }

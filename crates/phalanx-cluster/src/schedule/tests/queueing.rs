@@ -93,7 +93,7 @@ fn no_worker_runs_ahead_of_the_slowest_by_more_than_the_bound() {
     assert_eq!(commit(&mut queue, 0, &slow[0], 1), Receipt::Taken);
     assert_eq!(take(&mut queue, 1, 9).len(), 3, "its own oldest bounds it too");
     assert_eq!(take(&mut queue, 0, 1)[0].number, 4, "it paused and is lifted");
-    queue.joined(NOW, life(2, 1));
+    queue.joined(NOW, life(2, 1), 0);
     assert_eq!(take(&mut queue, 2, 1)[0].number, 4, "one that joins holds nobody up");
 }
 

@@ -46,7 +46,7 @@ impl Peer {
     fn next_life(&mut self, queue: &mut Queue) {
         self.life.incarnation.0 += 1;
         (self.held, self.sequence) = (Vec::new(), 0);
-        queue.joined(NOW, self.life);
+        queue.joined(NOW, self.life, 0);
     }
 }
 

@@ -13,15 +13,21 @@ const BEAT: Duration = Duration::from_secs(5);
 
 /// What a chief says of its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum JobState {
+pub enum JobState {
     /// It trains; the number changes with every beat.
     Running(String),
+    /// It ended well.
     Ended,
+    /// It failed, and why.
     Failed(String),
 }
 
 impl JobState {
-    pub(crate) fn read(dir: &Dir) -> Result<Option<Self>> {
+    /// What the file says; `None` where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(dir: &Dir) -> Result<Option<Self>> {
         let Some(bytes) = dir.try_read(FILE, 1 << 16)? else { return Ok(None) };
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let (word, rest) = text.split_once(' ').unwrap_or((text.trim(), ""));
@@ -35,14 +41,18 @@ impl JobState {
 }
 
 /// The chief's side: says that the job runs until it is told how it ended.
-pub(crate) struct Herald {
+pub struct Herald {
     dir: Dir,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Herald {
-    pub(crate) fn start(dir: &Dir) -> Result<Self> {
+    /// Says that the job runs.
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn start(dir: &Dir) -> Result<Self> {
         dir.create_all()?;
         // A life's own beats: a chief that was started again is not taken for one that stands still.
         let life = std::process::id();
@@ -64,7 +74,10 @@ impl Herald {
     }
 
     /// Says how it ended.
-    pub(crate) fn end(mut self, failure: Option<&Error>) -> Result<()> {
+    ///
+    /// # Errors
+    /// When the directory cannot be written.
+    pub fn end(mut self, failure: Option<&Error>) -> Result<()> {
         self.hush();
         let text = failure.map_or_else(|| "ended".to_owned(), |error| format!("failed {error}"));
         self.dir.write(FILE, text.as_bytes())
@@ -85,7 +98,7 @@ impl Drop for Herald {
 }
 
 /// The evaluator's side: what it has seen of the chief, and since when.
-pub(crate) struct Watcher {
+pub struct Watcher {
     dir: Dir,
     seen: Option<JobState>,
     since: Instant,
@@ -95,22 +108,31 @@ pub(crate) struct Watcher {
 
 /// What an evaluator makes of it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub enum Sight {
     /// Training goes on, or has not begun.
     Open,
+    /// It ended well.
     Ended,
+    /// It failed, and why.
     Failed(String),
     /// The chief has shown nothing for this long.
     Silent(Duration),
 }
 
 impl Watcher {
-    pub(crate) fn new(dir: &Dir) -> Result<Self> {
+    /// Looks for the first time.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn new(dir: &Dir) -> Result<Self> {
         Ok(Self { dir: dir.clone(), seen: JobState::read(dir)?, since: Instant::now(), old: true })
     }
 
     /// Looks again; `patience` is how long a former run's last word stands for this one.
-    pub(crate) fn look(&mut self, patience: Duration) -> Result<Sight> {
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn look(&mut self, patience: Duration) -> Result<Sight> {
         let now = JobState::read(&self.dir)?;
         if now != self.seen {
             (self.seen, self.since, self.old) = (now, Instant::now(), false);

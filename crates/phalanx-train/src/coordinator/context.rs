@@ -1,0 +1,166 @@
+//! What a step sees on the worker that runs it.
+
+use super::Steps;
+use super::inputs::Inputs;
+use crate::{RowValues, Session};
+use phalanx_base::{Code, Error, Result, TaskId};
+use phalanx_data::{Batch, DatasetIter};
+use phalanx_nn::Rows;
+use phalanx_nn::burn::module::Module;
+use phalanx_nn::burn::tensor::{Gradients, Tensor};
+use std::any::Any;
+
+/// What a step is given.
+pub struct StepContext<'a, M> {
+    pub(super) session: &'a mut Session<M>,
+    pub(super) inputs: &'a mut Inputs,
+    pub(super) steps: &'a Steps<M>,
+    pub(super) arguments: &'a [f64],
+    pub(super) id: u64,
+    /// Whether it changes the model, and has not done so yet.
+    pub(super) may_push: bool,
+}
+
+impl<M: Module> StepContext<'_, M> {
+    /// What the step was scheduled with.
+    #[must_use]
+    pub fn arguments(&self) -> &[f64] {
+        self.arguments
+    }
+
+    /// The number of the step; the same when it runs again.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The worker it runs on.
+    #[must_use]
+    pub fn task(&self) -> TaskId {
+        self.session.server().task()
+    }
+
+    /// The next batch of this worker's share of a dataset; `None` at its end.
+    ///
+    /// # Errors
+    /// When there is no such dataset, or it cannot be read.
+    pub fn try_next(&mut self, dataset: &str) -> Result<Option<Batch>> {
+        self.inputs.next(self.steps, dataset)
+    }
+
+    /// The next batch of a dataset that has no end.
+    ///
+    /// # Errors
+    /// As [`Self::try_next`], and at the end: TensorFlow's `OutOfRange`.
+    pub fn next(&mut self, dataset: &str) -> Result<Batch> {
+        self.try_next(dataset)?.ok_or_else(|| {
+            Error::new(Code::DataEnd, format!("dataset {dataset:?} has ended"))
+                .at(self.task().to_string())
+                .help("repeat it, or schedule fewer steps")
+        })
+    }
+
+    /// Starts a dataset of this worker anew.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn rewind(&mut self, dataset: &str) -> Result<()> {
+        self.inputs.rewind(self.steps, dataset)
+    }
+
+    /// Part `index` of `of` of a dataset: what an evaluation reads, so that all its parts together are all of it, whoever
+    /// reads them.
+    ///
+    /// # Errors
+    /// When there is no such dataset, or it cannot be opened.
+    pub fn part(&self, dataset: &str, index: usize, of: usize) -> Result<DatasetIter> {
+        self.inputs.part(self.steps, dataset, index, of)
+    }
+
+    /// A value of this worker's own, made when a step first asks for it: TensorFlow's per-worker resource.
+    ///
+    /// # Errors
+    /// When none is registered under that name, it cannot be made, or it is of another type.
+    pub fn resource<T: Any>(&mut self, name: &str) -> Result<&mut T> {
+        self.inputs.resource(self.steps, name)?.downcast_mut().ok_or_else(|| {
+            Error::new(Code::BadSetting, format!("resource {name:?} is not a {}", std::any::type_name::<T>()))
+        })
+    }
+
+    /// Computes a loss on the newest values and pushes its gradients to the servers; the loss.
+    ///
+    /// # Errors
+    /// When the model or its gradients are wrong, or the servers are lost.
+    pub fn minimize(&mut self, loss: impl FnOnce(&M) -> Tensor<1>) -> Result<f64> {
+        self.minimize_with_rows(&[], |model, _| loss(model))
+    }
+
+    /// The same for a loss that may not be computable, because the batch is not what it should be.
+    ///
+    /// # Errors
+    /// As [`Self::minimize`], and what `loss` returns.
+    pub fn try_minimize(&mut self, loss: impl FnOnce(&M) -> Result<Tensor<1>>) -> Result<f64> {
+        let nothing = |_: &mut Gradients| Ok(Vec::new());
+        let step = self.with_session(|session| {
+            session.step_with_values(&[], |model, _| Ok((loss(model)?, nothing)))?.ok_or_else(ended)
+        })?;
+        Ok(f64::from(step.loss))
+    }
+
+    /// The same for a model with tables: `ids` names for each table used its number and the batch's ids.
+    ///
+    /// # Errors
+    /// As [`Self::minimize`].
+    pub fn minimize_with_rows(
+        &mut self,
+        ids: &[(usize, &[i64])],
+        loss: impl FnOnce(&M, &[Rows]) -> Tensor<1>,
+    ) -> Result<f64> {
+        self.with_session(|session| session.step_with_rows(ids, loss)?.ok_or_else(ended))
+            .map(|step| f64::from(step.loss))
+    }
+
+    /// Runs the one step of a [`Session`] that this step may do: for what is built on sessions.
+    ///
+    /// # Errors
+    /// When the step only looks, or has pushed already, and what `act` returns.
+    pub fn with_session<T>(&mut self, act: impl FnOnce(&mut Session<M>) -> Result<T>) -> Result<T> {
+        if !std::mem::replace(&mut self.may_push, false) {
+            return Err(Error::new(Code::BadSetting, "a step pushes gradients once, and an evaluation never does")
+                .at(self.task().to_string())
+                .help("register what trains with Steps::step, and compute one loss in it"));
+        }
+        if let Some(note) = self.inputs.note() {
+            self.session.remember(note);
+        }
+        act(self.session)
+    }
+
+    /// The model with the newest values, for a step that only looks.
+    ///
+    /// # Errors
+    /// When the servers are lost.
+    pub fn newest_model(&mut self) -> Result<&M> {
+        self.session.refresh()?;
+        self.session.model()
+    }
+
+    /// The same with the rows that these ids name: for each table used its number and the ids.
+    ///
+    /// # Errors
+    /// When there is no such table, or the servers are lost.
+    pub fn look_up(&mut self, ids: &[(usize, &[i64])]) -> Result<(&M, Vec<RowValues>)> {
+        let rows = self.session.look_up(ids)?;
+        Ok((self.session.model()?, rows))
+    }
+
+    /// Steps that all workers have committed, as far as this one knows.
+    #[must_use]
+    pub fn global_step(&self) -> u64 {
+        self.session.global_step()
+    }
+}
+
+fn ended() -> Error {
+    Error::new(Code::JobFailed, "the job ended before the step did")
+}

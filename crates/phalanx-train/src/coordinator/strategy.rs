@@ -1,0 +1,147 @@
+//! A job with a coordinator: who does what.
+
+use super::{Coordinator, Steps, worker};
+use crate::job_state::Herald;
+use crate::{Server, Supervisor};
+use phalanx_base::{Code, Error, Result, Role};
+use phalanx_cluster::schedule::{Consistency, Options};
+use phalanx_nn::burn::module::Module;
+use std::time::Duration;
+
+/// Variables on parameter servers, steps on workers, one coordinator that hands them out: TensorFlow's
+/// `ParameterServerStrategy` with its `ClusterCoordinator`.
+///
+/// Every task runs the same program. Parameter servers serve, workers wait for steps, and the chief runs the function
+/// that is given to [`run`](Self::run).
+///
+/// ```no_run
+/// use phalanx_nn::burn::{nn::LinearConfig, tensor::Tensor};
+/// use phalanx_optim::Sgd;
+/// use phalanx_train::{ParameterServerStrategy, Server, ServerOptions, Steps, Supervisor};
+/// # fn job(config: phalanx_cluster::TaskConfig) -> phalanx_base::Result<()> {
+/// let server = Server::start_with(config, ServerOptions::from_env()?)?;
+/// let steps = Steps::new().step("train", |cx| {
+///     let loss = cx.minimize(|model: &phalanx_nn::burn::nn::Linear| {
+///         model.forward(Tensor::<2>::ones([4, 2], &phalanx_nn::default_device())).mean()
+///     })?;
+///     Ok(vec![loss])
+/// });
+/// let model = LinearConfig::new(2, 1).init(&phalanx_nn::default_device());
+/// let strategy = ParameterServerStrategy::new(Supervisor::new(&server, Sgd::new(0.1)));
+/// strategy.run(model, steps, |coordinator| {
+///     for _ in 0..100 {
+///         coordinator.schedule("train", &[])?;
+///     }
+///     coordinator.join()
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct ParameterServerStrategy {
+    supervisor: Supervisor,
+    options: Options,
+}
+
+impl ParameterServerStrategy {
+    /// The supervisor says how variables are spread and kept: placement, partitioner, tables, run directory.
+    #[must_use]
+    pub fn new(supervisor: Supervisor) -> Self {
+        supervisor.server().take_any_workers();
+        Self { supervisor, options: Options::default() }
+    }
+
+    /// How far workers may drift apart: `async` (without bound, the default), `ssp:K` (no worker is more than K steps ahead
+    /// of the slowest), `sync` or `sync:BACKUPS` (each as many steps as there are workers are one update, the mean of
+    /// their gradients, and BACKUPS of them are not waited for).
+    ///
+    /// # Errors
+    /// When it is none of those.
+    pub fn consistency(mut self, consistency: &str) -> Result<Self> {
+        let workers = self.supervisor.server().config().trainers().len().saturating_sub(1);
+        self.options.consistency = Consistency::parse(consistency, workers as u64)?;
+        Ok(self)
+    }
+
+    /// How many steps may be unfinished, and how many bytes their arguments may take, before `schedule` waits.
+    #[must_use]
+    pub fn queue(mut self, steps: usize, bytes: usize) -> Self {
+        (self.options.steps, self.options.bytes) = (steps, bytes);
+        self
+    }
+
+    /// How often a step may be tried where workers are lost with it, before it fails.
+    #[must_use]
+    pub fn attempts(mut self, attempts: usize) -> Self {
+        self.options.attempts = attempts;
+        self
+    }
+
+    /// After how long at one step a worker is said to stand still; never unless set.
+    #[must_use]
+    pub fn watchdog(mut self, longest: Duration) -> Self {
+        self.options.watchdog = Some(longest);
+        self
+    }
+
+    /// Plays this task's part until the job is over. The chief runs `coordinate`, and ends the job with it, well or
+    /// badly; its result is returned there, `None` elsewhere.
+    ///
+    /// # Errors
+    /// What `coordinate` returns, and when the job does not form or fails.
+    pub fn run<M: Module, T>(
+        self,
+        model: M,
+        steps: Steps<M>,
+        coordinate: impl FnOnce(&mut Coordinator<M>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let server = self.supervisor.server().clone();
+        match server.task().role {
+            Role::Ps => server.join().map(|()| None),
+            _ if server.is_chief() => self.lead(&server, model, steps, coordinate).map(Some),
+            _ => self.serve(&server, model, &steps).map(|()| None),
+        }
+    }
+
+    fn lead<M: Module, T>(
+        &self,
+        server: &Server,
+        model: M,
+        steps: Steps<M>,
+        coordinate: impl FnOnce(&mut Coordinator<M>) -> Result<T>,
+    ) -> Result<T> {
+        if server.config().trainers().len() < 2 {
+            let error = Error::new(Code::BadSetting, "a coordinator needs workers")
+                .because("the cluster has a chief and no worker")
+                .help("add a worker job to the cluster");
+            server.leave(Some(&error));
+            return Err(error);
+        }
+        let rounds = matches!(self.options.consistency, Consistency::Rounds { .. });
+        let session = self.supervisor.prepare_coordinated(model, rounds)?.coordinated();
+        let mut coordinator = server.note(Coordinator::start(server, session, steps, self.options))?;
+        // For those who follow the checkpoints and talk to nobody.
+        let herald = self.supervisor.kept_in().map(Herald::start).transpose()?;
+        let done = coordinate(&mut coordinator);
+        let stopped = coordinator.finish().and_then(|session| match &done {
+            Ok(_) => self.supervisor.stop(session),
+            Err(_) => Ok(()),
+        });
+        let done = done.and_then(|done| stopped.map(|()| done));
+        if let Err(error) = &done {
+            server.leave(Some(error));
+        }
+        let ended = herald.map_or(Ok(()), |herald| herald.end(done.as_ref().err()));
+        done.and_then(|done| ended.map(|()| done))
+    }
+
+    fn serve<M: Module>(&self, server: &Server, model: M, steps: &Steps<M>) -> Result<()> {
+        let mut session = self.supervisor.prepare_coordinated(model, false)?.coordinated();
+        let served = server.note(worker::serve(server, &mut session, steps));
+        if let Err(error) = &served {
+            server.leave(Some(error));
+            return served;
+        }
+        // The job's end is the chief's to say.
+        server.join()
+    }
+}

@@ -1,0 +1,107 @@
+//! The chief's thread beside the user's: it shuts lost workers out and gives their steps to others, closes rounds, and
+//! writes down how training goes.
+
+use super::shared::Shared;
+use crate::Server;
+use crate::services::Watch;
+use phalanx_base::Result;
+use phalanx_cluster::schedule::Life;
+use phalanx_ps::Client;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often it looks around when nothing happens.
+const LOOK: Duration = Duration::from_millis(10);
+/// How often the servers are asked how far training is.
+const ASK: Duration = Duration::from_millis(200);
+
+pub(super) struct Watcher {
+    pub(super) server: Server,
+    pub(super) shared: Arc<Shared>,
+    pub(super) stop: Arc<AtomicBool>,
+    pub(super) services: Watch,
+}
+
+impl Watcher {
+    pub(super) fn run(mut self) {
+        let client = match self.server.client() {
+            Ok(client) => client,
+            Err(error) => return self.shared.fail(error),
+        };
+        let mut asked = Instant::now();
+        while !self.stop.load(Ordering::Acquire) {
+            self.shut_out_the_lost(&client);
+            if let Err(error) = self.close_round(&client) {
+                self.fail(error);
+            }
+            self.say_who_stands_still();
+            if asked.elapsed() >= ASK {
+                asked = Instant::now();
+                // A server that does not answer is somebody else's worry.
+                if let Ok((step, description)) = client.progress() {
+                    self.services.reached(step, &description.staleness);
+                }
+            }
+            let queue = self.shared.lock();
+            if queue.complete_round().is_none() {
+                drop(self.shared.wait(queue, LOOK));
+            }
+        }
+    }
+
+    fn fail(&self, error: phalanx_base::Error) {
+        if !self.server.should_stop() {
+            self.shared.fail(error);
+        }
+    }
+
+    fn shut_out_the_lost(&self, client: &Client) {
+        let mut lost: Vec<Life> = self.server.job().take_lost().into_iter().map(Life::from).collect();
+        {
+            let mut queue = self.shared.lock();
+            for &life in &lost {
+                // One that never asked has no steps, but may have pushed for a former chief.
+                let _ = queue.lost(life);
+            }
+            let more: Vec<Life> = queue.to_fence().filter(|life| !lost.contains(life)).collect();
+            lost.extend(more);
+        }
+        for life in lost {
+            match client.fence(life.task, life.incarnation) {
+                Ok(progress) => {
+                    let known = self.shared.lock().has(life);
+                    let fenced = self.shared.lock().fenced(life, &progress);
+                    let remark = fenced.err().filter(|_| known).map_or(String::new(), |remark| format!(" ({remark})"));
+                    self.server.say(&format!("{} is lost; its steps go to other workers{remark}", life.task));
+                    self.shared.notify_changed();
+                    self.shared.notify_work();
+                }
+                Err(_) if self.server.should_stop() => return,
+                // Tried again in a moment.
+                Err(error) => {
+                    self.server.say(&format!("{} cannot be shut out yet: {error}", life.task));
+                    self.server.job().add_lost(vec![(life.task, life.incarnation)]);
+                }
+            }
+        }
+    }
+
+    fn close_round(&self, client: &Client) -> Result<()> {
+        let Some(round) = self.shared.lock().complete_round() else { return Ok(()) };
+        if client.close_round(round)? {
+            self.shared.lock().round_closed(round);
+            self.shared.committed.store(round + 1, Ordering::Release);
+            self.shared.notify_changed();
+            self.shared.notify_work();
+        }
+        Ok(())
+    }
+
+    fn say_who_stands_still(&self) {
+        let stalled = self.shared.lock().standing_still(self.shared.now());
+        for stalled in stalled {
+            self.server.say(&stalled.to_string());
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A task that evaluates beside a job: it follows the checkpoints of the run directory, and talks to nobody.
+
+use crate::checkpoint::{Catalog, Retention};
+use crate::job_state::{Sight, Watcher};
+use crate::run_dir;
+use crate::{Interrupt, Say, SummaryWriter};
+use phalanx_base::{Code, Error, Result};
+use phalanx_nn::Book;
+use phalanx_nn::burn::module::Module;
+use phalanx_ps::checkpoint::Checkpoint;
+use phalanx_storage::Dir;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often the run directory is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// TensorFlow's `SidecarEvaluator`: evaluates the newest checkpoint whenever there is a new one, and ends with the job.
+/// What it finds is written to event files in `eval/` of the run directory, as `evaluation_<name>_vs_iterations`.
+///
+/// ```no_run
+/// use phalanx_nn::burn::nn::{Linear, LinearConfig};
+/// use phalanx_train::SidecarEvaluator;
+/// let model: Linear = LinearConfig::new(2, 1).init(&phalanx_nn::default_device());
+/// let evaluated = SidecarEvaluator::new("runs/a")?.run(model, |model, step| {
+///     println!("step {step}");
+///     Ok(vec![("loss".to_owned(), 0.5)])
+/// })?;
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+pub struct SidecarEvaluator {
+    dir: Dir,
+    basename: String,
+    max_evaluations: Option<u64>,
+    patience: Duration,
+    interrupt: Interrupt,
+    say: Say,
+}
+
+impl SidecarEvaluator {
+    /// Follows the job that keeps itself in this run directory.
+    ///
+    /// # Errors
+    /// When the location is malformed, or this build cannot reach it.
+    pub fn new(location: &str) -> Result<Self> {
+        Ok(Self {
+            dir: run_dir::open(location)?,
+            basename: "model.ckpt".to_owned(),
+            max_evaluations: None,
+            patience: Duration::from_secs(60),
+            interrupt: Interrupt::default(),
+            say: Arc::new(|line| eprintln!("{line}")),
+        })
+    }
+
+    /// Ends after a checkpoint of at least this step, as TensorFlow's does.
+    #[must_use]
+    pub fn max_evaluations(mut self, step: u64) -> Self {
+        self.max_evaluations = Some(step);
+        self
+    }
+
+    /// How long the chief may show no sign of life.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Ends when somebody asks this process to stop.
+    #[must_use]
+    pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
+        self.interrupt = interrupt;
+        self
+    }
+
+    /// Evaluates until the job has ended and its last checkpoint was seen; answers how many were evaluated. `evaluate` gets
+    /// the model with the checkpoint's values and its step, and returns names and numbers.
+    ///
+    /// # Errors
+    /// When the job fails or shows no sign of life, a checkpoint does not fit the model, and what `evaluate` returns.
+    pub fn run<M: Module>(
+        self,
+        mut model: M,
+        mut evaluate: impl FnMut(&M, u64) -> Result<Vec<(String, f64)>>,
+    ) -> Result<u64> {
+        let book = Book::of(&model)?;
+        let summaries = SummaryWriter::open(&self.dir.child("eval")?)?;
+        let mut watcher = Watcher::new(&self.dir)?;
+        let (mut seen, mut count) = (None, 0);
+        loop {
+            if let Some(error) = self.interrupt.error() {
+                return Err(error);
+            }
+            // Looked at before the checkpoints: what was saved before the end is then seen.
+            let sight = watcher.look(self.patience)?;
+            let newest = self.newest()?.filter(|newest| seen.as_ref() != Some(newest));
+            if let Some(name) = newest {
+                match load(&self.dir, &name, &book, model.clone()) {
+                    Ok((loaded, step)) => {
+                        model = loaded;
+                        let found = evaluate(&model, step)?;
+                        for (tag, number) in &found {
+                            summaries.scalar(step, &format!("evaluation_{tag}_vs_iterations"), *number as f32);
+                        }
+                        let found: Vec<String> =
+                            found.iter().map(|(tag, number)| format!("{tag} {number:.4}")).collect();
+                        (self.say)(&format!("evaluator: step {step}: {}", found.join(", ")));
+                        (seen, count) = (Some(name), count + 1);
+                        if self.max_evaluations.is_some_and(|most| step >= most) {
+                            return Ok(count);
+                        }
+                    }
+                    // It may be deleted while it is read, when training is faster than evaluation: the next one will do.
+                    Err(error) if self.newest()?.as_ref() != Some(&name) => {
+                        (self.say)(&format!("evaluator: {name} went while it was read: {error}"));
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+            match sight {
+                Sight::Open => std::thread::sleep(LOOK),
+                Sight::Ended => return Ok(count),
+                Sight::Failed(why) => {
+                    return Err(Error::new(Code::JobFailed, "the training that is evaluated has failed")
+                        .at(self.dir.location())
+                        .because(why));
+                }
+                Sight::Silent(time) => {
+                    return Err(Error::new(Code::ChiefLost, "the training that is evaluated shows no sign of life")
+                        .at(self.dir.location())
+                        .because(format!("nothing for {} s", time.as_secs()))
+                        .help("see the chief's log"));
+                }
+            }
+        }
+    }
+
+    fn newest(&self) -> Result<Option<String>> {
+        let catalog = Catalog::open(&self.dir, &self.basename, Retention::default())?;
+        Ok(catalog.newest_first().into_iter().next())
+    }
+}
+
+/// The model with a checkpoint's values, and its step.
+fn load<M: Module>(dir: &Dir, name: &str, book: &Book, model: M) -> Result<(M, u64)> {
+    let checkpoint = Checkpoint::open(dir, name)?;
+    let mut values = Vec::with_capacity(book.parameters().len());
+    for parameter in book.parameters() {
+        let tensor = checkpoint.tensors().read(&parameter.name)?;
+        if tensor.shape != parameter.shape {
+            return Err(Error::new(Code::CheckpointMismatch, format!("{:?} has another shape", parameter.name))
+                .at(format!("{}/{name}", dir.location()))
+                .because(format!("it is {} there and {} in the model", tensor.shape, parameter.shape))
+                .help("build the model as it was built when it was saved"));
+        }
+        values.push(Some(tensor.f32s()?));
+    }
+    let step = checkpoint.global_step()?;
+    Ok((book.load(model, values), step))
+}

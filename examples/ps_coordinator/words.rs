@@ -1,0 +1,35 @@
+//! The tutorial's data: three of seven words, and whether an avenger is among them.
+
+use phalanx::data::{Batch, Column, Dataset};
+use phalanx::feature_column::{PreprocessingLayer, StringLookup};
+
+const WORDS: [&str; 7] = ["avenger", "ironman", "batman", "hulk", "spiderman", "kingkong", "wonder_woman"];
+
+/// One index for each word, and one for words that nobody knows.
+pub(crate) const INDICES: usize = WORDS.len() + 1;
+
+/// So many examples, looked up: `features` are indices, `label` is 0 for yes and 1 for no.
+pub(crate) fn dataset(examples: usize, seed: u64) -> phalanx::Result<Dataset> {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64 ^ (seed << 32 | 1);
+    let (mut features, mut labels) = (Vec::new(), Vec::new());
+    for _ in 0..examples {
+        let mut left = WORDS.to_vec();
+        let mut three = Vec::new();
+        for _ in 0..3 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            three.push(left.swap_remove((random >> 16) as usize % left.len()));
+        }
+        labels.push(if three.contains(&"avenger") { "yes" } else { "no" });
+        features.extend(three);
+    }
+    let raw = Batch::new([("features", Column::text(features).with_row_shape([3])?), ("label", Column::text(labels))])?;
+    let words = StringLookup::new().vocabulary(WORDS)?;
+    let answers = StringLookup::new().num_oov_indices(0).vocabulary(["yes", "no"])?;
+    Ok(Dataset::from_tensor_slices(raw).map(move |row| {
+        let row = answers.apply(&words.apply(&row, "features")?, "label")?;
+        let label = row.i64("label")?.iter().map(|&label| label as f32).collect();
+        row.with_column("label", Column::f32(label))
+    }))
+}

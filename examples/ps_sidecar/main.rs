@@ -1,0 +1,93 @@
+//! A coordinated job with a task beside it that evaluates every checkpoint.
+//!
+//! ```text
+//! cargo run --release --example ps_sidecar -- --model-dir runs/sidecar
+//! ```
+//!
+//! Without `TF_CONFIG`, workers, servers and the evaluator live in this process. With it, the program is the task that it
+//! names; the evaluator may be listed in the cluster or not.
+
+#![allow(clippy::print_stdout)]
+
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::{Distribution, Tensor};
+use clap::Parser;
+use phalanx::coordinator::{ParameterServerStrategy, SidecarEvaluator, Steps};
+use phalanx::prelude::*;
+use std::process::ExitCode;
+
+/// Fits a line, and looks from beside how well.
+#[derive(Parser)]
+#[command(version, about)]
+struct Args {
+    /// Where the job keeps its checkpoints
+    #[arg(long)]
+    model_dir: String,
+    #[arg(long, default_value_t = 400)]
+    steps: usize,
+}
+
+#[derive(Module, Debug)]
+struct Line {
+    dense: Linear,
+}
+
+impl Line {
+    fn new() -> Self {
+        Self { dense: LinearConfig::new(1, 1).init(&default_device()) }
+    }
+
+    /// The mean squared error on random points of y = 3 x + 1.
+    fn loss(&self, points: usize) -> Tensor<1> {
+        let x = Tensor::<2>::random([points, 1], Distribution::Uniform(-1.0, 1.0), &default_device());
+        (self.dense.forward(x.clone()) - (x * 3.0 + 1.0)).powf_scalar(2.0).mean()
+    }
+}
+
+fn main() -> ExitCode {
+    phalanx::exit(run(&Args::parse()))
+}
+
+fn run(args: &Args) -> phalanx::Result<()> {
+    let config = task_from_env()?;
+    if config.is_local() {
+        return std::thread::scope(|scope| {
+            let beside = scope.spawn(|| evaluate(args));
+            MiniCluster::start(2, 3)?.run(|server| train(args, server))?;
+            beside.join().unwrap_or_else(|_| Err(Error::new(Code::Internal, "the evaluator panicked")))
+        });
+    }
+    if config.task().is_some_and(|task| task.role == Role::Evaluator) {
+        return evaluate(args);
+    }
+    let options = ServerOptions { interrupt: Interrupt::listen()?, ..ServerOptions::from_env()? };
+    train(args, &Server::start_with(config, options)?)
+}
+
+fn train(args: &Args, server: &Server) -> phalanx::Result<()> {
+    let supervisor = Supervisor::new(server, Sgd::new(0.1)).logdir(&args.model_dir)?.save_model_steps(100);
+    let steps = Steps::new().step("train", |cx| Ok(vec![cx.minimize(|line: &Line| line.loss(64))?]));
+    let strategy = ParameterServerStrategy::new(supervisor);
+    strategy.run(Line::new(), steps, |coordinator| {
+        let done = coordinator.global_step()? as usize;
+        let mut last = None;
+        for _ in done..args.steps {
+            last = Some(coordinator.schedule("train", &[])?);
+        }
+        coordinator.join()?;
+        if let Some(last) = last {
+            println!("trained to step {}: loss {:.6}", args.steps, last.fetch()?[0]);
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+fn evaluate(args: &Args) -> phalanx::Result<()> {
+    let evaluated = SidecarEvaluator::new(&args.model_dir)?
+        .interrupt(Interrupt::listen()?)
+        .run(Line::new(), |line, _| Ok(vec![("loss".to_owned(), f64::from(phalanx::scalar(line.loss(1000))?))]))?;
+    println!("evaluated {evaluated} checkpoints");
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! One task of the ledger under a coordinator, for the tests that kill processes: every step adds one to every number.
+
+#![allow(clippy::print_stdout)]
+
+use clap::Parser;
+use phalanx::prelude::*;
+use phalanx_tests::faults::Random;
+use phalanx_tests::ledger::{self, Ledger};
+use phalanx_train::{Coordinator, ParameterServerStrategy, StepContext, Steps};
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(Parser)]
+struct Args {
+    /// Steps of all workers together
+    #[arg(long, default_value_t = 300)]
+    steps: u64,
+    /// How long a step takes at least
+    #[arg(long, default_value_t = 1)]
+    step_ms: u64,
+    /// Where the chief keeps checkpoints
+    #[arg(long)]
+    model_dir: Option<String>,
+    /// Steps between two checkpoints
+    #[arg(long, default_value_t = 50)]
+    save_steps: u64,
+    #[arg(long, default_value = "async")]
+    consistency: String,
+    #[arg(long, default_value_t = 5000)]
+    lease_ms: u64,
+}
+
+const PARTITIONER: Partitioner = Partitioner::FixedShards(2);
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    phalanx::exit(with_threads(1, || run(&args)).and_then(|result| result))
+}
+
+fn run(args: &Args) -> phalanx::Result<()> {
+    let mut options = ServerOptions::from_env()?;
+    options.interrupt = Interrupt::listen()?;
+    options.lease = Duration::from_millis(args.lease_ms);
+    let server = Server::start_with(task_from_env()?, options)?;
+    let mut supervisor = ledger::supervisor(&server, PARTITIONER);
+    if let Some(model_dir) = &args.model_dir {
+        supervisor = supervisor.logdir(model_dir)?.save_model_secs(None).save_model_steps(args.save_steps);
+    }
+    let strategy = ParameterServerStrategy::new(supervisor).consistency(&args.consistency)?.attempts(100);
+    let pause = Duration::from_millis(args.step_ms);
+    let steps = Steps::new().step("count", move |cx| count(cx, pause));
+    strategy.run(Ledger::default(), steps, |coordinator| coordinate(args, &server, coordinator)).map(drop)
+}
+
+fn count(cx: &mut StepContext<'_, Ledger>, pause: Duration) -> phalanx::Result<Vec<f64>> {
+    std::thread::sleep(pause);
+    let servers = 2;
+    // The same rows when the step runs again.
+    let mut random = Random::new(cx.id());
+    let step = cx.with_session(|session| ledger::step(session, servers, &mut random))?;
+    let ended = || Error::new(Code::JobFailed, "the job ended before the step did");
+    Ok(vec![f64::from(step.ok_or_else(ended)?.loss)])
+}
+
+fn coordinate(args: &Args, server: &Server, coordinator: &mut Coordinator<Ledger>) -> phalanx::Result<()> {
+    let rounds = args.consistency.starts_with("sync");
+    let done = coordinator.global_step()?;
+    let left = args.steps.saturating_sub(done) * if rounds { coordinator.workers().len().max(1) as u64 } else { 1 };
+    println!("begins at step {done}");
+    let mut values = std::collections::VecDeque::new();
+    for scheduled in 0..left {
+        values.push_back(coordinator.schedule("count", &[])?);
+        // Waits for old ones, so that the chief shows how far training is.
+        if values.len() >= 32
+            && let Some(value) = values.pop_front()
+        {
+            value.fetch()?;
+        }
+        if scheduled % 20 == 0 {
+            println!("scheduled {scheduled}");
+        }
+    }
+    coordinator.join()?;
+    for worker in coordinator.workers() {
+        println!("{} did {}", worker.life.task, worker.committed);
+    }
+    let held = ledger::read(&server.client()?, PARTITIONER, rounds)?;
+    match held.check(true) {
+        Ok(()) => println!("done: {} steps, exact", held.global_step),
+        Err(wrong) => println!("done: {} steps, NOT EXACT: {wrong}", held.global_step),
+    }
+    for (name, numbers) in &held.variables {
+        println!("held {name}: {numbers:?}");
+    }
+    Ok(())
+}
