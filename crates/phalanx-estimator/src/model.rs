@@ -29,6 +29,9 @@ pub struct Forward<'a> {
     pub logits: Tensor<2>,
     /// For the rows that were looked up, in the order of [`Trainable::ids`].
     pub row_gradients: RowGradients<'a>,
+    /// A term whose slopes move variables beside the loss, such as the moving values of a normalization. Its value
+    /// counts for nothing.
+    pub drift: Option<Tensor<1>>,
 }
 
 /// What an estimator asks of its model. Canned models are such; for one of your own implement [`ModelFn`] instead.
@@ -195,6 +198,6 @@ impl<F: ModelFn> Trainable for OwnModel<F> {
         mode: Mode,
     ) -> Result<Forward<'a>> {
         let logits = self.function.logits(module, input, mode)?;
-        Ok(Forward { logits, row_gradients: Box::new(|_| Ok(Vec::new())) })
+        Ok(Forward { logits, row_gradients: Box::new(|_| Ok(Vec::new())), drift: None })
     }
 }

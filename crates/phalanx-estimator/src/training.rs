@@ -209,7 +209,13 @@ impl<M: Trainable> Trainer<'_, M> {
             Mode::Training { seed: self.estimator.config.seed ^ session.global_step().wrapping_mul(0x2545_f491) };
         session.step_with_values(&model.ids(&ready.input), |module, rows| {
             let forward = model.forward(module, &ready.input, rows, mode)?;
-            Ok((model.head().loss(forward.logits, &ready.targets)?, forward.row_gradients))
+            let loss = model.head().loss(forward.logits, &ready.targets)?;
+            let loss = match forward.drift {
+                // Only its slope counts.
+                Some(drift) => loss + (drift.clone() - drift.detach()),
+                None => loss,
+            };
+            Ok((loss, forward.row_gradients))
         })
     }
 
