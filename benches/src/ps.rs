@@ -48,7 +48,8 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
     if args.ps == 0 || args.workers == 0 || args.batch == 0 || args.steps == 0 {
         return Err(Error::new(Code::BadSetting, "--ps, --workers, --batch and --steps must be greater than 0"));
     }
-    job::run(&local_cluster(args.ps, args.workers)?, "task")
+    println!("{}", job::run(&local_cluster(args.ps, args.workers)?, "task", &[])?);
+    Ok(())
 }
 
 /// One task of the job.
