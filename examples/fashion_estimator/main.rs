@@ -60,7 +60,7 @@ fn run(args: &Args) -> phalanx::Result<()> {
         images.shuffle_seeded(10_000, seed).repeat().batch(batch_size).prefetch(2)
     });
     let eval = EvalSpec::new(move |_| mnist_test(&test).scaled("image").take(test_images).batch(500));
-    let eval = eval.steps(None).start_delay_secs(0).throttle_secs(30);
+    let eval = eval.steps(None).start_delay_secs(0).throttle_secs(30).exporter(Exporter::at_end("clothes"));
     let mut config = RunConfig::from_env()?.tf_random_seed(seed).log_step_count_steps(200).save_checkpoints_steps(500);
     if let Some(model_dir) = &args.model_dir {
         config = config.model_dir(model_dir);

@@ -1,6 +1,7 @@
 //! The model: two convolutions, a hidden layer, ten classes.
 
 use phalanx::burn::tensor::{Device, Tensor};
+use phalanx::estimator::{Served, ServingInput};
 use phalanx::layers::{Conv2D, Dense, Dropout, Flatten, MaxPooling2D, Reshape};
 use phalanx::model::Value;
 use phalanx::prelude::*;
@@ -41,5 +42,9 @@ impl ModelFn for Clothes {
     fn logits(&self, module: &Model, batch: &Batch, mode: Mode) -> phalanx::Result<Tensor<2>> {
         let pixels = batch.f32("image")?.to_vec();
         module.forward(Value::floats(pixels, &[batch.rows(), 28, 28], &default_device())?, mode)
+    }
+
+    fn served(&self, input: ServingInput) -> phalanx::Result<Served> {
+        Served::of_model(&self.module(&default_device())?, input, &["image"])
     }
 }

@@ -3,7 +3,9 @@
 use phalanx::burn::nn::{Linear, LinearConfig};
 use phalanx::burn::tensor::{Device, Tensor, TensorData};
 use phalanx::data::{Batch, Column, Dataset, InputContext};
-use phalanx::estimator::{Control, Ended, Hook, Report};
+use phalanx::estimator::{Control, Ended, Hook, Report, Served, ServingInput};
+use phalanx::layers::{BatchNormalization, Dense};
+use phalanx::model::Value;
 use phalanx::prelude::*;
 use phalanx_tests::{ports, within};
 use std::path::Path;
@@ -70,6 +72,8 @@ impl Hook for Heard {
 
     fn after_step(&mut self, step: &Step) -> phalanx::Result<Control> {
         assert!(step.loss.is_finite());
+        // Slow enough that no trainer makes all steps before the other has begun.
+        std::thread::sleep(Duration::from_millis(1));
         self.0.lock().unwrap().1 += 1;
         Ok(Control::Continue)
     }
@@ -96,6 +100,8 @@ fn in_one_process_it_learns_is_evaluated_and_predicts() {
     let far = predicted.f32("predictions").unwrap().iter().zip(&wanted).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     assert!(far < 0.2, "{far}");
     // It goes on where it ended.
+    let none = estimator.train_with(train, Steps::Max(400), &mut hooks).unwrap();
+    assert_eq!((none.steps, none.ended), (0, Ended::AlreadyTrained));
     let more = estimator.train_with(train, Steps::Max(410), &mut hooks).unwrap();
     assert_eq!((more.global_step, more.steps), (410, 10));
     assert_eq!(*heard.0.lock().unwrap(), (vec![0, 400], 410, vec![400, 410]));
@@ -134,6 +140,65 @@ fn on_servers_every_role_ends_and_hooks_hear_every_trainer() {
     let evaluation = reports[4].evaluation.as_ref().expect("the evaluator evaluated");
     assert!(evaluation.global_step >= 600);
     assert!(evaluation.get("average_loss").unwrap() < 1e-3, "{evaluation}");
+}
+
+/// The same of our own layers, which have a graph.
+#[derive(Clone)]
+struct Layered {
+    moving: bool,
+}
+
+impl ModelFn for Layered {
+    type Module = Model;
+
+    fn head(&self) -> Head {
+        Head::regression(1)
+    }
+
+    fn module(&self, _: &Device) -> phalanx::Result<Model> {
+        let layers = Sequential::new().add(Dense::new(8).activation(Function::Tanh));
+        let layers = if self.moving { layers.add(BatchNormalization::new()) } else { layers };
+        layers.add(Dense::new(1)).build([2])
+    }
+
+    fn optimizer(&self) -> Optimizer {
+        Adagrad::new(0.3).into()
+    }
+
+    fn logits(&self, module: &Model, batch: &Batch, mode: Mode) -> phalanx::Result<Tensor<2>> {
+        module.forward(Value::floats(batch.f32("point")?.to_vec(), &[batch.rows(), 2], &default_device())?, mode)
+    }
+
+    fn served(&self, input: ServingInput) -> phalanx::Result<Served> {
+        Served::of_model(&self.module(&default_device())?, input, &["point"])
+    }
+}
+
+#[test]
+fn a_model_of_our_layers_is_exported_with_what_it_learned() {
+    let folder = tempfile::tempdir().unwrap();
+    let estimator = Estimator::new(&Layered { moving: false }, config(folder.path())).unwrap();
+    estimator.train(train, Steps::Max(50)).unwrap();
+    let held = rows().batch(50).iter().unwrap().next().unwrap().unwrap();
+    for input in [ServingInput::Examples, ServingInput::Raw] {
+        let export = folder.path().join(format!("{input:?}"));
+        let export = estimator.export_saved_model(export, input, Some(&held)).unwrap();
+        assert!(export.join("saved_model.pb").exists());
+        let manifest = std::fs::read_to_string(export.join("assets.extra/phalanx.json")).unwrap();
+        assert!(manifest.contains("\"checked_rows\": 50") && manifest.contains("\"global_step\": 50"), "{manifest}");
+    }
+}
+
+#[test]
+fn moving_averages_that_no_server_keeps_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = Estimator::new(&Layered { moving: true }, config(folder.path())).err().expect("refused");
+    assert_eq!(error.code(), Code::BadSetting);
+    assert!(
+        error.report().contains("moving_mean") && error.report().contains("LayerNormalization"),
+        "{}",
+        error.report()
+    );
 }
 
 #[test]

@@ -64,9 +64,7 @@ pub trait Trainable: Send + Sync + 'static {
     /// When it cannot be said in such a graph; that is so unless a model says otherwise.
     fn served(&self, input: ServingInput) -> Result<Served> {
         let _ = input;
-        Err(Error::new(Code::BadSetting, "a model of one's own has no graph to export")
-            .because("only canned models know theirs")
-            .help("its checkpoints have its variables by name"))
+        Err(no_graph())
     }
 
     /// Makes a batch ready.
@@ -89,6 +87,12 @@ pub trait Trainable: Send + Sync + 'static {
         rows: Vec<RowValues>,
         mode: Mode,
     ) -> Result<Forward<'a>>;
+}
+
+fn no_graph() -> Error {
+    Error::new(Code::BadSetting, "a model of one's own has no graph to export")
+        .because("only canned models know theirs")
+        .help("implement ModelFn::served, for a model of our layers by Served::of_model")
 }
 
 /// What an estimator can be made of: the settings of a canned model, or a [`ModelFn`].
@@ -147,6 +151,15 @@ pub trait ModelFn: Clone + Send + Sync + 'static {
     /// # Errors
     /// When a column is missing or does not fit.
     fn logits(&self, module: &Self::Module, batch: &Batch, mode: Mode) -> Result<Tensor<2>>;
+
+    /// The model as a graph of TensorFlow's ops, for exports; [`Served::of_model`] makes it of a model of our layers.
+    ///
+    /// # Errors
+    /// When it cannot be said in such a graph; that is so unless a model says otherwise.
+    fn served(&self, input: ServingInput) -> Result<Served> {
+        let _ = input;
+        Err(no_graph())
+    }
 }
 
 /// A [`ModelFn`] as an estimator takes it.
@@ -180,6 +193,10 @@ impl<F: ModelFn> Trainable for OwnModel<F> {
 
     fn optimizer(&self, _variable: &str) -> Optimizer {
         self.optimizer
+    }
+
+    fn served(&self, input: ServingInput) -> Result<Served> {
+        self.function.served(input)
     }
 
     fn input(&self, batch: &Batch) -> Result<Batch> {

@@ -103,7 +103,9 @@ impl<M: Trainable> Trainer<'_, M> {
         }
         session.finish()?;
         made.global_step = session.global_step();
-        self.hooks.iter_mut().try_for_each(|hook| hook.end(made.global_step))?;
+        if made.ended != Ended::AlreadyTrained {
+            self.hooks.iter_mut().try_for_each(|hook| hook.end(made.global_step))?;
+        }
         if made.ended != Ended::InputEnded {
             supervisor.stop(session)?;
             return Ok(made);

@@ -7,6 +7,7 @@
 //! | [`Supervisor`] | who initialises, who waits, when to stop |
 //! | [`checkpoint`] | saving, keeping and restoring a job |
 //! | [`SummaryWriter`] | what TensorBoard shows |
+//! | [`saved_model`] | models as TensorFlow loads them |
 //! | [`MiniCluster`] | a whole job inside of one process, for tests and first steps |
 
 pub mod checkpoint;
@@ -19,6 +20,7 @@ mod membership;
 mod mini_cluster;
 mod options;
 mod run_dir;
+pub mod saved_model;
 mod server;
 mod services;
 mod session;

@@ -11,7 +11,7 @@ use crate::export::{Served, ServingInput};
 use phalanx_base::{Result, Shape};
 use phalanx_feature::{FeatureColumn, GraphIds, GraphInputs, Slot};
 use phalanx_formats::saved_model::{GraphBuilder, Normalization, Output, Text};
-use phalanx_nn::model::Function;
+use phalanx_train::saved_model::activated;
 
 impl Canned {
     pub(super) fn served(&self, input: ServingInput) -> Result<Served> {
@@ -165,23 +165,4 @@ fn shortened(graph: &mut GraphBuilder, rows: Output<f32>, longest: f32) -> Outpu
     let at_least = graph.maximum(length, longest);
     let scale = graph.div(longest, at_least);
     graph.mul(rows, scale)
-}
-
-fn activated(graph: &mut GraphBuilder, x: Output<f32>, function: Function) -> Output<f32> {
-    match function {
-        Function::Linear => x,
-        Function::Relu => graph.relu(x),
-        Function::Elu => graph.elu(x),
-        Function::Selu => graph.selu(x),
-        Function::Gelu => graph.gelu(x, false),
-        Function::Sigmoid => graph.sigmoid(x),
-        Function::HardSigmoid => graph.hard_sigmoid(x),
-        Function::Tanh => graph.tanh(x),
-        Function::Softmax => graph.softmax(x),
-        Function::Softplus => graph.softplus(x),
-        Function::Softsign => graph.softsign(x),
-        Function::Swish => graph.swish(x),
-        Function::Mish => graph.mish(x),
-        Function::Exponential => graph.exp(x),
-    }
 }
