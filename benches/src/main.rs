@@ -6,6 +6,7 @@
 
 #![allow(clippy::print_stdout)]
 
+mod census;
 mod clicks;
 mod job;
 mod mirrored;
@@ -28,6 +29,8 @@ enum Command {
     Mirrored(mirrored::Args),
     /// The click log under a coordinator, once for each consistency: AUC and rate
     Clicks(clicks::Args),
+    /// Estimators on the census: steps per second, beside TensorFlow's where its script is given
+    Census(census::Args),
     /// Checkpoints and records, beside TensorFlow
     Formats(phalanx_bench_formats::Args),
     /// Input from CSV, TFRecord and Parquet, beside tf.data and pyarrow
@@ -35,6 +38,9 @@ enum Command {
     /// One task of a job that is being measured
     #[command(hide = true)]
     Task(ps::Args),
+    /// One task of a census job that is being measured
+    #[command(hide = true)]
+    CensusTask(census::Args),
     /// One worker of a mirrored job that is being measured
     #[command(hide = true)]
     MirroredTask(mirrored::Args),
@@ -47,6 +53,8 @@ fn main() -> ExitCode {
         Command::Formats(args) => phalanx_bench_formats::run(&args),
         Command::Data(args) => phalanx_bench_data::run(&args),
         Command::Mirrored(args) => mirrored::measure(&args),
+        Command::Census(args) => census::measure(&args),
+        Command::CensusTask(args) => census::task(&args),
         Command::Task(args) => ps::task(&args),
         Command::MirroredTask(args) => mirrored::task(&args),
     })

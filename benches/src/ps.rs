@@ -65,7 +65,8 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
     }
     // A coordinator computes nothing itself.
     let trainers = args.workers + usize::from(args.driver == Driver::Coordinator);
-    job::run(&local_cluster(args.ps, trainers)?, "task")
+    println!("{}", job::run(&local_cluster(args.ps, trainers)?, "task", &[])?);
+    Ok(())
 }
 
 /// One task of the job.

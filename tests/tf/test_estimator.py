@@ -8,236 +8,25 @@ import json
 import os
 import subprocess
 
+import numpy as np
 import pytest
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-tf = pytest.importorskip("tensorflow", reason="needs tensorflow 2.15")
-
-import numpy as np  # noqa: E402
-
-tf.get_logger().setLevel("ERROR")
-fc, est = tf.feature_column, tf.estimator
-BINARY = os.path.join(os.path.dirname(__file__), "../../target/debug/phalanx_estimator_case")
-ROWS, BATCH = 200, 32
-
-
-def ours(case, code=0):
-    """What our program makes of a case; where it fails, what it says."""
-    binary = os.environ.get("PHALANX_ESTIMATOR_CASE", BINARY)
-    if not os.path.exists(binary):
-        pytest.fail("set PHALANX_ESTIMATOR_CASE to the binary phalanx_estimator_case")
-    done = subprocess.run([binary], input=json.dumps(case), capture_output=True, timeout=120, text=True)
-    assert done.returncode == code, (done.returncode, done.stderr[-3000:])
-    return json.loads(done.stdout) if code == 0 else done.stderr
-
-
-# The same case in TensorFlow.
-
-
-def column(given):
-    kind, key = given["fn"], given.get("key")
-    if kind == "numeric_column":
-        return fc.numeric_column(key, shape=(given.get("shape", 1),))
-    if kind == "bucketized_column":
-        return fc.bucketized_column(column(given["column"]), given["boundaries"])
-    if kind == "identity":
-        return fc.categorical_column_with_identity(key, given["size"])
-    if kind == "vocabulary":
-        return fc.categorical_column_with_vocabulary_list(key, given["words"])
-    if kind == "hash":
-        return fc.categorical_column_with_hash_bucket(key, given["size"])
-    if kind == "crossed":
-        return fc.crossed_column([k if isinstance(k, str) else column(k) for k in given["keys"]], given["size"])
-    if kind == "weighted":
-        return fc.weighted_categorical_column(column(given["column"]), given["weights"])
-    if kind == "indicator":
-        return fc.indicator_column(column(given["column"]))
-    settings = {k: given[k] for k in ("combiner", "max_norm") if k in given}
-    return fc.embedding_column(column(given["column"]), given["dimension"], **settings)
-
-
-def optimizer(given):
-    kind = {"sgd": "SGD", "adagrad": "Adagrad", "ftrl": "Ftrl", "adam": "Adam", "rmsprop": "RMSprop"}[given["name"]]
-    return lambda: getattr(tf.keras.optimizers.legacy, kind)(given["learning_rate"])
-
-
-def estimator(case, model_dir, **more):
-    settings = {k: case[k] for k in ("n_classes", "label_vocabulary", "label_dimension", "weight_column") if k in case}
-    if case.get("reduction") == "sum":
-        settings["loss_reduction"] = tf.losses.Reduction.SUM
-    for name in ("optimizer", "linear_optimizer", "dnn_optimizer"):
-        if name in case:
-            settings[name] = optimizer(case[name])
-    kind = case["model"]
-    linear = [column(c) for c in case.get("linear", [])]
-    deep = [column(c) for c in case.get("deep", [])]
-    if kind.startswith("DNNLinear"):
-        settings.update(linear_feature_columns=linear, dnn_feature_columns=deep, dnn_hidden_units=case["hidden_units"])
-    elif kind.startswith("DNN"):
-        settings.update(feature_columns=deep, hidden_units=case["hidden_units"])
-    elif kind.startswith("Linear"):
-        settings.update(feature_columns=linear)
-    config = est.RunConfig(model_dir=model_dir, save_checkpoints_steps=10_000, log_step_count_steps=None, tf_random_seed=7)
-    if "thresholds" in case:
-        # Canned classifiers take no thresholds of their own: their head does.
-        head = est.BinaryClassHead(thresholds=case["thresholds"], weight_column=case.get("weight_column"))
-        return est.LinearEstimator(head, linear, config=config, **more)
-    return getattr(est, kind)(config=config, **settings, **more)
-
-
-def array(given):
-    values = np.array(given["values"])
-    values = values.astype(np.float32) if values.dtype == np.float64 else values
-    return values.reshape(-1, given["width"]) if "width" in given else values
-
-
-def input_fn(case):
-    def read():
-        features = {name: array(given) for name, given in case["features"].items()}
-        data = tf.data.Dataset.from_tensor_slices((features, array(case["label"]))).repeat(case.get("epochs", 1))
-        if case.get("extra"):
-            data = data.take(case["batch"]).concatenate(data)
-        # Not the dataset itself: for a model without features Estimator reads it before it has initialised it.
-        return tf.compat.v1.data.make_one_shot_iterator(data.batch(case["batch"])).get_next()
-
-    return read
-
-
-class Losses(tf.compat.v1.train.SessionRunHook):
-    def __init__(self):
-        self.seen = []
-
-    def begin(self):
-        self.loss = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
-
-    def before_run(self, _):
-        return tf.compat.v1.train.SessionRunArgs(self.loss)
-
-    def after_run(self, _, values):
-        self.seen.append(float(values.results))
-
-
-# Data that all cases share.
-
-
-def numbers(values, width=None):
-    given = {"values": np.asarray(values).ravel().tolist()}
-    return {**given, "width": width} if width else given
-
-
-def features():
-    draw = np.random.default_rng(11)
-    words = np.array(["a", "b", "c", "d", ""])
-    lists = draw.integers(-1, 6, size=(ROWS, 3))
-    return {
-        "x": numbers(draw.normal(size=ROWS)),
-        "pair": numbers(draw.normal(size=(ROWS, 2)), 2),
-        "age": numbers(draw.uniform(10, 80, size=ROWS)),
-        "word": {"values": draw.choice(words, size=ROWS).tolist()},
-        "job": {"values": [f"job {n}" for n in draw.integers(0, 40, size=ROWS)]},
-        "list": {"values": lists.ravel().tolist(), "width": 3},
-        "counts": numbers(np.where(lists >= 0, draw.uniform(0.5, 2, size=(ROWS, 3)), 0), 3),
-        "weight": numbers(draw.uniform(0.2, 3, size=ROWS)),
-    }
-
-
-X = {"fn": "numeric_column", "key": "x"}
-PAIR = {"fn": "numeric_column", "key": "pair", "shape": 2}
-AGE = {"fn": "bucketized_column", "column": {"fn": "numeric_column", "key": "age"}, "boundaries": [20, 35, 50, 65]}
-WORD = {"fn": "vocabulary", "key": "word", "words": ["a", "b", "c"]}
-JOB = {"fn": "hash", "key": "job", "size": 25}
-LIST = {"fn": "identity", "key": "list", "size": 6}
-CROSS = {"fn": "crossed", "keys": ["word", "job"], "size": 50}
-LINEAR = [X, PAIR, AGE, WORD, JOB, LIST, CROSS]
-
-
-def embedded(of, dimension, **more):
-    return {"fn": "embedding", "column": of, "dimension": dimension, **more}
-
-
-DEEP = [
+from estimator_cases import (
+    BATCH,
+    BINARY,
+    BINARY_LABEL,
+    CASES,
+    LINEAR,
+    ROWS,
+    Losses,
     X,
-    PAIR,
-    AGE,
-    {"fn": "indicator", "column": WORD},
-    embedded(JOB, 4),
-    embedded(LIST, 3, combiner="sqrtn", max_norm=0.7),
-    embedded(CROSS, 2, combiner="sum"),
-]
-RATES = {"linear_optimizer": {"name": "ftrl", "learning_rate": 0.05}, "dnn_optimizer": {"name": "adagrad", "learning_rate": 0.05}}
-BINARY_LABEL, CLASSES = np.random.default_rng(5).integers(0, 2, ROWS), np.random.default_rng(6).integers(0, 4, ROWS)
-TARGET = np.random.default_rng(7).normal(size=ROWS)
-PAIRS = np.random.default_rng(8).normal(size=(ROWS, 2))
-
-CASES = {
-    "linear classifier": {"model": "LinearClassifier", "linear": LINEAR, "label": numbers(BINARY_LABEL)},
-    "linear classifier of four": {"model": "LinearClassifier", "linear": LINEAR, "label": numbers(CLASSES), "n_classes": 4},
-    "linear regressor": {"model": "LinearRegressor", "linear": LINEAR, "label": numbers(TARGET)},
-    "linear regressor of two, summed": {
-        "model": "LinearRegressor",
-        "linear": LINEAR,
-        "label": numbers(PAIRS, 2),
-        "label_dimension": 2,
-        "reduction": "sum",
-        "optimizer": {"name": "sgd", "learning_rate": 0.001},
-    },
-    "weighted ids": {
-        "model": "LinearClassifier",
-        "linear": [X, {"fn": "weighted", "column": LIST, "weights": "counts"}],
-        "label": numbers(BINARY_LABEL),
-        "weight_column": "weight",
-    },
-    "words as labels": {
-        "model": "LinearClassifier",
-        "linear": [X, JOB],
-        "label": {"values": ["yes" if yes else "no" for yes in BINARY_LABEL]},
-        "label_vocabulary": ["no", "yes"],
-    },
-    "dnn classifier": {"model": "DNNClassifier", "deep": DEEP, "hidden_units": [16, 8], "label": numbers(BINARY_LABEL)},
-    "dnn classifier of four, weighted": {
-        "model": "DNNClassifier",
-        "deep": DEEP,
-        "hidden_units": [16, 8],
-        "label": numbers(CLASSES),
-        "n_classes": 4,
-        "weight_column": "weight",
-        "optimizer": {"name": "adagrad", "learning_rate": 0.05},
-    },
-    "dnn regressor, weighted": {
-        "model": "DNNRegressor",
-        "deep": DEEP,
-        "hidden_units": [16],
-        "label": numbers(PAIRS, 2),
-        "label_dimension": 2,
-        "weight_column": "weight",
-        "optimizer": {"name": "sgd", "learning_rate": 0.01},
-    },
-    "wide and deep classifier": {
-        "model": "DNNLinearCombinedClassifier",
-        "linear": LINEAR,
-        "deep": DEEP,
-        "hidden_units": [16, 8],
-        "label": numbers(BINARY_LABEL),
-    },
-    "wide and deep, faster": {
-        "model": "DNNLinearCombinedClassifier",
-        "linear": LINEAR,
-        "deep": DEEP,
-        "hidden_units": [16, 8],
-        "label": numbers(BINARY_LABEL),
-        **RATES,
-    },
-    "wide and deep regressor": {
-        "model": "DNNLinearCombinedRegressor",
-        "linear": [AGE, CROSS],
-        "deep": DEEP,
-        "hidden_units": [16, 8],
-        "label": numbers(TARGET),
-        **RATES,
-    },
-    "baseline classifier": {"model": "BaselineClassifier", "label": numbers(CLASSES), "n_classes": 4},
-    "baseline regressor": {"model": "BaselineRegressor", "label": numbers(TARGET)},
-}
+    estimator,
+    features,
+    input_fn,
+    near,
+    numbers,
+    ours,
+)
 
 
 def both(case, tmp_path):
@@ -259,10 +48,6 @@ def both(case, tmp_path):
         }
     )
     return case, theirs, losses.seen, done
-
-
-def near(a, b, relative=1e-4):
-    return abs(a - b) <= relative * max(1.0, abs(b))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -315,88 +100,6 @@ def test_a_trained_checkpoint_of_tensorflow_predicts_the_same_here(tmp_path):
     expected = [float(row["logits"][0]) for row in theirs.predict(input_fn(case))]
     found = [value for batch in done["predictions"] for value in batch["logits"]]
     assert max(abs(a - b) for a, b in zip(found, expected)) < 1e-5
-
-
-# Exported models.
-
-
-def example(case, row):
-    """A row as a serialized Example; numbers that a categorical column takes for nothing are left out."""
-    feature = {}
-    for name, given in case["features"].items():
-        width = given.get("width", 1)
-        values = given["values"][row * width : (row + 1) * width]
-        if isinstance(values[0], str):
-            feature[name] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[v.encode() for v in values]))
-        elif isinstance(values[0], int):
-            feature[name] = tf.train.Feature(int64_list=tf.train.Int64List(value=[v for v in values if v != -1]))
-        else:
-            kept = [v for v in values if v != 0] if name == "counts" else values
-            feature[name] = tf.train.Feature(float_list=tf.train.FloatList(value=kept))
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
-
-
-EXPORTED = [
-    "linear classifier of four",
-    "linear regressor of two, summed",
-    "weighted ids",
-    "words as labels",
-    "dnn regressor, weighted",
-    "wide and deep, faster",
-    "baseline regressor",
-]
-
-
-@pytest.mark.parametrize("name", EXPORTED)
-def test_an_exported_model_predicts_the_same_in_tensorflow(name, tmp_path):
-    case = {"features": features(), "batch": ROWS, **CASES[name], "model_dir": str(tmp_path / "ours")}
-    done = ours({**case, "steps": 3, "predict": True, "export": str(tmp_path / "export")})
-    (predicted,) = done["predictions"]
-    folder, raw = done["exports"]
-    assert os.path.basename(folder).isdigit() and os.listdir(os.path.dirname(folder)) == [os.path.basename(folder)]
-    manifest = json.load(open(os.path.join(folder, "assets.extra/phalanx.json")))
-    assert manifest["checked_rows"] == ROWS and manifest["largest_difference"] <= 1e-6
-    serialized = [example(case, row) for row in range(ROWS)]
-
-    def check(key, value):
-        value = np.ravel(np.array(value)).tolist()
-        if isinstance(value[0], bytes):
-            assert [v.decode() for v in value] == predicted[key], key
-        else:
-            assert len(value) == len(predicted[key])
-            assert max(abs(a - b) for a, b in zip(value, predicted[key])) < 1e-5, key
-
-    loaded = tf.saved_model.load(folder)
-    regression = "Regressor" in case["model"]
-    binary = not regression and case.get("n_classes", 2) == 2
-    expected = {"serving_default", "predict", *(["regression"] if regression else ["classification"])}
-    assert set(loaded.signatures) == expected | ({"regression"} if binary else set())
-    answer = loaded.signatures["predict"](examples=tf.constant(serialized))
-    assert set(answer) == set(predicted)
-    for key, value in answer.items():
-        check(key, value)
-    answer = loaded.signatures["serving_default"](inputs=tf.constant(serialized))
-    assert set(answer) == ({"outputs"} if regression else {"classes", "scores"})
-    check("predictions" if regression else "probabilities", answer["outputs" if regression else "scores"])
-
-    with tf.compat.v1.Session(graph=tf.Graph()) as session:
-        model = tf.compat.v1.saved_model.load(session, ["serve"], folder)
-        signature = model.signature_def["predict"]
-        key = "predictions" if regression else "logits"
-        value = session.run(signature.outputs[key].name, {signature.inputs["examples"].name: serialized})
-        check(key, value)
-
-    if case["model"].startswith("Baseline"):
-        return
-    loaded = tf.saved_model.load(raw).signatures["predict"]
-    wanted = loaded.structured_input_signature[1]
-    given = {}
-    for key in wanted:
-        values = array(case["features"][key])
-        values = values.reshape(ROWS, -1)
-        given[key] = tf.constant(values, dtype=wanted[key].dtype)
-    for key, value in loaded(**given).items():
-        check(key, value)
 
 
 @pytest.mark.parametrize(

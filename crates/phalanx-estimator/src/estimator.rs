@@ -47,6 +47,11 @@ impl<M: Trainable> Estimator<M> {
     pub fn new(model: &impl IntoModel<Model = M>, config: RunConfig) -> Result<Self> {
         let model = Arc::new(model.to_model(config.seed)?);
         let book = Book::of(&model.module(&default_device())?)?;
+        if let Some(moving) = book.states().iter().find(|state| state.name.contains("/moving_")) {
+            return Err(Error::new(Code::BadSetting, format!("the model has the moving average {:?}", moving.name))
+                .because("parameter servers hold what learns by gradients, and moving averages do not")
+                .help("use LayerNormalization, a canned model's batch_norm, or fit"));
+        }
         let variables = book.parameters().iter().map(|parameter| parameter.name.clone()).collect();
         let dir = config.dir()?;
         Ok(Self { model, config, dir, variables })

@@ -12,7 +12,7 @@ pub enum Control {
     Stop,
 }
 
-/// Called around a training: TensorFlow's `SessionRunHook`.
+/// Called around a training: TensorFlow's `SessionRunHook`. A task that has nothing to train calls none of it.
 ///
 /// ```
 /// use phalanx_estimator::{Control, Hook};

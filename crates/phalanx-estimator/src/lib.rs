@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`Estimator`] | `train`, `evaluate`, `predict`, `export_saved_model` |
 //! | [`LinearClassifier`], [`DnnClassifier`], [`WideDeepClassifier`], [`BaselineClassifier`] and their regressors | TensorFlow's canned models |
+//! | [`DeepFmClassifier`], [`DlrmClassifier`] | click models that TensorFlow's Estimator has not |
 //! | [`Head`] | what logits are for: losses, metrics, predictions |
 //! | [`ModelFn`] | a model of one's own |
 //! | [`train_and_evaluate`] with [`TrainSpec`] and [`EvalSpec`] | the same program in every role of a job |
@@ -33,8 +34,8 @@ mod variables;
 mod warm_start;
 
 pub use canned::{
-    BaselineClassifier, BaselineRegressor, Canned, CannedInput, DnnClassifier, DnnRegressor, LinearClassifier,
-    LinearRegressor, WideDeepClassifier, WideDeepRegressor,
+    BaselineClassifier, BaselineRegressor, Canned, CannedInput, DeepFmClassifier, DlrmClassifier, DnnClassifier,
+    DnnRegressor, LinearClassifier, LinearRegressor, WideDeepClassifier, WideDeepRegressor,
 };
 pub use early_stopping::EarlyStopping;
 pub use estimator::{Estimator, Predictions};

@@ -29,6 +29,9 @@ pub struct Forward<'a> {
     pub logits: Tensor<2>,
     /// For the rows that were looked up, in the order of [`Trainable::ids`].
     pub row_gradients: RowGradients<'a>,
+    /// A term whose slopes move variables beside the loss, such as the moving values of a normalization. Its value
+    /// counts for nothing.
+    pub drift: Option<Tensor<1>>,
 }
 
 /// What an estimator asks of its model. Canned models are such; for one of your own implement [`ModelFn`] instead.
@@ -61,9 +64,7 @@ pub trait Trainable: Send + Sync + 'static {
     /// When it cannot be said in such a graph; that is so unless a model says otherwise.
     fn served(&self, input: ServingInput) -> Result<Served> {
         let _ = input;
-        Err(Error::new(Code::BadSetting, "a model of one's own has no graph to export")
-            .because("only canned models know theirs")
-            .help("its checkpoints have its variables by name"))
+        Err(no_graph())
     }
 
     /// Makes a batch ready.
@@ -86,6 +87,12 @@ pub trait Trainable: Send + Sync + 'static {
         rows: Vec<RowValues>,
         mode: Mode,
     ) -> Result<Forward<'a>>;
+}
+
+fn no_graph() -> Error {
+    Error::new(Code::BadSetting, "a model of one's own has no graph to export")
+        .because("only canned models know theirs")
+        .help("implement ModelFn::served, for a model of our layers by Served::of_model")
 }
 
 /// What an estimator can be made of: the settings of a canned model, or a [`ModelFn`].
@@ -144,6 +151,15 @@ pub trait ModelFn: Clone + Send + Sync + 'static {
     /// # Errors
     /// When a column is missing or does not fit.
     fn logits(&self, module: &Self::Module, batch: &Batch, mode: Mode) -> Result<Tensor<2>>;
+
+    /// The model as a graph of TensorFlow's ops, for exports; [`Served::of_model`] makes it of a model of our layers.
+    ///
+    /// # Errors
+    /// When it cannot be said in such a graph; that is so unless a model says otherwise.
+    fn served(&self, input: ServingInput) -> Result<Served> {
+        let _ = input;
+        Err(no_graph())
+    }
 }
 
 /// A [`ModelFn`] as an estimator takes it.
@@ -179,6 +195,10 @@ impl<F: ModelFn> Trainable for OwnModel<F> {
         self.optimizer
     }
 
+    fn served(&self, input: ServingInput) -> Result<Served> {
+        self.function.served(input)
+    }
+
     fn input(&self, batch: &Batch) -> Result<Batch> {
         Ok(batch.clone())
     }
@@ -195,6 +215,6 @@ impl<F: ModelFn> Trainable for OwnModel<F> {
         mode: Mode,
     ) -> Result<Forward<'a>> {
         let logits = self.function.logits(module, input, mode)?;
-        Ok(Forward { logits, row_gradients: Box::new(|_| Ok(Vec::new())) })
+        Ok(Forward { logits, row_gradients: Box::new(|_| Ok(Vec::new())), drift: None })
     }
 }

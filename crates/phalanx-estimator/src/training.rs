@@ -103,7 +103,9 @@ impl<M: Trainable> Trainer<'_, M> {
         }
         session.finish()?;
         made.global_step = session.global_step();
-        self.hooks.iter_mut().try_for_each(|hook| hook.end(made.global_step))?;
+        if made.ended != Ended::AlreadyTrained {
+            self.hooks.iter_mut().try_for_each(|hook| hook.end(made.global_step))?;
+        }
         if made.ended != Ended::InputEnded {
             supervisor.stop(session)?;
             return Ok(made);
@@ -209,7 +211,13 @@ impl<M: Trainable> Trainer<'_, M> {
             Mode::Training { seed: self.estimator.config.seed ^ session.global_step().wrapping_mul(0x2545_f491) };
         session.step_with_values(&model.ids(&ready.input), |module, rows| {
             let forward = model.forward(module, &ready.input, rows, mode)?;
-            Ok((model.head().loss(forward.logits, &ready.targets)?, forward.row_gradients))
+            let loss = model.head().loss(forward.logits, &ready.targets)?;
+            let loss = match forward.drift {
+                // Only its slope counts.
+                Some(drift) => loss + (drift.clone() - drift.detach()),
+                None => loss,
+            };
+            Ok((loss, forward.row_gradients))
         })
     }
 

@@ -10,6 +10,7 @@
 //! | [`SidecarEvaluator`] | a task that evaluates checkpoints beside a job |
 //! | [`checkpoint`] | saving, keeping and restoring a job |
 //! | [`SummaryWriter`] | what TensorBoard shows |
+//! | [`saved_model`] | models as TensorFlow loads them |
 //! | [`MiniCluster`] | a whole job inside of one process, for tests and first steps |
 
 pub mod checkpoint;
@@ -24,6 +25,7 @@ mod membership;
 mod mini_cluster;
 mod options;
 mod run_dir;
+pub mod saved_model;
 mod server;
 mod services;
 mod session;

@@ -94,15 +94,15 @@ pub mod prelude {
     pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
     pub use phalanx_data::{Batch, Column, Dataset, Input, csv};
     pub use phalanx_estimator::{
-        BaselineClassifier, BaselineRegressor, DnnClassifier, DnnRegressor, Estimator, EvalSpec, Evaluation, Exporter,
-        Head, LinearClassifier, LinearRegressor, ModelFn, RunConfig, Steps, TrainSpec, WarmStart, WideDeepClassifier,
-        WideDeepRegressor, train_and_evaluate,
+        BaselineClassifier, BaselineRegressor, DeepFmClassifier, DlrmClassifier, DnnClassifier, DnnRegressor,
+        Estimator, EvalSpec, Evaluation, Exporter, Head, LinearClassifier, LinearRegressor, ModelFn, RunConfig, Steps,
+        TrainSpec, WarmStart, WideDeepClassifier, WideDeepRegressor, train_and_evaluate,
     };
     pub use phalanx_feature::{
         Combiner, CrossKey, FeatureColumn, bucketized_column, categorical_column_with_hash_bucket,
         categorical_column_with_identity, categorical_column_with_vocabulary_file,
         categorical_column_with_vocabulary_list, crossed_column, embedding_column, indicator_column, numeric_column,
-        weighted_categorical_column,
+        shared_embeddings, weighted_categorical_column,
     };
     pub use phalanx_nn::losses::Loss;
     pub use phalanx_nn::model::{Function, Mode, Model, Sequential};

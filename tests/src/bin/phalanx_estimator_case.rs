@@ -30,7 +30,7 @@ fn main() -> ExitCode {
 fn run() -> Result<Value> {
     let case: Value = serde_json::from_reader(std::io::stdin()).context(Code::DataFormat, "the case is not JSON")?;
     let columns = |part: &str| -> Vec<FeatureColumn> {
-        case[part].as_array().map(|list| list.iter().map(column).collect()).unwrap_or_default()
+        case[part].as_array().map(|list| list.iter().flat_map(columns_of).collect()).unwrap_or_default()
     };
     let (linear, deep) = (columns("linear"), columns("deep"));
     let hidden: Vec<usize> = integers(&case["hidden_units"]).into_iter().map(|n| n as usize).collect();
@@ -46,10 +46,14 @@ fn run() -> Result<Value> {
             model
         }};
         (classifier $model:expr) => {{
-            let mut model = settled!(common $model);
+            let mut model = $model;
             if let Some(classes) = case["n_classes"].as_u64() {
                 model = model.n_classes(classes as usize);
             }
+            settled!(binary model)
+        }};
+        (binary $model:expr) => {{
+            let mut model = settled!(common $model);
             if let Some(words) = case["label_vocabulary"].as_array() {
                 model = model.label_vocabulary(words.iter().map(text));
             }
@@ -75,26 +79,45 @@ fn run() -> Result<Value> {
             model
         }};
     }
+    macro_rules! layered {
+        ($model:expr) => {{
+            let mut model = $model.hidden_units(hidden).batch_norm(case["batch_norm"] == true);
+            if let Some(rate) = case["dropout"].as_f64() {
+                model = model.dropout(rate);
+            }
+            model
+        }};
+    }
     match text(&case["model"]).as_str() {
         "LinearClassifier" => settled!(classifier optimized!(LinearClassifier::new(linear), optimizer = "optimizer")),
         "LinearRegressor" => settled!(regressor optimized!(LinearRegressor::new(linear), optimizer = "optimizer")),
         "DNNClassifier" => {
-            let model = DnnClassifier::new(deep).hidden_units(hidden);
+            let model = layered!(DnnClassifier::new(deep));
             settled!(classifier optimized!(model, optimizer = "optimizer"))
         }
         "DNNRegressor" => {
-            let model = DnnRegressor::new(deep).hidden_units(hidden);
+            let model = layered!(DnnRegressor::new(deep));
             settled!(regressor optimized!(model, optimizer = "optimizer"))
         }
         "DNNLinearCombinedClassifier" => {
-            let model = WideDeepClassifier::new(linear, deep).hidden_units(hidden);
+            let model = layered!(WideDeepClassifier::new(linear, deep));
             let model = optimized!(model, linear_optimizer = "linear_optimizer", dnn_optimizer = "dnn_optimizer");
             settled!(classifier model)
         }
         "DNNLinearCombinedRegressor" => {
-            let model = WideDeepRegressor::new(linear, deep).hidden_units(hidden);
+            let model = layered!(WideDeepRegressor::new(linear, deep));
             let model = optimized!(model, linear_optimizer = "linear_optimizer", dnn_optimizer = "dnn_optimizer");
             settled!(regressor model)
+        }
+        "DeepFMClassifier" => {
+            let model = layered!(DeepFmClassifier::new(deep));
+            let model = optimized!(model, linear_optimizer = "linear_optimizer", dnn_optimizer = "dnn_optimizer");
+            settled!(binary model)
+        }
+        "DLRMClassifier" => {
+            let bottom: Vec<usize> = integers(&case["bottom_units"]).into_iter().map(|n| n as usize).collect();
+            let model = DlrmClassifier::new(deep).bottom_units(bottom).top_units(hidden);
+            settled!(classifier optimized!(model, optimizer = "optimizer"))
         }
         "BaselineClassifier" => settled!(classifier BaselineClassifier::new()),
         "BaselineRegressor" => settled!(regressor BaselineRegressor::new()),
@@ -194,6 +217,20 @@ fn data_column(given: &Value) -> Result<Column> {
 fn optimizer(given: &Value) -> Result<Option<Optimizer>> {
     let Some(name) = given["name"].as_str() else { return Ok(None) };
     Optimizer::parse(name, given["learning_rate"].as_f64().unwrap_or(0.01) as f32).map(Some)
+}
+
+/// The columns of a description: several, where they share a table.
+fn columns_of(given: &Value) -> Vec<FeatureColumn> {
+    if given["fn"] != "shared" {
+        return vec![column(given)];
+    }
+    let dimension = given["dimension"].as_u64().unwrap_or(1) as usize;
+    let list = given["columns"].as_array().cloned().unwrap_or_default();
+    let trainable = given["trainable"] != false;
+    shared_embeddings(list.iter().map(column), dimension)
+        .into_iter()
+        .map(|column| column.trainable(trainable))
+        .collect()
 }
 
 /// A column from its description: the function's name, then its arguments.

@@ -1,14 +1,14 @@
 //! `DNNLinearCombinedClassifier` and `DNNLinearCombinedRegressor`: wide & deep.
 
 use super::Canned;
-use super::deep::{Deep, Layers};
+use super::deep::Deep;
+use super::hidden::Layers;
 use super::linear::Linear;
 use super::parts::Builder;
-use super::settings::{HeadSettings, head_settings};
+use super::settings::{HeadSettings, head_settings, layer_settings};
 use crate::IntoModel;
 use phalanx_base::{Code, Error, Result};
 use phalanx_feature::{Combiner, FeatureColumn};
-use phalanx_nn::model::Function;
 use phalanx_optim::{Adagrad, Ftrl, Optimizer};
 
 /// TensorFlow's rate for the deep part, and the largest for the linear one.
@@ -44,27 +44,6 @@ macro_rules! combined {
                 }
             }
 
-            /// How wide the hidden layers are, from the input to the logits.
-            #[must_use]
-            pub fn hidden_units(mut self, units: impl Into<Vec<usize>>) -> Self {
-                self.layers.hidden_units = units.into();
-                self
-            }
-
-            /// What a hidden layer makes of its sums: relu, unless said otherwise.
-            #[must_use]
-            pub fn activation_fn(mut self, activation: Function) -> Self {
-                self.layers.activation = activation;
-                self
-            }
-
-            /// Drops this share of every hidden layer's numbers while training.
-            #[must_use]
-            pub fn dropout(mut self, rate: f64) -> Self {
-                self.layers.dropout = Some(rate);
-                self
-            }
-
             /// How gradients change the linear weights.
             #[must_use]
             pub fn linear_optimizer(mut self, optimizer: impl Into<Optimizer>) -> Self {
@@ -87,6 +66,7 @@ macro_rules! combined {
             }
         }
 
+        layer_settings!($name);
         head_settings!($kind $name);
 
         impl IntoModel for $name {
@@ -105,7 +85,7 @@ macro_rules! combined {
                     .then(|| Linear::plan(&self.linear, self.combiner, units, optimizer, &mut kept))
                     .transpose()?;
                 let deep = (!self.deep.is_empty())
-                    .then(|| Deep::plan(&self.deep, self.layers.clone(), units, self.dnn_optimizer, &mut kept))
+                    .then(|| Deep::plan(&self.deep, &self.layers, units, self.dnn_optimizer, &mut kept))
                     .transpose()?;
                 Canned::new(head, linear, deep, kept)
             }

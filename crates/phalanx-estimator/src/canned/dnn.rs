@@ -1,13 +1,13 @@
 //! `DNNClassifier` and `DNNRegressor`.
 
 use super::Canned;
-use super::deep::{Deep, Layers};
+use super::deep::Deep;
+use super::hidden::Layers;
 use super::parts::Builder;
-use super::settings::{HeadSettings, head_settings};
+use super::settings::{HeadSettings, head_settings, layer_settings};
 use crate::IntoModel;
 use phalanx_base::Result;
 use phalanx_feature::FeatureColumn;
-use phalanx_nn::model::Function;
 use phalanx_optim::{Adagrad, Optimizer};
 
 /// Keras' rate, which TensorFlow's Estimator has where its optimizer is not said.
@@ -32,27 +32,6 @@ macro_rules! dnn {
                 Self { columns: columns.into(), head: HeadSettings::$kind(), optimizer, layers }
             }
 
-            /// How wide the hidden layers are, from the input to the logits.
-            #[must_use]
-            pub fn hidden_units(mut self, units: impl Into<Vec<usize>>) -> Self {
-                self.layers.hidden_units = units.into();
-                self
-            }
-
-            /// What a hidden layer makes of its sums: relu, unless said otherwise.
-            #[must_use]
-            pub fn activation_fn(mut self, activation: Function) -> Self {
-                self.layers.activation = activation;
-                self
-            }
-
-            /// Drops this share of every hidden layer's numbers while training.
-            #[must_use]
-            pub fn dropout(mut self, rate: f64) -> Self {
-                self.layers.dropout = Some(rate);
-                self
-            }
-
             /// How gradients change the weights.
             #[must_use]
             pub fn optimizer(mut self, optimizer: impl Into<Optimizer>) -> Self {
@@ -61,6 +40,7 @@ macro_rules! dnn {
             }
         }
 
+        layer_settings!($name);
         head_settings!($kind $name);
 
         impl IntoModel for $name {
@@ -69,7 +49,7 @@ macro_rules! dnn {
             fn to_model(&self, seed: u64) -> Result<Canned> {
                 let (head, mut kept) = (self.head.head(), Builder::new(seed));
                 let units = head.logits_dimension();
-                let deep = Deep::plan(&self.columns, self.layers.clone(), units, self.optimizer, &mut kept)?;
+                let deep = Deep::plan(&self.columns, &self.layers, units, self.optimizer, &mut kept)?;
                 Canned::new(head, None, Some(deep), kept)
             }
         }

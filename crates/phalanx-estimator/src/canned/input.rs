@@ -67,11 +67,12 @@ impl Part {
         Found { ids, positions: &rows[place.0].positions[place.1..place.1 + count] }
     }
 
-    /// What the ids of a linear part contribute to the logits; `None` where it has none.
+    /// What the ids contribute to a matrix of nothing else: to the logits of a linear part, or embeddings alone.
+    /// `None` where there are none.
     pub(super) fn sums<'a>(
         &'a self,
         columns: &'a Columns,
-        units: usize,
+        width: usize,
         rows: &[RowValues],
         device: &Device,
         learns: bool,
@@ -79,8 +80,8 @@ impl Part {
         if columns.lookups.is_empty() {
             return None;
         }
-        let values = vec![0.0; self.features.rows * units];
-        Some(self.leaf(columns, values, units, rows, device, learns))
+        let values = vec![0.0; self.features.rows * width];
+        Some(self.leaf(columns, values, width, rows, device, learns))
     }
 
     /// TensorFlow's input layer: dense columns and embeddings side by side.

@@ -1,10 +1,15 @@
-//! The canned models: linear, deep, both, and none.
+//! The canned models: linear, deep, both, none, and those in which embeddings meet.
 
 mod baseline;
 mod combined;
 mod deep;
+mod deepfm;
+mod dlrm;
 mod dnn;
+mod fields;
 mod graph;
+mod graph_fields;
+mod hidden;
 mod input;
 mod linear;
 mod linear_models;
@@ -14,6 +19,8 @@ mod settings;
 
 pub use baseline::{BaselineClassifier, BaselineRegressor};
 pub use combined::{WideDeepClassifier, WideDeepRegressor};
+pub use deepfm::DeepFmClassifier;
+pub use dlrm::DlrmClassifier;
 pub use dnn::{DnnClassifier, DnnRegressor};
 pub use linear_models::{LinearClassifier, LinearRegressor};
 
@@ -23,9 +30,13 @@ use crate::variables::Variables;
 use crate::{Forward, Head, Served, ServingInput, Table, Trainable};
 use bytes::Bytes;
 use deep::Deep;
+use deepfm::Machine;
+use dlrm::Meeting;
+use fields::Fields;
+use hidden::Drift;
 use input::Leaf;
 use linear::Linear;
-use parts::Builder;
+use parts::{Builder, Columns};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
 use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
@@ -38,6 +49,10 @@ pub struct Canned {
     pub(crate) head: Head,
     pub(crate) linear: Option<Linear>,
     pub(crate) deep: Option<Deep>,
+    /// What a DeepFM has beside its linear part.
+    pub(crate) machine: Option<Machine>,
+    /// A DLRM.
+    pub(crate) meeting: Option<Meeting>,
     /// The bias of a model that looks at no feature.
     pub(crate) baseline: Option<usize>,
     pub(crate) kept: Builder,
@@ -47,7 +62,18 @@ impl Canned {
     fn new(head: Head, linear: Option<Linear>, deep: Option<Deep>, kept: Builder) -> Result<Self> {
         head.check()?;
         kept.optimizers.iter().try_for_each(Optimizer::validate)?;
-        Ok(Self { head, linear, deep, baseline: None, kept })
+        Ok(Self { head, linear, deep, machine: None, meeting: None, baseline: None, kept })
+    }
+
+    /// The columns whose embeddings meet.
+    fn fields(&self) -> Option<&Fields> {
+        let machine = self.machine.as_ref().map(|machine| &machine.fields);
+        machine.or(self.meeting.as_ref().map(|meeting| &meeting.fields))
+    }
+
+    /// The columns of what is not linear.
+    fn deep_columns(&self) -> Option<&Columns> {
+        self.deep.as_ref().map(|deep| &deep.columns).or(self.fields().map(|fields| &fields.columns))
     }
 }
 
@@ -78,7 +104,7 @@ impl Trainable for Canned {
 
     fn input(&self, batch: &Batch) -> Result<CannedInput> {
         let linear = self.linear.as_ref().map(|linear| &linear.columns);
-        CannedInput::new(batch, linear, self.deep.as_ref().map(|deep| &deep.columns))
+        CannedInput::new(batch, linear, self.deep_columns())
     }
 
     fn ids<'a>(&self, input: &'a CannedInput) -> Vec<(usize, &'a [i64])> {
@@ -95,7 +121,7 @@ impl Trainable for Canned {
         let device = phalanx_nn::burn::module::Module::devices(variables).into_iter().next();
         let device = device.unwrap_or_else(phalanx_nn::default_device);
         let learns = matches!(mode, Mode::Training { .. });
-        let mut leaves = Vec::new();
+        let (mut leaves, mut drift) = (Vec::new(), Drift::default());
         let mut logits: Option<Tensor<2>> = None;
         if let (Some(linear), Some(part)) = (&self.linear, &input.linear) {
             let leaf = part.sums(&linear.columns, linear.units, &rows, &device, learns);
@@ -105,12 +131,21 @@ impl Trainable for Canned {
         }
         if let (Some(deep), Some(part)) = (&self.deep, &input.deep) {
             let leaf = part.layer(&deep.columns, &rows, &device, learns);
-            let own = deep.logits(variables, leaf.tensor.clone(), mode)?;
+            let own = deep.logits(variables, leaf.tensor.clone(), mode, &mut drift)?;
             leaves.push(leaf);
-            logits = Some(match logits {
-                Some(others) => own + others,
-                None => own,
-            });
+            logits = Some(added(logits, own));
+        }
+        if let (Some(fields), Some(part)) = (self.fields(), &input.deep)
+            && let Some(leaf) = part.sums(&fields.columns, fields.width(), &rows, &device, learns)
+        {
+            let (dense, met) = (fields.dense(&part.features.dense, &device), leaf.tensor.clone());
+            let own = match (&self.machine, &self.meeting) {
+                (Some(machine), _) => machine.logits(variables, dense, met, mode, &mut drift)?,
+                (None, Some(meeting)) => meeting.logits(variables, dense, met, mode, &mut drift)?,
+                (None, None) => met,
+            };
+            leaves.push(leaf);
+            logits = Some(added(logits, own));
         }
         if let Some(bias) = self.baseline {
             logits = Some(variables.row(bias)?.repeat_dim(0, input.rows));
@@ -121,7 +156,14 @@ impl Trainable for Canned {
             logits = logits.repeat_dim(0, input.rows);
         }
         let row_gradients = Box::new(move |gradients: &mut Gradients| row_gradients(leaves, &rows, gradients));
-        Ok(Forward { logits, row_gradients })
+        Ok(Forward { logits, row_gradients, drift: drift.term() })
+    }
+}
+
+fn added(others: Option<Tensor<2>>, own: Tensor<2>) -> Tensor<2> {
+    match others {
+        Some(others) => own + others,
+        None => own,
     }
 }
 

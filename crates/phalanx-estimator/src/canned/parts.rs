@@ -70,8 +70,30 @@ impl Builder {
     }
 }
 
+/// The tables of embeddings, as `SCOPE/COLUMN/embedding_weights`; where a column says nothing about how rows begin, they
+/// begin as `start` says.
+pub(crate) fn plan_tables(
+    transform: &Transform,
+    scope: &str,
+    start: Option<ColumnInitializer>,
+    optimizer: Optimizer,
+    builder: &mut Builder,
+) -> Vec<usize> {
+    let plan = |table: &ColumnTable| {
+        // TensorFlow's name of a shared table has no scope.
+        let name = if table.shared { table.name.clone() } else { format!("{scope}/{}/embedding_weights", table.name) };
+        let mut table = table.clone();
+        if let Some(start) = start.filter(|_| table.initializer == ColumnInitializer::of_dimension(table.dimension)) {
+            table.initializer = start;
+        }
+        let rows = row_initializer(&table, builder.seed_of(&name));
+        builder.table(name, table.dimension, table.rows, rows, optimizer)
+    };
+    transform.tables().iter().map(plan).collect()
+}
+
 /// How a column wants its rows to begin.
-pub(crate) fn row_initializer(table: &ColumnTable, seed: u64) -> RowInitializer {
+fn row_initializer(table: &ColumnTable, seed: u64) -> RowInitializer {
     match table.initializer {
         ColumnInitializer::TruncatedNormal { mean, stddev } => RowInitializer::truncated_normal(mean, stddev, seed),
         ColumnInitializer::RandomNormal { mean, stddev } => RowInitializer::normal(mean, stddev, seed),

@@ -49,7 +49,11 @@ macro_rules! head_settings {
                 self.head.classes = Some(n_classes);
                 self
             }
-
+        }
+        head_settings!(binary $model);
+    };
+    (binary $model:ty) => {
+        impl $model {
             /// The words that labels are, in the order of the classes.
             #[must_use]
             pub fn label_vocabulary<S: Into<String>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
@@ -95,4 +99,38 @@ macro_rules! head_settings {
         }
     };
 }
-pub(super) use head_settings;
+/// The settings of hidden layers, on the settings of a model that has them in the field `layers`.
+macro_rules! layer_settings {
+    ($model:ty) => {
+        impl $model {
+            /// How wide the hidden layers are, from the input to the logits.
+            #[must_use]
+            pub fn hidden_units(mut self, units: impl Into<Vec<usize>>) -> Self {
+                self.layers.hidden_units = units.into();
+                self
+            }
+
+            /// What a hidden layer makes of its sums: relu, unless said otherwise.
+            #[must_use]
+            pub fn activation_fn(mut self, activation: phalanx_nn::model::Function) -> Self {
+                self.layers.activation = activation;
+                self
+            }
+
+            /// Drops this share of every hidden layer's numbers while training.
+            #[must_use]
+            pub fn dropout(mut self, rate: f64) -> Self {
+                self.layers.dropout = Some(rate);
+                self
+            }
+
+            /// Normalizes what every hidden layer passes on: over a batch while training, by moving values afterwards.
+            #[must_use]
+            pub fn batch_norm(mut self, batch_norm: bool) -> Self {
+                self.layers.batch_norm = batch_norm;
+                self
+            }
+        }
+    };
+}
+pub(super) use {head_settings, layer_settings};

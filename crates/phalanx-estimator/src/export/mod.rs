@@ -1,15 +1,15 @@
 //! Exported models: what TensorFlow and its servers load.
 
-mod folder;
+mod served;
 mod signatures;
 
 use crate::trained::Trained;
 use crate::{Estimator, Trainable};
-use folder::Folder;
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_data::Batch;
 use phalanx_formats::saved_model::{AnyOutput, GraphBuilder, Output, SavedModelWriter, VariableSpec, VariableValues};
 use phalanx_storage::Dir;
+use phalanx_train::saved_model::Folder;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

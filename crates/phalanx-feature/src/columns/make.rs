@@ -231,7 +231,7 @@ pub fn shared_embeddings_named(
     let name = name.into();
     let columns = columns.into_iter().map(|column| {
         over(column, "shared_embeddings", |column| {
-            let table = table(name.clone(), dimension);
+            let table = TableSpec { shared: true, ..table(name.clone(), dimension) };
             Kind::Embedding(Embedding { column, table, combiner: Combiner::Mean, max_norm: None, shared: true })
         })
     });
@@ -240,9 +240,14 @@ pub fn shared_embeddings_named(
 
 /// The rows are filled in when the number of buckets is asked for: settings may still change it.
 fn table(name: String, dimension: usize) -> TableSpec {
-    let stddev = 1.0 / (dimension.max(1) as f32).sqrt();
-    let initializer = Initializer::TruncatedNormal { mean: 0.0, stddev };
-    TableSpec { name, rows: 0, dimension, initializer, trainable: true }
+    TableSpec {
+        name,
+        rows: 0,
+        dimension,
+        initializer: Initializer::of_dimension(dimension),
+        trainable: true,
+        shared: false,
+    }
 }
 
 /// A column made of a categorical one.

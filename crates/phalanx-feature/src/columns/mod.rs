@@ -84,6 +84,24 @@ impl FeatureColumn {
         matches!(self.kind, Kind::Categorical(_))
     }
 
+    /// The categorical column behind an embedding or an indicator; `None` for other columns.
+    ///
+    /// ```
+    /// use phalanx_feature::{categorical_column_with_identity, embedding_column, numeric_column};
+    /// let ad = embedding_column(categorical_column_with_identity("ad", 1_000), 8);
+    /// assert_eq!(ad.categorical_column().map(|column| column.name()).as_deref(), Some("ad"));
+    /// assert!(numeric_column("price").categorical_column().is_none());
+    /// ```
+    #[must_use]
+    pub fn categorical_column(&self) -> Option<Self> {
+        let column = match &self.kind {
+            Kind::Embedding(embedding) => embedding.column.clone(),
+            Kind::Indicator(column) => column.clone(),
+            Kind::Numeric(_) | Kind::SequenceNumeric(_) | Kind::Categorical(_) => return None,
+        };
+        Some(Self { kind: Kind::Categorical(column), error: self.error.clone() })
+    }
+
     /// How many different ids there are; `None` for columns that are not categorical.
     ///
     /// # Errors

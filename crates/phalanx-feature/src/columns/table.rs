@@ -32,6 +32,14 @@ pub enum Initializer {
     Constant(f32),
 }
 
+impl Initializer {
+    /// TensorFlow's, where a column says nothing: deviations of 1/√dimension.
+    #[must_use]
+    pub fn of_dimension(dimension: usize) -> Self {
+        Self::TruncatedNormal { mean: 0.0, stddev: 1.0 / (dimension.max(1) as f32).sqrt() }
+    }
+}
+
 /// A table as a column wants it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableSpec {
@@ -45,4 +53,6 @@ pub struct TableSpec {
     pub initializer: Initializer,
     /// Whether training changes it.
     pub trainable: bool,
+    /// Whether it was made for several columns: TensorFlow then names it without the scope of a model.
+    pub shared: bool,
 }

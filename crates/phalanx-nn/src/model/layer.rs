@@ -1,6 +1,7 @@
 //! What a layer is.
 
 use super::graph::{Inputs, Symbol};
+use super::op::Op;
 use super::{Initializer, Value, Weights};
 use phalanx_base::{Code, Error, Result};
 use std::sync::Arc;
@@ -111,6 +112,11 @@ pub trait Layer: std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// When a value cannot be computed with.
     fn forward(&self, inputs: Vec<Value>, weights: &Weights<'_>, mode: Mode) -> Result<Value>;
+
+    /// What it does, for whoever writes a model in another form; `None` for what no other form knows.
+    fn op(&self) -> Option<Op> {
+        None
+    }
 
     /// Puts the layer into a graph, after one symbol or several. Called again it shares its weights.
     fn call<'a>(&self, inputs: impl Into<Inputs<'a>>) -> Symbol

@@ -28,6 +28,7 @@ mod initializer;
 mod layer;
 mod layers;
 mod names;
+mod op;
 mod random;
 mod sequential;
 mod summary;
@@ -47,6 +48,7 @@ pub use layers::{
     Embedding, Flatten, GlobalAveragePooling2D, LayerNormalization, MaxPooling2D, Maximum, Minimum, Multiply, Reshape,
     Subtract,
 };
+pub use op::{Node, Nodes, Op};
 pub use phalanx_base::Error;
 pub use sequential::Sequential;
 pub use value::Value;

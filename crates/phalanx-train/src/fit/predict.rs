@@ -49,7 +49,12 @@ impl<M: Network> Compiled<M> {
         self.answer(&self.module().clone().no_grad(), batch)
     }
 
+    /// A batch as the model takes it.
+    pub(crate) fn inputs(&self, batch: &Batch) -> Result<Vec<Value>> {
+        self.feed.inputs(batch, self.strategy().home())
+    }
+
     fn answer(&self, model: &M, batch: &Batch) -> Result<Vec<Value>> {
-        model.call(self.feed.inputs(batch, self.strategy().home())?, Mode::Inference)
+        model.call(self.inputs(batch)?, Mode::Inference)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::model::layer::{layer_basics, mismatch, only};
 use crate::model::window::{Padding, Window};
-use crate::model::{Function, Identity, Initializer, Layer, Mode, Plan, Value, WeightPlan, Weights};
+use crate::model::{Function, Identity, Initializer, Layer, Mode, Op, Plan, Value, WeightPlan, Weights};
 use burn::tensor::Tensor;
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
@@ -106,6 +106,12 @@ impl Conv2D {
 
 impl Layer for Conv2D {
     layer_basics!(parts Conv2D);
+
+    fn op(&self) -> Option<Op> {
+        let Window { stride: strides, dilation: dilations, padding, .. } = self.window;
+        let (groups, bias, activation) = (self.groups, self.bias, self.activation);
+        Some(Op::Conv2D { strides, dilations, padding, groups, bias, activation })
+    }
 
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         self.window.check()?;

@@ -1,7 +1,7 @@
 //! Every output from every input; and functions as layers.
 
 use crate::model::layer::{layer_basics, mismatch, only};
-use crate::model::{Function, Identity, Initializer, Layer, Mode, Plan, Value, WeightPlan, Weights};
+use crate::model::{Function, Identity, Initializer, Layer, Mode, Op, Plan, Value, WeightPlan, Weights};
 use burn::tensor::Tensor;
 use phalanx_base::{Code, Error, Result};
 
@@ -64,6 +64,10 @@ impl Dense {
 impl Layer for Dense {
     layer_basics!(parts Dense);
 
+    fn op(&self) -> Option<Op> {
+        Some(Op::Dense { bias: self.bias, activation: self.activation })
+    }
+
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         let input = only(inputs)?;
         let (Some((&features, outer)), true) = (input.split_last(), self.units > 0) else {
@@ -113,6 +117,10 @@ impl Activation {
 
 impl Layer for Activation {
     layer_basics!(parts Activation);
+
+    fn op(&self) -> Option<Op> {
+        Some(Op::Activation(self.function))
+    }
 
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         let input = only(inputs)?;

@@ -1,7 +1,7 @@
 //! Products of two inputs, example by example.
 
 use crate::model::layer::{layer_basics, shown};
-use crate::model::{Identity, Layer, Mode, Plan, Value, Weights};
+use crate::model::{Identity, Layer, Mode, Op, Plan, Value, Weights};
 use burn::tensor::Tensor;
 use phalanx_base::{Code, Error, Result};
 
@@ -70,6 +70,10 @@ fn pair<T>(inputs: impl IntoIterator<Item = T>) -> Result<(T, T)> {
 
 impl Layer for Dot {
     layer_basics!(parts Dot);
+
+    fn op(&self) -> Option<Op> {
+        Some(Op::Dot { axes: self.axes, normalize: self.normalize })
+    }
 
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         let (a, b) = pair(inputs)?;

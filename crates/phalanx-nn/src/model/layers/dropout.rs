@@ -2,7 +2,7 @@
 
 use crate::model::layer::{layer_basics, only};
 use crate::model::random::Random;
-use crate::model::{Identity, Layer, Mode, Plan, Value, Weights};
+use crate::model::{Identity, Layer, Mode, Op, Plan, Value, Weights};
 use burn::tensor::{Tensor, TensorData};
 use phalanx_base::{Code, Error, Result};
 
@@ -26,6 +26,10 @@ impl Dropout {
 
 impl Layer for Dropout {
     layer_basics!(parts Dropout);
+
+    fn op(&self) -> Option<Op> {
+        Some(Op::Identity)
+    }
 
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         if !(0.0..=1.0).contains(&self.rate) {

@@ -1,7 +1,7 @@
 //! A row of a table for each id.
 
 use crate::model::layer::{layer_basics, only};
-use crate::model::{Identity, Initializer, Layer, Mode, Plan, Value, WeightPlan, Weights};
+use crate::model::{Identity, Initializer, Layer, Mode, Op, Plan, Value, WeightPlan, Weights};
 use phalanx_base::{Code, Error, Result};
 
 /// The row of each id: shape `[None, ...]` becomes `[None, ..., dim]`.
@@ -32,6 +32,10 @@ impl Embedding {
 
 impl Layer for Embedding {
     layer_basics!(parts Embedding);
+
+    fn op(&self) -> Option<Op> {
+        Some(Op::Embedding)
+    }
 
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         if self.rows == 0 || self.dim == 0 {

@@ -2,7 +2,7 @@
 
 use crate::model::layer::{layer_basics, shown};
 use crate::model::value::{Binary, Unary};
-use crate::model::{Identity, Layer, Mode, Plan, Value, Weights};
+use crate::model::{Identity, Layer, Mode, Op, Plan, Value, Weights};
 use burn::tensor::Tensor;
 use phalanx_base::{Code, Error, Result};
 
@@ -26,6 +26,10 @@ macro_rules! merges {
 
         impl Layer for $name {
             layer_basics!(parts $name);
+
+            fn op(&self) -> Option<Op> {
+                Some(Op::$name)
+            }
 
             fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
                 if Merge::$name == Merge::Subtract && inputs.len() != 2 {
@@ -155,6 +159,10 @@ impl Default for Concatenate {
 
 impl Layer for Concatenate {
     layer_basics!(parts Concatenate);
+
+    fn op(&self) -> Option<Op> {
+        Some(Op::Concatenate { axis: self.axis })
+    }
 
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         let [first, rest @ ..] = inputs else { return Err(too_few(0)) };

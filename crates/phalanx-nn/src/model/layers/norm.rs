@@ -2,7 +2,7 @@
 
 use crate::model::layer::{layer_basics, mismatch, only};
 use crate::model::value::Unary;
-use crate::model::{Identity, Initializer, Layer, Mode, Plan, Value, WeightPlan, Weights};
+use crate::model::{Identity, Initializer, Layer, Mode, Op, Plan, Value, WeightPlan, Weights};
 use burn::tensor::Tensor;
 use phalanx_base::Result;
 
@@ -103,6 +103,10 @@ impl Default for BatchNormalization {
 impl Layer for BatchNormalization {
     layer_basics!(parts BatchNormalization);
 
+    fn op(&self) -> Option<Op> {
+        Some(Op::BatchNormalization { epsilon: self.epsilon, gamma: self.scale, beta: self.center })
+    }
+
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         let input = only(inputs)?;
         let &channels = input.last().ok_or_else(|| mismatch("[None, ..., channels]", input))?;
@@ -198,6 +202,10 @@ impl Default for LayerNormalization {
 
 impl Layer for LayerNormalization {
     layer_basics!(parts LayerNormalization);
+
+    fn op(&self) -> Option<Op> {
+        Some(Op::LayerNormalization { epsilon: self.epsilon, gamma: self.scale, beta: self.center })
+    }
 
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         let input = only(inputs)?;

@@ -2,14 +2,14 @@
 
 use crate::model::layer::{layer_basics, mismatch, only};
 use crate::model::window::{Padding, Window};
-use crate::model::{Identity, Layer, Mode, Plan, Value, Weights};
+use crate::model::{Identity, Layer, Mode, Op, Plan, Value, Weights};
 use burn::tensor::Tensor;
 use burn::tensor::module::{avg_pool2d, max_pool2d};
 use burn::tensor::ops::{AvgPoolOptions, MaxPoolOptions};
 use phalanx_base::Result;
 
 macro_rules! pooling {
-    ($(#[$doc:meta])* $name:ident or $beside:ident, $x:ident, $window:ident, $pads:ident => $pooled:expr) => {
+    ($(#[$doc:meta])* $name:ident or $beside:ident, mean $mean:literal, $x:ident, $window:ident, $pads:ident => $pooled:expr) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub struct $name {
@@ -52,6 +52,11 @@ macro_rules! pooling {
         impl Layer for $name {
             layer_basics!(parts $name);
 
+            fn op(&self) -> Option<Op> {
+                let Window { size, stride: strides, padding, .. } = self.window;
+                Some(Op::Pooling2D { mean: $mean, size, strides, padding })
+            }
+
             fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
                 self.window.check()?;
                 let [height, width, channels] = image(only(inputs)?)?;
@@ -75,14 +80,14 @@ macro_rules! pooling {
 
 pooling! {
     /// The largest number of each window.
-    MaxPooling2D or largest_beside, x, window, pads => {
+    MaxPooling2D or largest_beside, mean false, x, window, pads => {
         max_pool2d(x, MaxPoolOptions::new(window.size).with_stride(window.stride).with_padding_pairs(pads))
     }
 }
 
 pooling! {
     /// The mean of each window; what is padded does not count.
-    AveragePooling2D or mean_beside, x, window, pads => {
+    AveragePooling2D or mean_beside, mean true, x, window, pads => {
         let options = AvgPoolOptions::new(window.size).with_stride(window.stride).with_padding_pairs(pads);
         avg_pool2d(x, options.with_count_include_pad(false))
     }
@@ -155,6 +160,10 @@ impl GlobalAveragePooling2D {
 
 impl Layer for GlobalAveragePooling2D {
     layer_basics!(parts GlobalAveragePooling2D);
+
+    fn op(&self) -> Option<Op> {
+        Some(Op::GlobalAveragePooling2D { keepdims: self.keepdims })
+    }
 
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         let [_, _, channels] = image(only(inputs)?)?;

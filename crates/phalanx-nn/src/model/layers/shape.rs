@@ -1,7 +1,7 @@
 //! The same numbers in other shapes.
 
 use crate::model::layer::{layer_basics, only, shown};
-use crate::model::{Identity, Layer, Mode, Plan, Value, Weights};
+use crate::model::{Identity, Layer, Mode, Op, Plan, Value, Weights};
 use phalanx_base::{Code, Error, Result};
 
 /// All axes but the batch become one.
@@ -22,6 +22,10 @@ impl Flatten {
 
 impl Layer for Flatten {
     layer_basics!(parts Flatten);
+
+    fn op(&self) -> Option<Op> {
+        Some(Op::Reshape)
+    }
 
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         Ok(Plan::output([only(inputs)?.iter().product::<usize>()]))
@@ -67,6 +71,10 @@ impl Reshape {
 
 impl Layer for Reshape {
     layer_basics!(parts Reshape);
+
+    fn op(&self) -> Option<Op> {
+        Some(Op::Reshape)
+    }
 
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         let input = only(inputs)?;

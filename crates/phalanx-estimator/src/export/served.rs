@@ -1,0 +1,79 @@
+//! Graphs of models of our layers.
+
+use super::{Served, ServingInput};
+use phalanx_base::{Code, Error, Result};
+use phalanx_formats::saved_model::{ExampleFeatures, GraphBuilder, Text};
+use phalanx_nn::model::Model;
+use phalanx_train::saved_model::{ModelInput, Tensor, model_graph, model_inputs};
+
+impl Served {
+    /// The graph of a model of our layers with one output, the logits; `features` are the names of the columns that it
+    /// takes, in the order of its inputs. Under parameter servers its variables have the same names, so the values of a
+    /// checkpoint fit.
+    ///
+    /// ```
+    /// use phalanx_estimator::{Served, ServingInput};
+    /// use phalanx_nn::model::{Dense, Flatten, Sequential};
+    /// let model = Sequential::new().add(Flatten::new()).add(Dense::new(10)).build([28, 28])?;
+    /// let served = Served::of_model(&model, ServingInput::Raw, &["image"])?;
+    /// assert_eq!(served.placeholders[0].0, "image");
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a layer has no graph, or the names do not fit the model.
+    pub fn of_model(model: &Model, input: ServingInput, features: &[&str]) -> Result<Self> {
+        let inputs = model_inputs(model);
+        if inputs.len() != features.len() {
+            let what = format!("{} features are named for a model of {} inputs", features.len(), inputs.len());
+            return Err(Error::new(Code::BadSetting, what).help("name one column for each input"));
+        }
+        let mut graph = GraphBuilder::new();
+        let named = || features.iter().zip(&inputs);
+        let (tensors, placeholders) = match input {
+            ServingInput::Raw => {
+                let given: Vec<Tensor> = named().map(|(name, input)| placeholder(&mut graph, name, input)).collect();
+                let placeholders = features.iter().zip(&given);
+                let placeholders = placeholders.map(|(name, tensor)| ((*name).to_owned(), (*tensor).into())).collect();
+                (given, placeholders)
+            }
+            ServingInput::Examples => {
+                let serialized = graph.placeholder::<Text>("input_example_tensor", &[None]);
+                let mut wanted = ExampleFeatures::new();
+                let wished: Vec<Wished> = named().map(|(name, input)| Wished::of(&mut wanted, name, input)).collect();
+                let parsed = graph.parse_example(serialized, &wanted);
+                let given = wished.into_iter().map(|wished| match wished {
+                    Wished::F32(feature) => Tensor::F32(parsed.dense(feature)),
+                    Wished::I64(feature) => Tensor::I64(parsed.dense(feature)),
+                });
+                (given.collect(), vec![("examples".to_owned(), serialized.into())])
+            }
+        };
+        match model_graph(&mut graph, model, &tensors)?.as_slice() {
+            &[logits] => Ok(Self { graph, logits, placeholders }),
+            outputs => Err(Error::new(Code::BadSetting, format!("a model of {} outputs", outputs.len()))
+                .because("an estimator's model has one, the logits")),
+        }
+    }
+}
+
+/// A feature that is asked of every Example.
+enum Wished {
+    F32(phalanx_formats::saved_model::DenseFeature<f32>),
+    I64(phalanx_formats::saved_model::DenseFeature<i64>),
+}
+
+impl Wished {
+    fn of(wanted: &mut ExampleFeatures, name: &str, input: &ModelInput) -> Self {
+        if input.ids {
+            Self::I64(wanted.required(name, &input.dims))
+        } else {
+            Self::F32(wanted.required(name, &input.dims))
+        }
+    }
+}
+
+fn placeholder(graph: &mut GraphBuilder, name: &str, input: &ModelInput) -> Tensor {
+    let dims: Vec<Option<usize>> = std::iter::once(None).chain(input.dims.iter().copied().map(Some)).collect();
+    if input.ids { Tensor::I64(graph.placeholder(name, &dims)) } else { Tensor::F32(graph.placeholder(name, &dims)) }
+}

@@ -1,0 +1,269 @@
+//! A model of our layers as a graph of TensorFlow's ops.
+
+use phalanx_base::{Code, Error, Result};
+use phalanx_formats::saved_model::{AnyOutput, GraphBuilder, Normalization, Output, Padding};
+use phalanx_nn::model::{Function, Model, Node, Nodes, Op, Padding as Border, Variable};
+use std::collections::HashMap;
+
+/// A tensor that a node of a model makes.
+#[derive(Clone, Copy, Debug)]
+pub enum Tensor {
+    /// Numbers.
+    F32(Output<f32>),
+    /// Ids.
+    I64(Output<i64>),
+}
+
+impl From<Tensor> for AnyOutput {
+    fn from(tensor: Tensor) -> Self {
+        match tensor {
+            Tensor::F32(output) => output.into(),
+            Tensor::I64(output) => output.into(),
+        }
+    }
+}
+
+/// What a model is given: its input's name, whether it is of ids, and its extents without the batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelInput {
+    /// The name of the input's layer.
+    pub name: String,
+    /// Whether they are looked up in a table.
+    pub ids: bool,
+    /// The extents without the batch.
+    pub dims: Vec<usize>,
+}
+
+/// The inputs of a model, in its order.
+#[must_use]
+pub fn model_inputs(model: &Model) -> Vec<ModelInput> {
+    let nodes = model.nodes();
+    let of = |&at: &usize| ModelInput {
+        name: nodes.all[at].layer.clone(),
+        ids: nodes.all.iter().any(|node| node.op == Some(Op::Embedding) && node.inputs.contains(&at)),
+        dims: nodes.all[at].dims.clone(),
+    };
+    nodes.inputs.iter().map(of).collect()
+}
+
+/// Adds a model to a graph; answers its outputs. Variables have the names of the model's weights.
+///
+/// # Errors
+/// When a layer is not one of ours, or does what TensorFlow has no op for.
+pub fn model_graph(graph: &mut GraphBuilder, model: &Model, inputs: &[Tensor]) -> Result<Vec<Output<f32>>> {
+    let nodes = model.nodes();
+    let mut writer = Writer { graph, variables: HashMap::new(), made: vec![None; nodes.all.len()] };
+    if inputs.len() != nodes.inputs.len() {
+        return Err(Error::new(Code::Internal, format!("{} tensors for {} inputs", inputs.len(), nodes.inputs.len())));
+    }
+    for (&at, &input) in nodes.inputs.iter().zip(inputs) {
+        writer.made[at] = Some(input);
+    }
+    for at in 0..nodes.all.len() {
+        if writer.made[at].is_none() {
+            let made = writer.node(&nodes, at).map_err(|error| error.at(format!("layer {:?}", nodes.all[at].layer)))?;
+            writer.made[at] = Some(Tensor::F32(made));
+        }
+    }
+    nodes.outputs.iter().map(|&at| writer.floats(at)).collect()
+}
+
+struct Writer<'a> {
+    graph: &'a mut GraphBuilder,
+    /// A layer that is called twice has its variables once.
+    variables: HashMap<String, Output<f32>>,
+    made: Vec<Option<Tensor>>,
+}
+
+impl Writer<'_> {
+    fn floats(&mut self, at: usize) -> Result<Output<f32>> {
+        match self.made[at] {
+            Some(Tensor::F32(output)) => Ok(output),
+            Some(Tensor::I64(output)) => Ok(self.graph.cast(output)),
+            None => Err(Error::new(Code::Internal, format!("node {at} takes what is not there yet"))),
+        }
+    }
+
+    fn variable(&mut self, variable: &Variable) -> Output<f32> {
+        if let Some(&known) = self.variables.get(&variable.name) {
+            return known;
+        }
+        let made = if variable.trainable {
+            self.graph.variable(&variable.name, &variable.shape)
+        } else {
+            self.graph.untrained_variable(&variable.name, &variable.shape)
+        };
+        self.variables.insert(variable.name.clone(), made);
+        made
+    }
+
+    fn node(&mut self, nodes: &Nodes, at: usize) -> Result<Output<f32>> {
+        let node = &nodes.all[at];
+        if let (Some(Op::Embedding), [from]) = (node.op, node.inputs.as_slice()) {
+            let ids = match self.made[*from] {
+                Some(Tensor::I64(ids)) => ids,
+                _ => {
+                    let numbers = self.floats(*from)?;
+                    self.graph.cast(numbers)
+                }
+            };
+            let table = self.weights(node)[0];
+            return Ok(self.graph.gather(table, ids));
+        }
+        let inputs = node.inputs.iter().map(|&from| self.floats(from)).collect::<Result<Vec<_>>>()?;
+        let Some(&x) = inputs.first() else {
+            return Err(Error::new(Code::Internal, "a layer takes nothing"));
+        };
+        let dims = |which: usize| nodes.all[node.inputs[which]].dims.as_slice();
+        Ok(match node.op {
+            Some(Op::Dot { axes, normalize }) if inputs.len() == 2 => {
+                let a = self.matrices(x, dims(0), axes[0], normalize);
+                let b = self.matrices(inputs[1], dims(1), axes[1], normalize);
+                let product = self.graph.batch_matmul(a, b, false, true);
+                self.shaped(product, &node.dims)
+            }
+            Some(Op::Concatenate { axis }) => self.graph.concat(&inputs, axis as i32),
+            Some(Op::Add | Op::Subtract | Op::Multiply | Op::Average | Op::Maximum | Op::Minimum) => {
+                self.merged(node.op, &inputs)
+            }
+            Some(op) => self.of_one(op, node, x, dims(0))?,
+            None => {
+                return Err(Error::new(Code::BadSetting, "a layer of one's own has no graph to export")
+                    .help("make the model of Phalanx's layers, or save its weights"));
+            }
+        })
+    }
+
+    /// A layer of one input.
+    fn of_one(&mut self, op: Op, node: &Node, x: Output<f32>, dims: &[usize]) -> Result<Output<f32>> {
+        let weights = self.weights(node);
+        let graph = &mut *self.graph;
+        Ok(match op {
+            Op::Dense { bias, activation } => {
+                let matrix = if dims.len() == 1 { x } else { graph.reshape(x, &[-1, last(dims)]) };
+                let sums = graph.dense(matrix, weights[0], bias.then(|| weights[1]));
+                let sums = if dims.len() == 1 { sums } else { self.shaped(sums, &node.dims) };
+                activated(self.graph, sums, activation)
+            }
+            Op::Activation(function) => activated(graph, x, function),
+            Op::Conv2D { groups, .. } if groups > 1 => {
+                return Err(Error::new(Code::BadSetting, format!("a convolution in {groups} groups"))
+                    .because("TensorFlow has none on a processor"));
+            }
+            Op::Conv2D { strides, dilations, padding, bias, activation, .. } => {
+                let mut y = graph.dilated_conv2d(x, weights[0], strides, dilations, border(padding));
+                if bias {
+                    y = graph.bias_add(y, weights[1]);
+                }
+                activated(graph, y, activation)
+            }
+            Op::Pooling2D { mean: true, size, strides, padding } => graph.avg_pool(x, size, strides, border(padding)),
+            Op::Pooling2D { size, strides, padding, .. } => graph.max_pool(x, size, strides, border(padding)),
+            Op::GlobalAveragePooling2D { keepdims } => graph.mean(x, &[1, 2], keepdims),
+            Op::BatchNormalization { epsilon, gamma, beta } => {
+                let (gamma, beta, mean, variance) = affine(&weights, gamma, beta);
+                let (Some(mean), Some(variance)) = (mean, variance) else {
+                    return Err(Error::new(Code::Internal, "a batch normalization without moving values"));
+                };
+                graph.batch_norm(x, &Normalization { mean, variance, gamma, beta }, epsilon as f32)
+            }
+            Op::LayerNormalization { epsilon, gamma, beta } => {
+                let (gamma, beta, ..) = affine(&weights, gamma, beta);
+                graph.layer_norm(x, gamma, beta, epsilon as f32)
+            }
+            Op::Reshape => self.shaped(x, &node.dims),
+            Op::Identity | Op::Input => x,
+            other => {
+                return Err(Error::new(Code::BadSetting, format!("{other:?} has no graph to export")));
+            }
+        })
+    }
+
+    fn weights(&mut self, node: &Node) -> Vec<Output<f32>> {
+        node.weights.iter().map(|variable| self.variable(variable)).collect()
+    }
+
+    fn shaped(&mut self, x: Output<f32>, dims: &[usize]) -> Output<f32> {
+        let dims: Vec<i32> = std::iter::once(-1).chain(dims.iter().map(|&d| d as i32)).collect();
+        self.graph.reshape(x, &dims)
+    }
+
+    fn merged(&mut self, op: Option<Op>, inputs: &[Output<f32>]) -> Output<f32> {
+        let graph = &mut *self.graph;
+        let mut merged = inputs[0];
+        for &next in &inputs[1..] {
+            merged = match op {
+                Some(Op::Subtract) => graph.sub(merged, next),
+                Some(Op::Multiply) => graph.mul(merged, next),
+                Some(Op::Maximum) => graph.maximum(merged, next),
+                Some(Op::Minimum) => graph.minimum(merged, next),
+                _ => graph.add(merged, next),
+            };
+        }
+        if op == Some(Op::Average) {
+            let count = graph.scalar(inputs.len() as f32);
+            merged = graph.div(merged, count);
+        }
+        merged
+    }
+
+    /// `[batch, rows, length]` with what is multiplied along the last axis.
+    fn matrices(&mut self, x: Output<f32>, dims: &[usize], axis: isize, normalize: bool) -> Output<f32> {
+        let first = axis == 1 || axis + dims.len() as isize == 0;
+        let x = match dims.len() {
+            1 => self.shaped(x, &[1, dims[0]]),
+            _ if first => self.graph.transpose(x, &[0, 2, 1]),
+            _ => x,
+        };
+        if !normalize {
+            return x;
+        }
+        let squares = self.graph.square(x);
+        let sum = self.graph.sum(squares, &[2], true);
+        let least = self.graph.scalar(1e-12_f32);
+        let sum = self.graph.maximum(sum, least);
+        let length = self.graph.sqrt(sum);
+        self.graph.div(x, length)
+    }
+}
+
+type Affine = (Option<Output<f32>>, Option<Output<f32>>, Option<Output<f32>>, Option<Output<f32>>);
+
+/// Gamma, beta and what comes behind them.
+fn affine(weights: &[Output<f32>], gamma: bool, beta: bool) -> Affine {
+    let mut rest = weights.iter().copied();
+    let gamma = if gamma { rest.next() } else { None };
+    let beta = if beta { rest.next() } else { None };
+    (gamma, beta, rest.next(), rest.next())
+}
+
+fn last(dims: &[usize]) -> i32 {
+    dims.last().map_or(1, |&d| d as i32)
+}
+
+fn border(padding: Border) -> Padding {
+    match padding {
+        Border::Valid => Padding::Valid,
+        Border::Same => Padding::Same,
+    }
+}
+
+/// A function of every number, as Keras has it.
+pub fn activated(graph: &mut GraphBuilder, x: Output<f32>, function: Function) -> Output<f32> {
+    match function {
+        Function::Linear => x,
+        Function::Relu => graph.relu(x),
+        Function::Elu => graph.elu(x),
+        Function::Selu => graph.selu(x),
+        Function::Gelu => graph.gelu(x, false),
+        Function::Sigmoid => graph.sigmoid(x),
+        Function::HardSigmoid => graph.hard_sigmoid(x),
+        Function::Tanh => graph.tanh(x),
+        Function::Softmax => graph.softmax(x),
+        Function::Softplus => graph.softplus(x),
+        Function::Softsign => graph.softsign(x),
+        Function::Swish => graph.swish(x),
+        Function::Mish => graph.mish(x),
+        Function::Exponential => graph.exp(x),
+    }
+}

@@ -1,0 +1,71 @@
+//! Clothes from pixels: a convolutional model of one's own under an estimator.
+//!
+//! ```text
+//! cargo run --release --example fashion_estimator -- --data-dir fashion-mnist
+//! ```
+//!
+//! With `TF_CONFIG` the same program is the chief, a worker, a parameter server or the evaluator of a job: the weights
+//! live on the parameter servers, and nothing below says so.
+
+#![allow(clippy::print_stdout)]
+
+mod model;
+
+use clap::Parser;
+use phalanx::data::{mnist_test, mnist_train};
+use phalanx::prelude::*;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A convolutional estimator on Fashion-MNIST
+#[derive(Parser)]
+#[command(version, about)]
+struct Args {
+    /// Folder with the four IDX files, gzip or plain
+    #[arg(long)]
+    data_dir: PathBuf,
+    /// Checkpoints, events and evaluations; a folder for temporary files unless given
+    #[arg(long)]
+    model_dir: Option<String>,
+    /// Steps of all trainers together
+    #[arg(long, default_value_t = 2000)]
+    max_steps: u64,
+    /// Images in a batch
+    #[arg(long, default_value_t = 64)]
+    batch_size: usize,
+    /// Images of the test that an evaluation takes
+    #[arg(long, default_value_t = 10_000)]
+    test_images: u64,
+    /// Where everything random begins
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Threads that compute
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    phalanx::exit(with_threads(args.threads, || run(&args)).and_then(|result| result))
+}
+
+fn run(args: &Args) -> phalanx::Result<()> {
+    let (folder, test, seed) = (args.data_dir.clone(), args.data_dir.clone(), args.seed);
+    let (batch_size, test_images) = (args.batch_size, args.test_images);
+    let train = TrainSpec::new(move |cx| {
+        let images = mnist_train(&folder).scaled("image").shard(cx);
+        images.shuffle_seeded(10_000, seed).repeat().batch(batch_size).prefetch(2)
+    });
+    let eval = EvalSpec::new(move |_| mnist_test(&test).scaled("image").take(test_images).batch(500));
+    let eval = eval.steps(None).start_delay_secs(0).throttle_secs(30).exporter(Exporter::at_end("clothes"));
+    let mut config = RunConfig::from_env()?.tf_random_seed(seed).log_step_count_steps(200).save_checkpoints_steps(500);
+    if let Some(model_dir) = &args.model_dir {
+        config = config.model_dir(model_dir);
+    }
+    let model = model::Clothes { seed };
+    println!("{}", train_and_evaluate(&model, train.max_steps(args.max_steps), eval, config)?);
+    Ok(())
+}

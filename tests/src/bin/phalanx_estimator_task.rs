@@ -1,0 +1,62 @@
+//! One task of a job of an estimator, for the tests that need processes: a line, as `TF_CONFIG` says, at a pace that
+//! leaves time to kill somebody.
+
+use clap::Parser;
+use phalanx::data::{Batch, Column, Dataset, InputContext};
+use phalanx::estimator::{Control, Hook};
+use phalanx::prelude::*;
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(Parser)]
+struct Args {
+    #[arg(long)]
+    model_dir: String,
+    /// Steps of all trainers together
+    #[arg(long, default_value_t = 500)]
+    max_steps: u64,
+    /// How long a step takes at least
+    #[arg(long, default_value_t = 0)]
+    step_ms: u64,
+    /// Steps between two checkpoints
+    #[arg(long, default_value_t = 20)]
+    save_steps: u64,
+    #[arg(long, default_value_t = 5_000)]
+    lease_ms: u64,
+}
+
+/// Makes every step last.
+struct Slow(Duration);
+
+impl Hook for Slow {
+    fn after_step(&mut self, _: &Step) -> phalanx::Result<Control> {
+        std::thread::sleep(self.0);
+        Ok(Control::Continue)
+    }
+}
+
+fn line() -> phalanx::Result<Dataset> {
+    let x: Vec<f32> = (0..100_u8).map(|i| f32::from(i) / 100.0).collect();
+    let y = x.iter().map(|x| 3.0 * x - 1.0).collect();
+    let rows = Batch::new([("x", Column::f32(x)), ("y", Column::f32(y))])?;
+    Ok(Dataset::from_tensor_slices(rows.with_label("y")?))
+}
+
+fn main() -> ExitCode {
+    phalanx::exit(run(&Args::parse()))
+}
+
+fn run(args: &Args) -> phalanx::Result<()> {
+    let (rows, slow) = (line()?, Slow(Duration::from_millis(args.step_ms)));
+    let test = rows.clone();
+    let train = TrainSpec::new(move |_: InputContext| rows.clone().shuffle(100).repeat().batch(10));
+    let train = train.max_steps(args.max_steps).hook(slow);
+    let eval = EvalSpec::new(move |_| test.clone().batch(50)).start_delay_secs(0).throttle_secs(0);
+    let lease = Duration::from_millis(args.lease_ms);
+    let options = ServerOptions { lease, interrupt: Interrupt::listen()?, ..ServerOptions::from_env()? };
+    let config = RunConfig::from_env()?.server_options(options).model_dir(args.model_dir.clone());
+    let config = config.save_checkpoints_steps(args.save_steps).log_step_count_steps(20);
+    let model = LinearRegressor::new([numeric_column("x")]).optimizer(Adagrad::new(0.5));
+    eprintln!("{}", train_and_evaluate(&model, train, eval, config)?);
+    Ok(())
+}

@@ -1,0 +1,303 @@
+"""What the suites of estimators share: cases, run by our program and by tf.estimator."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+tf = pytest.importorskip("tensorflow", reason="needs tensorflow 2.15")
+
+import numpy as np  # noqa: E402
+
+tf.get_logger().setLevel("ERROR")
+fc, est = tf.feature_column, tf.estimator
+BINARY = os.path.join(os.path.dirname(__file__), "../../target/debug/phalanx_estimator_case")
+ROWS, BATCH = 200, 32
+
+
+def ours(case, code=0):
+    """What our program makes of a case; where it fails, what it says."""
+    binary = os.environ.get("PHALANX_ESTIMATOR_CASE", BINARY)
+    if not os.path.exists(binary):
+        pytest.fail("set PHALANX_ESTIMATOR_CASE to the binary phalanx_estimator_case")
+    done = subprocess.run([binary], input=json.dumps(case), capture_output=True, timeout=120, text=True)
+    assert done.returncode == code, (done.returncode, done.stderr[-3000:])
+    return json.loads(done.stdout) if code == 0 else done.stderr
+
+
+# The same case in TensorFlow.
+
+
+def column(given):
+    kind, key = given["fn"], given.get("key")
+    if kind == "numeric_column":
+        return fc.numeric_column(key, shape=(given.get("shape", 1),))
+    if kind == "bucketized_column":
+        return fc.bucketized_column(column(given["column"]), given["boundaries"])
+    if kind == "identity":
+        return fc.categorical_column_with_identity(key, given["size"])
+    if kind == "vocabulary":
+        return fc.categorical_column_with_vocabulary_list(key, given["words"])
+    if kind == "hash":
+        return fc.categorical_column_with_hash_bucket(key, given["size"])
+    if kind == "crossed":
+        return fc.crossed_column([k if isinstance(k, str) else column(k) for k in given["keys"]], given["size"])
+    if kind == "weighted":
+        return fc.weighted_categorical_column(column(given["column"]), given["weights"])
+    if kind == "indicator":
+        return fc.indicator_column(column(given["column"]))
+    settings = {k: given[k] for k in ("combiner", "max_norm") if k in given}
+    return fc.embedding_column(column(given["column"]), given["dimension"], **settings)
+
+
+def columns(given):
+    """The columns of a list of descriptions; some share a table."""
+    made = []
+    for one in given:
+        if one["fn"] == "shared":
+            with tf.Graph().as_default():  # They are refused where execution is eager.
+                made += fc.shared_embeddings([column(c) for c in one["columns"]], one["dimension"])
+        else:
+            made.append(column(one))
+    return made
+
+
+def optimizer(given):
+    kind = {"sgd": "SGD", "adagrad": "Adagrad", "ftrl": "Ftrl", "adam": "Adam", "rmsprop": "RMSprop"}[given["name"]]
+    return lambda: getattr(tf.keras.optimizers.legacy, kind)(given["learning_rate"])
+
+
+def estimator(case, model_dir, **more):
+    settings = {k: case[k] for k in ("n_classes", "label_vocabulary", "label_dimension", "weight_column") if k in case}
+    if case.get("reduction") == "sum":
+        settings["loss_reduction"] = tf.losses.Reduction.SUM
+    for name in ("optimizer", "linear_optimizer", "dnn_optimizer"):
+        if name in case:
+            settings[name] = optimizer(case[name])
+    kind = case["model"]
+    linear, deep = columns(case.get("linear", [])), columns(case.get("deep", []))
+    if "batch_norm" in case:
+        settings["batch_norm"] = case["batch_norm"]
+    if kind.startswith("DNNLinear"):
+        settings.update(linear_feature_columns=linear, dnn_feature_columns=deep, dnn_hidden_units=case["hidden_units"])
+    elif kind.startswith("DNN"):
+        settings.update(feature_columns=deep, hidden_units=case["hidden_units"])
+    elif kind.startswith("Linear"):
+        settings.update(feature_columns=linear)
+    config = est.RunConfig(model_dir=model_dir, save_checkpoints_steps=10_000, log_step_count_steps=None, tf_random_seed=7)
+    if "thresholds" in case:
+        # Canned classifiers take no thresholds of their own: their head does.
+        head = est.BinaryClassHead(thresholds=case["thresholds"], weight_column=case.get("weight_column"))
+        return est.LinearEstimator(head, linear, config=config, **more)
+    return getattr(est, kind)(config=config, **settings, **more)
+
+
+def array(given):
+    values = np.array(given["values"])
+    values = values.astype(np.float32) if values.dtype == np.float64 else values
+    return values.reshape(-1, given["width"]) if "width" in given else values
+
+
+def input_fn(case):
+    def read():
+        features = {name: array(given) for name, given in case["features"].items()}
+        data = tf.data.Dataset.from_tensor_slices((features, array(case["label"]))).repeat(case.get("epochs", 1))
+        if case.get("extra"):
+            data = data.take(case["batch"]).concatenate(data)
+        # Not the dataset itself: for a model without features Estimator reads it before it has initialised it.
+        return tf.compat.v1.data.make_one_shot_iterator(data.batch(case["batch"])).get_next()
+
+    return read
+
+
+class Losses(tf.compat.v1.train.SessionRunHook):
+    def __init__(self):
+        self.seen = []
+
+    def begin(self):
+        self.loss = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.LOSSES)[-1]
+
+    def before_run(self, _):
+        return tf.compat.v1.train.SessionRunArgs(self.loss)
+
+    def after_run(self, _, values):
+        self.seen.append(float(values.results))
+
+
+# Data that all cases share.
+
+
+def numbers(values, width=None):
+    given = {"values": np.asarray(values).ravel().tolist()}
+    return {**given, "width": width} if width else given
+
+
+def features():
+    draw = np.random.default_rng(11)
+    words = np.array(["a", "b", "c", "d", ""])
+    lists = draw.integers(-1, 6, size=(ROWS, 3))
+    return {
+        "x": numbers(draw.normal(size=ROWS)),
+        "pair": numbers(draw.normal(size=(ROWS, 2)), 2),
+        "age": numbers(draw.uniform(10, 80, size=ROWS)),
+        "word": {"values": draw.choice(words, size=ROWS).tolist()},
+        "job": {"values": [f"job {n}" for n in draw.integers(0, 40, size=ROWS)]},
+        "list": {"values": lists.ravel().tolist(), "width": 3},
+        "counts": numbers(np.where(lists >= 0, draw.uniform(0.5, 2, size=(ROWS, 3)), 0), 3),
+        "weight": numbers(draw.uniform(0.2, 3, size=ROWS)),
+        "twin": {"values": draw.integers(0, 6, size=ROWS).tolist()},
+    }
+
+
+X = {"fn": "numeric_column", "key": "x"}
+PAIR = {"fn": "numeric_column", "key": "pair", "shape": 2}
+AGE = {"fn": "bucketized_column", "column": {"fn": "numeric_column", "key": "age"}, "boundaries": [20, 35, 50, 65]}
+WORD = {"fn": "vocabulary", "key": "word", "words": ["a", "b", "c"]}
+JOB = {"fn": "hash", "key": "job", "size": 25}
+LIST = {"fn": "identity", "key": "list", "size": 6}
+CROSS = {"fn": "crossed", "keys": ["word", "job"], "size": 50}
+TWIN = {"fn": "identity", "key": "twin", "size": 6}
+# TensorFlow 2.15's Estimator does not train shared tables (no optimizer is given them); ours does unless told not to.
+SHARED = {"fn": "shared", "columns": [LIST, TWIN], "dimension": 3, "trainable": False}
+LINEAR = [X, PAIR, AGE, WORD, JOB, LIST, CROSS]
+
+
+def embedded(of, dimension, **more):
+    return {"fn": "embedding", "column": of, "dimension": dimension, **more}
+
+
+DEEP = [
+    X,
+    PAIR,
+    AGE,
+    {"fn": "indicator", "column": WORD},
+    embedded(JOB, 4),
+    embedded(LIST, 3, combiner="sqrtn", max_norm=0.7),
+    embedded(CROSS, 2, combiner="sum"),
+]
+RATES = {"linear_optimizer": {"name": "ftrl", "learning_rate": 0.05}, "dnn_optimizer": {"name": "adagrad", "learning_rate": 0.05}}
+BINARY_LABEL, CLASSES = np.random.default_rng(5).integers(0, 2, ROWS), np.random.default_rng(6).integers(0, 4, ROWS)
+TARGET = np.random.default_rng(7).normal(size=ROWS)
+PAIRS = np.random.default_rng(8).normal(size=(ROWS, 2))
+
+CASES = {
+    "linear classifier": {"model": "LinearClassifier", "linear": LINEAR, "label": numbers(BINARY_LABEL)},
+    "linear classifier of four": {"model": "LinearClassifier", "linear": LINEAR, "label": numbers(CLASSES), "n_classes": 4},
+    "linear regressor": {"model": "LinearRegressor", "linear": LINEAR, "label": numbers(TARGET)},
+    "linear regressor of two, summed": {
+        "model": "LinearRegressor",
+        "linear": LINEAR,
+        "label": numbers(PAIRS, 2),
+        "label_dimension": 2,
+        "reduction": "sum",
+        "optimizer": {"name": "sgd", "learning_rate": 0.001},
+    },
+    "weighted ids": {
+        "model": "LinearClassifier",
+        "linear": [X, {"fn": "weighted", "column": LIST, "weights": "counts"}],
+        "label": numbers(BINARY_LABEL),
+        "weight_column": "weight",
+    },
+    "words as labels": {
+        "model": "LinearClassifier",
+        "linear": [X, JOB],
+        "label": {"values": ["yes" if yes else "no" for yes in BINARY_LABEL]},
+        "label_vocabulary": ["no", "yes"],
+    },
+    "dnn classifier": {"model": "DNNClassifier", "deep": DEEP, "hidden_units": [16, 8], "label": numbers(BINARY_LABEL)},
+    "dnn classifier of four, weighted": {
+        "model": "DNNClassifier",
+        "deep": DEEP,
+        "hidden_units": [16, 8],
+        "label": numbers(CLASSES),
+        "n_classes": 4,
+        "weight_column": "weight",
+        "optimizer": {"name": "adagrad", "learning_rate": 0.05},
+    },
+    "dnn regressor, weighted": {
+        "model": "DNNRegressor",
+        "deep": DEEP,
+        "hidden_units": [16],
+        "label": numbers(PAIRS, 2),
+        "label_dimension": 2,
+        "weight_column": "weight",
+        "optimizer": {"name": "sgd", "learning_rate": 0.01},
+    },
+    "wide and deep classifier": {
+        "model": "DNNLinearCombinedClassifier",
+        "linear": LINEAR,
+        "deep": DEEP,
+        "hidden_units": [16, 8],
+        "label": numbers(BINARY_LABEL),
+    },
+    "wide and deep, faster": {
+        "model": "DNNLinearCombinedClassifier",
+        "linear": LINEAR,
+        "deep": DEEP,
+        "hidden_units": [16, 8],
+        "label": numbers(BINARY_LABEL),
+        **RATES,
+    },
+    "wide and deep regressor": {
+        "model": "DNNLinearCombinedRegressor",
+        "linear": [AGE, CROSS],
+        "deep": DEEP,
+        "hidden_units": [16, 8],
+        "label": numbers(TARGET),
+        **RATES,
+    },
+    "dnn classifier with batch normalization": {
+        "model": "DNNClassifier",
+        "deep": DEEP,
+        "hidden_units": [16, 8],
+        "label": numbers(BINARY_LABEL),
+        "batch_norm": True,
+        "optimizer": {"name": "adagrad", "learning_rate": 0.05},
+    },
+    "wide and deep regressor with batch normalization": {
+        "model": "DNNLinearCombinedRegressor",
+        "linear": [AGE, CROSS],
+        "deep": DEEP,
+        "hidden_units": [16, 8],
+        "label": numbers(TARGET),
+        "batch_norm": True,
+        **RATES,
+    },
+    "dnn classifier with a shared table": {
+        "model": "DNNClassifier",
+        "deep": [X, SHARED],
+        "hidden_units": [16],
+        "label": numbers(BINARY_LABEL),
+        "optimizer": {"name": "adagrad", "learning_rate": 0.05},
+    },
+    "baseline classifier": {"model": "BaselineClassifier", "label": numbers(CLASSES), "n_classes": 4},
+    "baseline regressor": {"model": "BaselineRegressor", "label": numbers(TARGET)},
+}
+
+
+def near(a, b, relative=1e-4):
+    return abs(a - b) <= relative * max(1.0, abs(b))
+
+
+FIELDS = [X, PAIR, {"fn": "indicator", "column": WORD}, embedded(JOB, 4), embedded(LIST, 4, combiner="sqrtn"), embedded(TWIN, 4)]
+OWN = {
+    "deepfm": {"model": "DeepFMClassifier", "deep": FIELDS, "hidden_units": [8, 5], "label": numbers(BINARY_LABEL), **RATES},
+    "dlrm": {
+        "model": "DLRMClassifier",
+        "deep": FIELDS,
+        "bottom_units": [6, 4],
+        "hidden_units": [8, 5],
+        "label": numbers(BINARY_LABEL),
+        "optimizer": {"name": "adagrad", "learning_rate": 0.05},
+    },
+    "dlrm of four, without numbers": {
+        "model": "DLRMClassifier",
+        "deep": [embedded(JOB, 4), embedded(TWIN, 4), embedded(WORD, 4)],
+        "hidden_units": [8],
+        "label": numbers(CLASSES),
+        "n_classes": 4,
+        "optimizer": {"name": "sgd", "learning_rate": 0.05},
+    },
+}
