@@ -113,6 +113,14 @@ impl Head {
         self
     }
 
+    /// Checks that a batch has labels, and weights where they are wanted, such as this head takes.
+    ///
+    /// # Errors
+    /// When they are missing, of another type or shape, or outside of the classes.
+    pub fn check_labels(&self, batch: &phalanx_data::Batch) -> Result<()> {
+        self.targets(batch).map(|_| ())
+    }
+
     /// What was wrong with the settings.
     pub(crate) fn check(&self) -> Result<()> {
         self.error.clone().map_or(Ok(()), Err)
