@@ -80,3 +80,26 @@ pub(crate) fn object_graph_seeds() -> Vec<Vec<u8>> {
     let leaf = ObjectNode { attributes: vec![variable], ..ObjectNode::default() };
     vec![ObjectGraph::new(vec![root, leaf]).expect("a graph").encode(), Vec::new()]
 }
+
+/// The graph of a SavedModel.
+pub(crate) fn saved_model(input: &[u8]) -> Result<()> {
+    let found = phalanx_formats::saved_model::graph_variables(input)?;
+    assert!(found.iter().all(|variable| variable.shape.dims().len() < input.len()), "dims out of nothing");
+    Ok(())
+}
+
+pub(crate) fn saved_model_seeds() -> Vec<Vec<u8>> {
+    use phalanx_formats::saved_model::{GraphBuilder, SavedModel, SavedModelWriter};
+    let write = || {
+        let mut graph = GraphBuilder::new();
+        let x = graph.placeholder::<f32>("x", &[None, Some(2)]);
+        let kernel = graph.variable("kernel", &Shape::new([2, 3])?);
+        let bias = graph.variable("bias", &Shape::new([3])?);
+        let _ = graph.dense(x, kernel, Some(bias));
+        let zeros =
+            |variable: &phalanx_formats::saved_model::VariableSpec| Ok(vec![0.0_f32; variable.shape.elements()].into());
+        SavedModelWriter::new(std::collections::BTreeMap::new()).write(SavedModel::new(graph), zeros)
+    };
+    let mut files = write().unwrap_or_default();
+    vec![files.remove("saved_model.pb").unwrap_or_default(), Vec::new()]
+}

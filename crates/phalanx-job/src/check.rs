@@ -5,9 +5,12 @@ use crate::data::{Data, Format, Missing, dtype};
 use crate::model::Part;
 use crate::source::{At, Span, meant};
 use phalanx_base::{Code, Error, Result};
-use phalanx_data::{Batch, DType, FeatureKind, FeatureSpec, Files, parquet};
+use phalanx_data::{Batch, Csv, DType, FeatureKind, FeatureSpec, Files, PartPosition, Source as _, parquet};
 use phalanx_estimator::{Canned, IntoModel, Trainable};
 use phalanx_feature::Transform;
+
+/// No kernel has more numbers.
+const LARGEST: usize = 1 << 30;
 
 /// Rows that are looked at before training.
 const LOOKED_AT: usize = 256;
@@ -25,6 +28,7 @@ impl Job {
 
     /// Makes the model; a column that does not fit is pointed at.
     fn check_model(&self) -> Result<Canned> {
+        let mut width = 0_usize;
         for (named, at, part) in self.model.columns() {
             for column in &named.columns {
                 let known = column.num_buckets().and_then(|_| column.table());
@@ -42,10 +46,16 @@ impl Job {
                     Part::Linear => Transform::linear_model(std::slice::from_ref(column)),
                     Part::Deep => Transform::dense_features(std::slice::from_ref(column)),
                 };
-                planned.map_err(|error| {
+                let planned = planned.map_err(|error| {
                     let help = "wrap the column: { kind = \"indicator\", column = … } or { kind = \"embedding\", … }";
                     self.source.point_with(error, at.span.as_ref(), "not for this part of the model", help)
                 })?;
+                width = width.saturating_add(planned.dense_width().max(planned.input_width()));
+                if width.saturating_mul(self.model.first_layer()) > LARGEST {
+                    let what = format!("with \"{}\" the input of the model is {width} numbers wide", named.name);
+                    let error = Error::new(Code::JobValue, what).help("use an embedding for a column of so many ids");
+                    return Err(self.source.point(error, at.span.as_ref(), "too wide"));
+                }
             }
         }
         self.model.to_model(self.seed).map_err(|error| self.explain(error))
@@ -58,6 +68,7 @@ impl Job {
         match self.inputs.data.format {
             Format::Csv => {
                 let found = self.inputs.data.csv(files.clone()).columns();
+                self.check_names(files.clone())?;
                 let found = found.map_err(|error| match error.code() {
                     Code::DataMissing | Code::DataFormat | Code::DataRow | Code::DataColumn => point(error),
                     _ => self.explain(error),
@@ -72,6 +83,23 @@ impl Job {
             _ => self.explain(error),
         })?;
         self.check_batch(&batch, model)
+    }
+
+    /// Rows of another number of fields than there are names, before anything is concluded from them.
+    fn check_names(&self, files: Vec<String>) -> Result<()> {
+        let data = &self.inputs.data;
+        let Some(names) = &data.names else { return Ok(()) };
+        let texts = |csv: Csv, name: &String| csv.column(name.clone(), DType::Bytes);
+        let rows = names.value.iter().fold(data.csv(files), texts);
+        let read = rows.open(0, PartPosition::START).and_then(|mut reader| reader.read(1));
+        read.map(|_| ()).map_err(|error| match error.code() {
+            Code::DataRow | Code::DataColumn | Code::BadSetting => {
+                let what = format!("{} names", names.value.len());
+                let help = "name every column of the file, in their order";
+                self.source.point(error.help(help), names.span.as_ref(), &what)
+            }
+            _ => self.explain(error),
+        })
     }
 
     fn first(&self, files: Vec<String>) -> Result<Batch> {

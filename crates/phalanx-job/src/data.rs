@@ -36,7 +36,7 @@ pub(crate) struct Data {
     pub(crate) types: Vec<(At<String>, DType)>,
     pub(crate) defaults: Vec<(At<String>, Missing)>,
     pub(crate) required: Vec<At<String>>,
-    pub(crate) names: Option<Vec<String>>,
+    pub(crate) names: Option<At<Vec<String>>>,
     cycle: usize,
     skip: u64,
     header: bool,
@@ -65,7 +65,9 @@ impl Data {
             let found = own.one_or_more(key)?.ok_or_else(|| own.missing(key))?;
             Ok(At { value: found.value.into_iter().map(|file| file.value).collect(), span: found.span })
         };
-        let names = own.texts("names")?.map(|list| list.value.into_iter().map(|name| name.value).collect());
+        let names = own
+            .texts("names")?
+            .map(|list| At { value: list.value.into_iter().map(|name| name.value).collect(), span: list.span });
         let data = Self {
             format,
             dir: own.text("dir")?,
@@ -97,7 +99,7 @@ impl Data {
     pub(crate) fn csv(&self, files: Vec<String>) -> Csv {
         let mut csv = csv(files).header(self.header).quotes(self.quotes).trim(self.trim);
         if let Some(names) = &self.names {
-            csv = csv.names(names.clone());
+            csv = csv.names(names.value.clone());
         }
         if let Some(delimiter) = self.delimiter {
             csv = csv.delimiter(delimiter);

@@ -4,6 +4,7 @@ use crate::data::Data;
 use crate::model::Model;
 use crate::paths::Paths;
 use crate::settings::{Eval, Train};
+use crate::source::At;
 use phalanx_base::Result;
 use phalanx_data::{Batch, Column, Dataset, FeatureKind, FeatureSpec, InputContext, Parallel, Strings};
 use phalanx_feature::make_parse_example_spec;
@@ -118,13 +119,11 @@ impl Inputs {
     /// Rows to predict: a label may be there or not.
     pub(crate) fn prediction(&self, files: Vec<String>) -> Dataset {
         let mut data = self.data.clone();
-        let without_label = |names: &Vec<String>| -> Vec<String> {
-            names.iter().filter(|name| **name != self.label.name).cloned().collect()
-        };
         if let Some(names) = &self.data.names
             && self.data.csv(files.clone()).columns().is_err()
         {
-            data.names = Some(without_label(names));
+            let others = names.value.iter().filter(|name| **name != self.label.name).cloned().collect();
+            data.names = Some(At::unsaid(others));
         }
         data.rows(files, &self.features, None).batch(PREDICTED_AT_ONCE)
     }

@@ -109,8 +109,11 @@ impl Model {
             None => Vec::new(),
         };
         if let Some(name) = own.text("activation")? {
-            let found = name.value.parse::<Function>();
-            let found = found.map_err(|error| own.source.point(error, name.span.as_ref(), "no such function"))?;
+            let found = name.value.parse::<Function>().map_err(|error| {
+                // Its help lists the names there are.
+                let known: Vec<&str> = error.next().unwrap_or_default().split(' ').skip(2).collect();
+                own.no_such("activation", &name, known)
+            })?;
             self.activation = Some(found);
         }
         self.dropout = own.number("dropout")?.map(|rate| check_dropout(own, rate)).transpose()?;
@@ -120,6 +123,11 @@ impl Model {
     /// Every column, each once, in the order of the file's lists.
     pub(crate) fn columns(&self) -> impl Iterator<Item = (&Named, &At<String>, Part)> {
         self.taken.iter().flat_map(|taken| taken.columns.iter().map(move |(named, at)| (named, at, taken.part)))
+    }
+
+    /// How wide the first hidden layer is, if there is one.
+    pub(crate) fn first_layer(&self) -> usize {
+        self.hidden_units.first().copied().unwrap_or(1)
     }
 
     fn columns_of(&self, part: Part) -> Vec<FeatureColumn> {
@@ -251,10 +259,6 @@ macro_rules! set {
 }
 
 impl Model {
-    fn linear_settings(&self) -> Vec<FeatureColumn> {
-        self.columns_of(Part::Linear)
-    }
-
     /// Whether an error of a batch is about its label.
     pub(crate) fn is_about_label(error: &Error) -> bool {
         error.place() == Some("the label of the input")
@@ -267,7 +271,7 @@ impl IntoModel for Model {
 
     fn to_model(&self, seed: u64) -> Result<Canned> {
         let (head, optimizer) = (&self.head, self.optimizer("optimizer"));
-        let (wide, deep) = (self.linear_settings(), self.columns_of(Part::Deep));
+        let (wide, deep) = (self.columns_of(Part::Linear), self.columns_of(Part::Deep));
         macro_rules! linear {
             ($settings:ident) => {
                 set!($settings::new(wide).sparse_combiner(self.combiner), optimizer: optimizer)

@@ -1,11 +1,22 @@
 //! One table of a job, read key by key against its list of keys.
 
-use crate::schema::{Key, Keys};
+use crate::schema::{Key, Keys, Takes};
 use crate::source::{At, Source, Span, meant};
 use crate::tree::{Entry, Node, Value};
 use phalanx_base::{Code, Error, Result};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+
+/// What memory or threads are taken by is not beyond all measure.
+const MOST: [(&str, u64); 7] = [
+    ("hidden_units", 1 << 20),
+    ("dimension", 1 << 16),
+    ("batch_size", 1 << 24),
+    ("prefetch", 1 << 12),
+    ("read_at_once", 1 << 10),
+    ("threads", 1 << 10),
+    ("n_classes", 1 << 24),
+];
 
 /// A table, and what it may hold.
 pub(crate) struct Section<'a> {
@@ -124,11 +135,14 @@ impl<'a> Section<'a> {
 
     /// A key that must be there is not.
     pub(crate) fn missing(&self, name: &'static str) -> Error {
-        let says = self.key(name).map_or("", |key| key.says);
-        let what = format!("{} lacks `{name}`", self.name);
+        let key = self.key(name);
+        let says = key.map_or("", |key| key.says);
+        let is_table = key.is_some_and(|key| matches!(key.takes, Takes::Table(_) | Takes::Kind(..) | Takes::Named(_)));
+        let name = if is_table { format!("[{name}]") } else { format!("`{name}`") };
+        let what = format!("{} lacks {name}", self.name);
         self.source
-            .wrong(Code::JobKey, &self.span, what, format!("no `{name}` in it"))
-            .help(format!("add `{name}`: {says}"))
+            .wrong(Code::JobKey, &self.span, what, format!("no {name} in it"))
+            .help(format!("add {name}: {says}"))
     }
 
     pub(crate) fn not(&self, key: &str, node: &Node, wanted: &str) -> Error {
@@ -194,7 +208,12 @@ impl<'a> Section<'a> {
 
     pub(crate) fn as_count(&self, name: &str, node: &Node, least: u64) -> Result<At<u64>> {
         let Value::Integer(number) = node.value else { return Err(self.not(name, node, "a whole number")) };
+        let most = MOST.iter().find(|(key, _)| *key == name).map_or(u64::MAX, |(_, most)| *most);
         match u64::try_from(number) {
+            Ok(count) if count > most => {
+                let what = format!("`{name}` of {} is {number}", self.name);
+                Err(self.wrong(&node.span, what, "too large").help(format!("give at most {most}")))
+            }
             Ok(count) if count >= least => Ok(At::new(count, &node.span)),
             _ => {
                 let what = format!("`{name}` of {} is {number}", self.name);

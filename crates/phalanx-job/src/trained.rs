@@ -94,7 +94,11 @@ impl Job {
 
     /// What is wrong with files of the command line is not the file's fault.
     fn explain_with(&self, error: Error, input: Option<&str>) -> Error {
-        let is_missing = matches!(error.code(), Code::DataMissing | Code::DataFormat | Code::CheckpointMissing);
-        if input.is_some() && is_missing { error } else { self.explain(error) }
+        let is_theirs = match error.code() {
+            Code::DataMissing | Code::DataFormat | Code::DataRow | Code::CheckpointMissing => true,
+            Code::DataColumn => self.named_in(&error).is_none(),
+            _ => false,
+        };
+        if input.is_some() && is_theirs { error } else { self.explain(error) }
     }
 }

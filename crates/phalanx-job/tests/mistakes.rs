@@ -149,10 +149,12 @@ fn boundaries_that_do_not_rise() {
 
 #[test]
 fn a_cross_of_an_unknown_key() {
-    let changed = mistake("keys = [\"city\"", "keys = [\"ciyt\"");
-    changed.shows(Code::DataColumn, "city_x_age", "\"ciyt\"", "did you mean \"city\"?");
+    let changed = mistake("\"city\"], hash", "\"ciyt\"], hash");
+    changed.shows(Code::DataColumn, "age_x_city", "\"ciyt\"", "did you mean \"city\"?");
     let changed = mistake("{ column = \"age_group\" }", "{ column = \"age_grup\" }");
-    changed.shows(Code::JobValue, "city_x_age", "\"age_grup\"", "did you mean \"age_group\"?");
+    changed.shows(Code::JobValue, "age_x_city", "\"age_grup\"", "did you mean \"age_group\"?");
+    let changed = mistake("[{ column = \"age_group\" }, \"city\"]", "[\"city\", { column = \"age_group\" }]");
+    changed.shows(Code::JobValue, "age_x_city", "{ column", "write the columns first");
 }
 
 #[test]
@@ -189,7 +191,7 @@ fn a_label_that_the_data_has_not() {
 fn columns_in_the_wrong_part_of_a_model() {
     let changed = mistake("\"city_onehot\", \"job_vector\"]", "\"city\", \"job_vector\"]");
     changed.shows(Code::BadSetting, "dnn_columns", "\"city\"", "indicator");
-    let changed = mistake("\"job\", \"city_x_age\"]", "\"job_vector\", \"city_x_age\"]");
+    let changed = mistake("\"job\", \"age_x_city\"]", "\"job_vector\", \"age_x_city\"]");
     changed.shows(Code::JobValue, "linear_columns", "\"job_vector\"", "embeddings belong to the deep part");
 }
 
@@ -224,6 +226,70 @@ fn keys_of_another_format_or_kind() {
     changed.shows(Code::JobKey, "job_vector", "dimensions", "did you mean \"dimension\"?");
     let changed = mistake("column = \"job\", dimension", "column = \"job_vector\", dimension");
     changed.shows(Code::JobValue, "job_vector =", "\"job_vector\"", "made of inputs");
+}
+
+#[test]
+fn what_is_beyond_all_measure() {
+    let changed = mistake("hidden_units = [16, 8]", "hidden_units = [16, 99999999999]");
+    changed.shows(Code::JobValue, "hidden_units", "99999999999", "give at most");
+    let changed = mistake(
+        "vocabulary_list = [\"berlin\", \"oslo\", \"rome\"]",
+        "vocabulary_list = [\"a\"], num_oov_buckets = 900000000",
+    );
+    changed.shows(Code::JobValue, "dnn_columns", "\"city_onehot\"", "use an embedding");
+    let chain: String = (0..100)
+        .map(|i| format!("c{i} = {{ kind = \"weighted\", column = \"c{}\", weight_key = \"pay\" }}\n", i + 1))
+        .collect();
+    let changed = mistake("[columns]\n", &format!("[columns]\n{chain}"));
+    changed.shows(Code::JobValue, "c15 =", "\"c16\"", "made of inputs");
+}
+
+#[test]
+fn names_that_do_not_fit_the_rows() {
+    let names = "label = \"y\"\nnames = [\"age\", \"pay\", \"city\", \"job\", \"y\"]";
+    mistake("label = \"y\"", names).shows(Code::DataColumn, "names", "[", "name every column");
+    let without_header = format!("{names}\nheader = false");
+    mistake("label = \"y\"", &without_header).shows(Code::DataRow, "names", "[", "name every column");
+}
+
+#[test]
+fn no_text_makes_the_reader_panic() {
+    // The same changes every time: pieces of the example taken out, doubled, moved and turned.
+    let mut state = 7_u64;
+    let mut draw = |of: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % of.max(1)
+    };
+    let (mut good, mut bad) = (0, 0);
+    for round in 0..4_000 {
+        let mut text = if round % 2 == 0 { phalanx_job::EXAMPLE.to_owned() } else { JOB.to_owned() };
+        for _ in 0..=draw(3) {
+            let cut =
+                |text: &str, at: usize| (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap();
+            let (a, b) = (cut(&text, draw(text.len())), cut(&text, draw(text.len())));
+            let (from, to) = (a.min(b), a.max(b).min(a.min(b) + 40));
+            let to = cut(&text, to).max(from);
+            let piece = text[from..to].to_owned();
+            match draw(4) {
+                0 => text.replace_range(from..to, ""),
+                1 => text.insert_str(from, &piece),
+                2 => text.replace_range(
+                    from..to,
+                    ["[", "]", "\"", "{", "}", "=", "\n", "-1", "0", "é", "[[x]]\n", "99999999999999999999"][draw(12)],
+                ),
+                _ => text.insert_str(cut(&text, draw(text.len())), &piece),
+            }
+        }
+        match Job::parse("job.toml", &text, ".", Overrides::default()) {
+            Ok(_) => good += 1,
+            Err(error) => {
+                assert!(error.pointed_at().is_some(), "no place:\n{}", error.report());
+                assert!(error.next().is_some(), "no way out:\n{}\n{text}", error.report());
+                bad += 1;
+            }
+        }
+    }
+    assert!(good > 100 && bad > 1_000, "{good} good, {bad} bad");
 }
 
 #[test]

@@ -18,6 +18,9 @@ use phalanx_feature::{
 };
 use settings::{buckets, embedded, filed, hash_size, numeric, sorted, tokens, with_default, with_dtype, with_unknown};
 
+/// So many columns may be made of one another.
+const DEEPEST: usize = 16;
+
 /// A column of the file; shared embeddings are several under one name.
 #[derive(Clone, Debug)]
 pub(crate) struct Named {
@@ -92,6 +95,12 @@ impl<'a> Builder<'a> {
                 .source
                 .wrong(Code::JobValue, &span, what, "leads back to itself")
                 .help("name a column that is made of inputs"));
+        }
+        if self.open.len() >= DEEPEST {
+            let what = format!("columns are made of columns more than {DEEPEST} times over");
+            let span = name.span.clone().unwrap_or(0..0);
+            let error = self.source.wrong(Code::JobValue, &span, what, "too deep");
+            return Err(error.help("name a column that is made of inputs"));
         }
         self.open.push(name.value.clone());
         let made = self.make(entry)?;
@@ -201,12 +210,23 @@ impl<'a> Builder<'a> {
 
     fn crossed(&mut self, own: &Section<'_>, made: &mut Made) -> Result<FeatureColumn> {
         let list = own.list("keys")?.ok_or_else(|| own.missing("keys"))?;
-        let (mut keys, mut inputs) = (Vec::<CrossKey>::new(), Vec::new());
+        let (mut keys, mut inputs, mut has_input) = (Vec::<CrossKey>::new(), Vec::new(), false);
         for node in list.value {
             match &node.value {
                 Value::Text(key) => {
                     inputs.push(At::new(key.clone(), &node.span));
                     keys.push(key.as_str().into());
+                    has_input = true;
+                }
+                Value::Table(_) if has_input => {
+                    let what = "in a cross, columns stand before inputs";
+                    return Err(own
+                        .wrong(&node.span, what, "a column behind an input")
+                        .because(
+                            "TensorFlow hashes columns before dense inputs, but in the order of `keys` where inputs are \
+                             sparse, as in an exported model: its ids would be others than those that were trained",
+                        )
+                        .help("write the columns first: keys = [{ column = \"…\" }, \"input\"]"));
                 }
                 Value::Table(_) => {
                     let part = Section::open(own.source, "an item of `keys`", CROSS_COLUMN, node)?;

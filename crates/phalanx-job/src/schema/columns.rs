@@ -84,7 +84,12 @@ pub(crate) const COLUMN_KINDS: &[Keys] = &[
         "crossed",
         "Combinations of several inputs, as buckets by their fingerprint.",
         &[
-            key("keys", CrossKeys, REQUIRED, "Inputs, or { column = \"…\" } for a categorical column of [columns]."),
+            key(
+                "keys",
+                CrossKeys,
+                REQUIRED,
+                "Categorical columns of [columns], each as { column = \"…\" }, and then inputs.",
+            ),
             key("hash_bucket_size", Count(1), REQUIRED, "How many buckets."),
             key("hash_key", Count(0), "TensorFlow's", "Where the fingerprint begins."),
         ],

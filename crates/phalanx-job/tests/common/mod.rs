@@ -35,13 +35,13 @@ pay = { kind = "numeric", normalizer = { subtract = 50.0, divide = 50.0 } }
 age_group = { kind = "bucketized", key = "age", boundaries = [30, 45, 60] }
 city = { kind = "vocabulary_list", vocabulary_list = ["berlin", "oslo", "rome"] }
 job = { kind = "hash_bucket", hash_bucket_size = 20 }
-city_x_age = { kind = "crossed", keys = ["city", { column = "age_group" }], hash_bucket_size = 50 }
+age_x_city = { kind = "crossed", keys = [{ column = "age_group" }, "city"], hash_bucket_size = 50 }
 city_onehot = { kind = "indicator", column = "city" }
 job_vector = { kind = "embedding", column = "job", dimension = 4 }
 
 [model]
 kind = "dnn_linear_combined_classifier"
-linear_columns = ["age_group", "city", "job", "city_x_age"]
+linear_columns = ["age_group", "city", "job", "age_x_city"]
 dnn_columns = ["age", "pay", "city_onehot", "job_vector"]
 hidden_units = [16, 8]
 label_vocabulary = ["no", "yes"]
