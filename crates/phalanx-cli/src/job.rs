@@ -54,7 +54,7 @@ struct OverrideArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: phalanx eval runs/a --json")]
 pub(crate) struct EvalArgs {
-    /// The model_dir of a job, or a model that it exported
+    /// The model_dir of a job, a model that it exported, or a JOB.toml that names its model_dir
     #[arg(value_name = "MODEL_DIR|EXPORT_DIR")]
     model: PathBuf,
     #[command(flatten)]
@@ -71,7 +71,7 @@ pub(crate) struct EvalArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: phalanx predict runs/a --input new.csv --json")]
 pub(crate) struct PredictArgs {
-    /// The model_dir of a job, or a model that it exported
+    /// The model_dir of a job, a model that it exported, or a JOB.toml that names its model_dir
     #[arg(value_name = "MODEL_DIR|EXPORT_DIR")]
     model: PathBuf,
     /// The rows to predict, in the format that the job was trained with; labels may be missing
@@ -150,8 +150,13 @@ fn run_train(args: &TrainArgs) -> Result<()> {
 
 /// The job that made something.
 fn job_of(model: &PathBuf, overrides: &OverrideArgs) -> Result<(Place, Job)> {
+    let overrides = Overrides { data_dir: overrides.data_dir.clone(), ..Overrides::default() };
+    if model.is_file() {
+        let job = Job::read(model, overrides)?;
+        return Ok((job.place()?, job));
+    }
     let place = Place::find(model)?;
-    let job = place.job(Overrides { data_dir: overrides.data_dir.clone(), ..Overrides::default() })?;
+    let job = place.job(overrides)?;
     Ok((place, job))
 }
 

@@ -72,6 +72,9 @@ fn a_job_is_trained_evaluated_exported_and_predicted_from() {
 
     let found = object(&well(&["eval", "run", "--json"], root));
     assert_eq!(found["accuracy"], trained["accuracy"]);
+    // The job itself will do, where it names its model_dir.
+    std::fs::write(root.join("named.toml"), format!("model_dir = \"run\"\n{}", common::JOB)).unwrap();
+    assert_eq!(object(&well(&["eval", "named.toml", "--json"], root)), found);
     let ours = well(&["predict", "run", "--input", "test.csv", "--json"], root);
     assert_eq!(ours.lines().count(), 200);
     let row = object(ours.lines().next().unwrap());

@@ -19,6 +19,7 @@ impl Job {
     /// Makes the model, and looks at the first rows of its data.
     pub(crate) fn check(&self) -> Result<()> {
         let model = self.check_model()?;
+        self.check_metrics(&model)?;
         let data = &self.inputs.data;
         for (at, files) in [(&data.train, self.inputs.train_files()), (&data.eval, self.inputs.eval_files())] {
             self.check_files(at, files, &model)?;
@@ -59,6 +60,20 @@ impl Job {
             }
         }
         self.model.to_model(self.seed).map_err(|error| self.explain(error))
+    }
+
+    /// Metrics that something waits for are such as evaluations report.
+    fn check_metrics(&self, model: &Canned) -> Result<()> {
+        let known = model.head().metric_names().map_err(|error| self.explain(error))?;
+        let waited_for = self.exports.iter().filter_map(|export| export.metric());
+        for metric in waited_for.chain(self.stopping.iter().map(|stopping| &stopping.metric)) {
+            if !known.contains(&metric.value) {
+                let error = Error::new(Code::JobValue, format!("evaluations have no metric \"{}\"", metric.value));
+                let error = error.help(meant(&metric.value, known.iter().map(String::as_str)));
+                return Err(self.source.point(error, metric.span.as_ref(), "no such metric"));
+            }
+        }
+        Ok(())
     }
 
     fn check_files(&self, at: &At<Vec<String>>, files: Vec<String>, model: &Canned) -> Result<()> {

@@ -32,6 +32,18 @@ impl Job {
         copy
     }
 
+    /// The run directory that the file names.
+    ///
+    /// # Errors
+    /// When it names none.
+    pub fn place(&self) -> Result<Place> {
+        let Some(dir) = &self.model_dir else {
+            let error = Error::new(Code::JobKey, "the job names no model_dir").help("give the model_dir itself");
+            return Err(self.source.point(error, None, "no model_dir"));
+        };
+        Ok(Place::ModelDir(PathBuf::from(&dir.value)))
+    }
+
     /// Puts a copy into a run directory.
     pub(crate) fn keep(&self, dir: &Dir) -> Result<()> {
         dir.create_all()?;

@@ -175,7 +175,7 @@ impl Job {
         // The chief ends the job for everybody.
         let (Some(stopping), Some(location)) = (&self.stopping, location) else { return Ok(train) };
         let make = if stopping.higher { EarlyStopping::no_increase } else { EarlyStopping::no_decrease };
-        let mut hook = make(location, &stopping.metric, stopping.patience)?.run_every_secs(stopping.every_secs);
+        let mut hook = make(location, &stopping.metric.value, stopping.patience)?.run_every_secs(stopping.every_secs);
         if let Some(name) = &self.eval.name {
             hook = hook.evaluations(location, name)?;
         }

@@ -145,10 +145,18 @@ pub(crate) struct Export {
 enum When {
     Final,
     Latest,
-    Best { metric: String, higher: bool },
+    Best { metric: At<String>, higher: bool },
 }
 
 impl Export {
+    /// The metric that it compares, if it does.
+    pub(crate) fn metric(&self) -> Option<&At<String>> {
+        match &self.when {
+            When::Best { metric, .. } => Some(metric),
+            When::Final | When::Latest => None,
+        }
+    }
+
     pub(crate) fn read_all(source: &Source, node: Option<&Node>) -> Result<Vec<Self>> {
         let Some(node) = node else { return Ok(Vec::new()) };
         let nodes = match &node.value {
@@ -198,8 +206,8 @@ impl Export {
         let exporter = match &self.when {
             When::Final => Exporter::at_end(&self.name),
             When::Latest => Exporter::latest(&self.name),
-            When::Best { metric, higher: true } => Exporter::best(&self.name).by_highest(metric),
-            When::Best { metric, higher: false } => Exporter::best(&self.name).by_lowest(metric),
+            When::Best { metric, higher: true } => Exporter::best(&self.name).by_highest(&metric.value),
+            When::Best { metric, higher: false } => Exporter::best(&self.name).by_lowest(&metric.value),
         };
         let exporter = exporter.serving_input(self.input);
         self.keep.map_or(exporter.clone(), |keep| exporter.exports_to_keep(keep))
@@ -207,17 +215,17 @@ impl Export {
 }
 
 /// A metric, and whether more of it is better; of what is no loss, more is.
-fn better(own: &Section<'_>) -> Result<(String, bool)> {
-    let metric = own.text("metric")?.map_or_else(|| "loss".to_owned(), |metric| metric.value);
+fn better(own: &Section<'_>) -> Result<(At<String>, bool)> {
+    let metric = own.text("metric")?.unwrap_or_else(|| At::unsaid("loss".to_owned()));
     let higher = own.choice("better", &[("lower", false), ("higher", true)])?;
-    let higher = higher.map_or(!metric.contains("loss"), |higher| higher.value);
+    let higher = higher.map_or(!metric.value.contains("loss"), |higher| higher.value);
     Ok((metric, higher))
 }
 
 /// `[early_stopping]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Stopping {
-    pub(crate) metric: String,
+    pub(crate) metric: At<String>,
     pub(crate) higher: bool,
     pub(crate) patience: u64,
     pub(crate) every_secs: u64,

@@ -229,6 +229,14 @@ fn keys_of_another_format_or_kind() {
 }
 
 #[test]
+fn a_metric_that_evaluations_do_not_have() {
+    let changed = mistake("name = \"final\"", "name = \"best\"\nwhen = \"best\"\nmetric = \"acu\"");
+    changed.shows(Code::JobValue, "metric", "\"acu\"", "did you mean \"auc\"?");
+    let stopping = "[early_stopping]\nmetric = \"acurracy\"\npatience_steps = 9\n\n[[export]]";
+    mistake("[[export]]", stopping).shows(Code::JobValue, "metric", "\"acurracy\"", "did you mean \"accuracy\"?");
+}
+
+#[test]
 fn what_is_beyond_all_measure() {
     let changed = mistake("hidden_units = [16, 8]", "hidden_units = [16, 99999999999]");
     changed.shows(Code::JobValue, "hidden_units", "99999999999", "give at most");

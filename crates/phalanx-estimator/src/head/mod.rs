@@ -113,6 +113,17 @@ impl Head {
         self
     }
 
+    /// The names of all metrics that an evaluation reports, `loss` among them, in their order.
+    ///
+    /// # Errors
+    /// When a threshold is out of range.
+    pub fn metric_names(&self) -> Result<Vec<String>> {
+        let mut names: Vec<String> = self.metrics()?.results().into_iter().map(|(name, _)| name).collect();
+        names.push("loss".to_owned());
+        names.sort_unstable();
+        Ok(names)
+    }
+
     /// Checks that a batch has labels, and weights where they are wanted, such as this head takes.
     ///
     /// # Errors

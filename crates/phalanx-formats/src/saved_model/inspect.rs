@@ -13,10 +13,11 @@ use prost::Message;
 /// ```
 /// use std::collections::BTreeMap;
 /// use phalanx_base::Shape;
-/// use phalanx_formats::saved_model::{GraphBuilder, SavedModel, SavedModelWriter, graph_variables};
+/// use phalanx_formats::saved_model::{GraphBuilder, SavedModel, SavedModelWriter, Signature, graph_variables};
 /// let mut graph = GraphBuilder::new();
-/// let _ = graph.variable::<f32>("dense/bias", &Shape::new([3])?);
-/// let files = SavedModelWriter::new(BTreeMap::new()).write(SavedModel::new(graph), |_| Ok(vec![0.5; 3].into()))?;
+/// let bias = graph.variable::<f32>("dense/bias", &Shape::new([3])?);
+/// let model = SavedModel::new(graph).signature("predict", Signature::predict().output_of("bias", bias, &[Some(3)]));
+/// let files = SavedModelWriter::new(BTreeMap::new()).write(model, |_| Ok(vec![0.5_f32; 3].into()))?;
 /// let found = graph_variables(&files["saved_model.pb"])?;
 /// assert_eq!((found[0].name.as_str(), found[0].shape.dims()), ("dense/bias", &[3][..]));
 /// # Ok::<(), phalanx_base::Error>(())
