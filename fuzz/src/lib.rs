@@ -124,6 +124,13 @@ pub const PARSERS: &[Parser] = &[
         memory: MESSAGE,
     },
     Parser {
+        name: "saved-model",
+        run: weights::saved_model,
+        seeds: weights::saved_model_seeds,
+        mutate: proto::mutate,
+        memory: MESSAGE,
+    },
+    Parser {
         name: "slice-text",
         run: text::slice,
         seeds: text::slice_seeds,

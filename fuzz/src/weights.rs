@@ -1,10 +1,14 @@
-//! Weights from outside: safetensors files and the object graphs of TensorFlow's checkpoints.
+//! Weights from outside: safetensors files, the object graphs of TensorFlow's checkpoints, the graphs of SavedModels.
 
 use crate::Rng;
 use crate::mutate::{bytes, with_words};
 use phalanx_base::{Result, Shape};
 use phalanx_formats::object_graph::{Attribute, Child, ObjectGraph, ObjectNode};
 use phalanx_formats::safetensors::{SafeTensors, SafeTensorsWriter};
+use phalanx_formats::saved_model::{
+    DEFAULT_SIGNATURE, GraphBuilder, SavedModel, SavedModelWriter, Signature, VariableSpec, graph_variables,
+};
+use std::collections::BTreeMap;
 
 pub(crate) fn safetensors(input: &[u8]) -> Result<()> {
     let file = SafeTensors::parse(input)?;
@@ -79,4 +83,24 @@ pub(crate) fn object_graph_seeds() -> Vec<Vec<u8>> {
     let root = ObjectNode { children: vec![Child { node: 1, name: "layer-0".into() }], ..ObjectNode::default() };
     let leaf = ObjectNode { attributes: vec![variable], ..ObjectNode::default() };
     vec![ObjectGraph::new(vec![root, leaf]).expect("a graph").encode(), Vec::new()]
+}
+
+/// The graph of a SavedModel.
+pub(crate) fn saved_model(input: &[u8]) -> Result<()> {
+    let found = graph_variables(input)?;
+    assert!(found.iter().all(|variable| variable.shape.dims().len() < input.len()), "dims out of nothing");
+    Ok(())
+}
+
+pub(crate) fn saved_model_seeds() -> Vec<Vec<u8>> {
+    let mut graph = GraphBuilder::new();
+    let x = graph.placeholder::<f32>("x", &[None, Some(2)]);
+    let kernel = graph.variable("kernel", &Shape::new([2, 3]).expect("a shape"));
+    let bias = graph.variable("bias", &Shape::new([3]).expect("a shape"));
+    let y = graph.dense(x, kernel, Some(bias));
+    let signature = Signature::predict().input("x", x).output_of("y", y, &[None, Some(3)]);
+    let model = SavedModel::new(graph).signature(DEFAULT_SIGNATURE, signature);
+    let zeros = |variable: &VariableSpec| Ok(vec![0.0_f32; variable.shape.elements()].into());
+    let mut files = SavedModelWriter::new(BTreeMap::new()).write(model, zeros).expect("a model");
+    vec![files.remove("saved_model.pb").expect("its graph"), Vec::new()]
 }

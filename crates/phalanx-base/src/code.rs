@@ -82,6 +82,14 @@ codes! {
     NoSuchTask = 111, Usage;
     /// Something in TF_CONFIG that nothing reads or that has no effect.
     ConfigIgnored = 112, Usage;
+    /// A description of a job is not TOML.
+    JobSyntax = 113, Usage;
+    /// A description of a job has a key that nothing reads, or lacks one that must be there.
+    JobKey = 114, Usage;
+    /// A value in a description of a job has the wrong type, is out of range, or names what is not there.
+    JobValue = 115, Usage;
+    /// A run directory has, or lacks, what the description of a job says about going on with it.
+    JobResume = 116, Usage;
 
     /// Nothing answers at a task's address.
     PeerUnreachable = 201, Infrastructure;

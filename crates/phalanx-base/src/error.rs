@@ -94,6 +94,12 @@ impl Error {
         self.0.help.as_deref()
     }
 
+    /// The place in the user's own text that the report points at, such as `job.toml:12:5`, if it points at one.
+    #[must_use]
+    pub fn pointed_at(&self) -> Option<String> {
+        self.0.snippet.as_ref().map(Snippet::place)
+    }
+
     /// The exit code of a process that ends with this error.
     #[must_use]
     pub fn exit_code(&self) -> u8 {

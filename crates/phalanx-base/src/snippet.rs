@@ -48,16 +48,20 @@ impl Snippet {
         }
     }
 
+    /// Where the mark begins: `TF_CONFIG:2:10`.
+    #[must_use]
+    pub fn place(&self) -> String {
+        format!("{}:{}:{}", self.source, self.line, self.column)
+    }
+
     /// The lines a terminal shows.
     #[must_use]
     pub fn render(&self) -> String {
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
         format!(
-            " {margin}--> {}:{}:{}\n {margin} |\n {number} | {}\n {margin} | {}{} {}\n",
-            self.source,
-            self.line,
-            self.column,
+            " {margin}--> {}\n {margin} |\n {number} | {}\n {margin} | {}{} {}\n",
+            self.place(),
             self.text,
             " ".repeat(self.indent),
             "^".repeat(self.width),
@@ -80,6 +84,7 @@ mod tests {
     #[test]
     fn marks_the_line_and_column() {
         let shown = Snippet::new("TF_CONFIG", "{\n  \"a\": 1,\n}", 11..12, "here").render();
+        assert_eq!(Snippet::new("TF_CONFIG", "{\n  \"a\": 1,\n}", 11..12, "").place(), "TF_CONFIG:2:10");
         assert_eq!(shown, "  --> TF_CONFIG:2:10\n   |\n 2 |   \"a\": 1,\n   |          ^ here\n");
     }
 

@@ -3,6 +3,7 @@
 mod ckpt;
 mod demo;
 mod demo_model;
+mod job;
 mod records;
 mod tf_config;
 
@@ -18,6 +19,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 enum Command {
     /// Trains a small model on made data with two parameter servers and two workers, as processes of their own
     Demo(demo::Args),
+    /// Trains and evaluates what a file describes, as the task that TF_CONFIG names
+    Train(job::TrainArgs),
+    /// Evaluates the newest checkpoint of a job
+    Eval(job::EvalArgs),
+    /// Predicts every row of a file with a trained job
+    Predict(job::PredictArgs),
+    /// Exports the newest checkpoint of a job as a SavedModel that TensorFlow loads
+    Export(job::ExportArgs),
     /// Looks into checkpoints, TensorFlow's or ours
     Ckpt(ckpt::CkptArgs),
     /// Looks into TFRecord files
@@ -33,6 +42,10 @@ fn main() -> ExitCode {
     match Command::parse() {
         Command::Demo(args) => phalanx::exit(demo::run(&args)),
         Command::DemoTask(args) => phalanx::exit(demo::task(&args)),
+        Command::Train(args) => job::train(&args),
+        Command::Eval(args) => job::evaluate(&args),
+        Command::Predict(args) => job::predict(&args),
+        Command::Export(args) => job::export(&args),
         Command::TfConfig(args) => tf_config::run(&args),
         Command::Ckpt(args) => ckpt::run(&args),
         Command::Records(args) => records::run(&args),

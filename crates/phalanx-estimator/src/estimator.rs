@@ -176,7 +176,7 @@ impl<M: Trainable> Estimator<M> {
     pub fn predict(&self, input_fn: impl Fn(InputContext) -> Dataset) -> Result<Predictions<M>> {
         let data = input_fn(InputContext::default());
         check_batched(&data)?;
-        Ok(Predictions { trained: self.load()?, model: Arc::clone(&self.model), batches: data.iter()? })
+        Ok(Predictions { trained: Arc::new(self.load()?), model: Arc::clone(&self.model), batches: data.iter()? })
     }
 
     /// The model with the values of the newest checkpoint.
@@ -198,9 +198,9 @@ pub(crate) fn eval_folder(name: Option<&str>) -> String {
 
 /// Predictions, batch after batch; made by [`Estimator::predict`].
 pub struct Predictions<M: Trainable> {
-    trained: Trained<M>,
-    model: Arc<M>,
-    batches: DatasetIter,
+    pub(crate) trained: Arc<Trained<M>>,
+    pub(crate) model: Arc<M>,
+    pub(crate) batches: DatasetIter,
 }
 
 impl<M: Trainable> Predictions<M> {

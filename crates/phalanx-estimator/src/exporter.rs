@@ -34,11 +34,12 @@ pub struct Exporter {
     when: When,
     input: ServingInput,
     keep: usize,
+    extra: Vec<(String, Vec<u8>)>,
 }
 
 impl Exporter {
     fn new(name: impl Into<String>, when: When) -> Self {
-        Self { name: name.into(), when, input: ServingInput::Examples, keep: 5 }
+        Self { name: name.into(), when, input: ServingInput::Examples, keep: 5, extra: Vec::new() }
     }
 
     /// `FinalExporter`: once, when training has ended, however it ended.
@@ -87,6 +88,13 @@ impl Exporter {
         self
     }
 
+    /// A file that goes into `assets.extra/` of every export, as TensorFlow's `assets_extra` does.
+    #[must_use]
+    pub fn asset_extra(mut self, name: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
+        self.extra.push((name.into(), content.into()));
+        self
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -119,7 +127,7 @@ impl Exporter {
             return Ok(None);
         }
         let held = (spec.input_fn)(InputContext::default()).iter()?.next().transpose()?;
-        let folder = estimator.export(trained, &base, self.input, held.as_ref())?;
+        let folder = estimator.export(trained, &base, self.input, held.as_ref(), &self.extra)?;
         self.clean(&base)?;
         Ok(Some(folder))
     }

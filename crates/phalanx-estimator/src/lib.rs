@@ -22,6 +22,7 @@ mod evaluation;
 mod evaluator;
 mod export;
 mod exporter;
+mod fork;
 mod head;
 mod hook;
 mod model;
@@ -40,7 +41,7 @@ pub use canned::{
 pub use early_stopping::EarlyStopping;
 pub use estimator::{Estimator, Predictions};
 pub use evaluation::Evaluation;
-pub use export::{Served, ServingInput};
+pub use export::{Exported, Served, ServingInput};
 pub use exporter::Exporter;
 pub use head::Head;
 pub use hook::{Control, Hook};

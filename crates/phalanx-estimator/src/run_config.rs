@@ -80,6 +80,12 @@ impl RunConfig {
         Ok(Self { task, options, ..Self::default() })
     }
 
+    /// Which task this process is, and of which cluster.
+    #[must_use]
+    pub fn task_config(&self) -> &TaskConfig {
+        &self.task
+    }
+
     /// The task of a cluster that was put together by hand.
     #[must_use]
     pub fn task(mut self, task: TaskConfig) -> Self {

@@ -3,7 +3,7 @@
 use crate::trained::BASENAME;
 use crate::{Estimator, Table, Trainable};
 use phalanx_base::{Code, Error, Result, Shape, nearest};
-use phalanx_formats::bundle::{BundleWriter, data_file};
+use phalanx_formats::bundle::{BundleWriter, data_file, index_file};
 use phalanx_nn::{Book, default_device};
 use phalanx_optim::Optimizer;
 use phalanx_ps::checkpoint::{Checkpoint, GLOBAL_STEP};
@@ -64,19 +64,12 @@ impl WarmStart {
 
     fn open(&self) -> Result<Checkpoint> {
         let dir = Dir::open(&self.path)?;
-        if let Some(name) = Catalog::open(&dir, BASENAME, Retention::default())?.newest_first().into_iter().next() {
-            return Checkpoint::open(&dir, &name);
-        }
         let exported = dir.child("variables")?;
         if exported.size("variables.index")?.is_some() {
             return Checkpoint::open(&exported, "variables");
         }
-        let (parent, name) = self.path.rsplit_once('/').unwrap_or((".", &self.path));
-        Checkpoint::open(&Dir::open(parent)?, name).map_err(|error| {
-            error.help(
-                "warm_start_from takes a run directory, a checkpoint's path without `.index`, or an exported model",
-            )
-        })
+        let (dir, name) = find_checkpoint(&self.path)?;
+        Checkpoint::open(&dir, &name)
     }
 }
 
@@ -84,6 +77,25 @@ impl std::fmt::Debug for WarmStart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "WarmStart({:?})", self.path)
     }
+}
+
+/// The newest checkpoint of a run directory, or the one that a path such as `runs/a/model.ckpt-300` names.
+pub(crate) fn find_checkpoint(path: &str) -> Result<(Dir, String)> {
+    let dir = Dir::open(path)?;
+    // Looked at first: a catalog makes the directory that it is opened on.
+    if dir.size("checkpoint")?.is_some()
+        && let Some(name) = Catalog::open(&dir, BASENAME, Retention::default())?.newest_first().into_iter().next()
+    {
+        return Ok((dir, name));
+    }
+    let (parent, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or((".", path));
+    let parent = Dir::open(if parent.is_empty() { "/" } else { parent })?;
+    if parent.size(&index_file(name))?.is_some() {
+        return Ok((parent, name.to_owned()));
+    }
+    Err(Error::new(Code::CheckpointMissing, format!("there is no checkpoint at {path:?}"))
+        .because("it is neither a run directory with one nor the name of one")
+        .help("give a run directory, or a checkpoint's path without `.index`; `phalanx ckpt ls DIR` shows those there are"))
 }
 
 /// What is read from.

@@ -1,10 +1,12 @@
 //! Exported models: what TensorFlow and its servers load.
 
+mod opened;
 mod served;
 mod signatures;
 
 use crate::trained::Trained;
 use crate::{Estimator, Trainable};
+pub use opened::Exported;
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_data::Batch;
 use phalanx_formats::saved_model::{AnyOutput, GraphBuilder, Output, SavedModelWriter, VariableSpec, VariableValues};
@@ -51,7 +53,21 @@ impl<M: Trainable> Estimator<M> {
         input: ServingInput,
         held: Option<&Batch>,
     ) -> Result<PathBuf> {
-        self.export(&self.load()?, base.as_ref(), input, held)
+        self.export_saved_model_with(base, input, held, &[])
+    }
+
+    /// The same with files that go into `assets.extra/` of the export, each under its name.
+    ///
+    /// # Errors
+    /// As [`Self::export_saved_model`], or when a name is no path inside that folder.
+    pub fn export_saved_model_with(
+        &self,
+        base: impl AsRef<Path>,
+        input: ServingInput,
+        held: Option<&Batch>,
+        assets_extra: &[(String, Vec<u8>)],
+    ) -> Result<PathBuf> {
+        self.export(&self.load()?, base.as_ref(), input, held, assets_extra)
     }
 
     pub(crate) fn export(
@@ -60,6 +76,7 @@ impl<M: Trainable> Estimator<M> {
         base: &Path,
         input: ServingInput,
         held: Option<&Batch>,
+        extra: &[(String, Vec<u8>)],
     ) -> Result<PathBuf> {
         let served = self.model.served(input)?;
         let (model, names) = signatures::with_signatures(self.model.head(), served, input)?;
@@ -69,10 +86,10 @@ impl<M: Trainable> Estimator<M> {
         let checked = written.and_then(|_| self.check(trained, &temporary, held));
         let done = checked.and_then(|difference| {
             let manifest = manifest(trained, &names, held.map_or(0, Batch::rows), difference);
-            let extra = temporary.join("assets.extra");
-            std::fs::create_dir_all(&extra)
-                .and_then(|()| std::fs::write(extra.join("phalanx.json"), manifest))
-                .and_then(|()| std::fs::rename(&temporary, &folder))
+            let manifest = ("phalanx.json".to_owned(), manifest.into_bytes());
+            let mut extras = std::iter::once(&manifest).chain(extra);
+            let put = extras.try_for_each(|(name, content)| put_extra(&temporary.join("assets.extra"), name, content));
+            put.and_then(|()| std::fs::rename(&temporary, &folder))
                 .context(Code::StorageWrite, format!("{} cannot be written", folder.display()))
         });
         if done.is_err() {
@@ -94,6 +111,16 @@ impl<M: Trainable> Estimator<M> {
         }
         Ok(Some(difference))
     }
+}
+
+/// Writes a file of `assets.extra`.
+fn put_extra(folder: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
+    let inside = |part| matches!(part, std::path::Component::Normal(_));
+    if name.is_empty() || !Path::new(name).components().all(inside) {
+        return Err(std::io::Error::other(format!("{name:?} is no name for a file of assets.extra")));
+    }
+    let path = folder.join(name);
+    path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(path, content))
 }
 
 /// The values of a checkpoint's variables, by name.

@@ -113,6 +113,25 @@ impl Head {
         self
     }
 
+    /// The names of all metrics that an evaluation reports, `loss` among them, in their order.
+    ///
+    /// # Errors
+    /// When a threshold is out of range.
+    pub fn metric_names(&self) -> Result<Vec<String>> {
+        let mut names: Vec<String> = self.metrics()?.results().into_iter().map(|(name, _)| name).collect();
+        names.push("loss".to_owned());
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Checks that a batch has labels, and weights where they are wanted, such as this head takes.
+    ///
+    /// # Errors
+    /// When they are missing, of another type or shape, or outside of the classes.
+    pub fn check_labels(&self, batch: &phalanx_data::Batch) -> Result<()> {
+        self.targets(batch).map(|_| ())
+    }
+
     /// What was wrong with the settings.
     pub(crate) fn check(&self) -> Result<()> {
         self.error.clone().map_or(Ok(()), Err)

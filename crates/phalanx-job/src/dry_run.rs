@@ -1,0 +1,98 @@
+//! One step of everything, with nothing left behind.
+
+use crate::Job;
+use crate::run::newest;
+use phalanx_base::{Code, Context, Error, Result};
+use phalanx_cluster::TaskConfig;
+use phalanx_estimator::{Canned, Estimator, RunConfig, ServingInput, Steps};
+use phalanx_nn::with_threads;
+use phalanx_storage::Dir;
+use std::path::Path;
+
+/// Two ways to the same prediction differ by no more than this.
+const CLOSE: f32 = 1e-5;
+
+impl Job {
+    /// Reads data, makes one step, evaluates one batch, exports into a temporary folder and predicts from there.
+    /// Answers what was done, a line each.
+    ///
+    /// # Errors
+    /// When any of it goes wrong; what the file brought about is pointed at.
+    pub fn dry_run(&self) -> Result<Vec<String>> {
+        with_threads(self.threads, || self.one_of_everything())?.map_err(|error| self.explain(error))
+    }
+
+    fn one_of_everything(&self) -> Result<Vec<String>> {
+        let mut done = Vec::new();
+        let text = std::env::var("TF_CONFIG").ok();
+        let task = TaskConfig::from_tf_config(text.as_deref())?;
+        done.push(match task.task() {
+            Some(task) => format!("this task would be {task}; a dry run stays in this process"),
+            None => "this process would be the whole job".to_owned(),
+        });
+        self.check()?;
+        let (train, eval) = (self.inputs.train_files(), self.inputs.eval_files());
+        done.push(format!("data    {} and {} can be read", train.join(", "), eval.join(", ")));
+        if let Some(location) = self.model_dir.as_ref().map(|dir| dir.value.as_str()).or(task.model_dir()) {
+            done.push(self.check_location(location)?);
+        }
+        let folder = tempfile::tempdir().context(Code::StorageWrite, "no directory for temporary files")?;
+        let quiet = RunConfig::new().say(|_| {});
+        let config = self.configure(quiet, &folder.path().join("run").to_string_lossy()).log_step_count_steps(None);
+        let estimator = Estimator::new(&self.model, config)?;
+        let made = estimator.train(|cx| self.inputs.training(cx), Steps::More(1))?;
+        let loss = made.loss.map_or_else(|| "no loss".to_owned(), |loss| format!("loss {loss}"));
+        done.push(format!("train   1 step, {loss}"));
+        let found = estimator.evaluate(|_| self.inputs.evaluation(), 1)?;
+        done.push(format!("eval    1 batch, {found}"));
+        self.try_exports(&estimator, folder.path(), &mut done)?;
+        folder.close().context(Code::StorageWrite, "the temporary folder cannot be removed")?;
+        Ok(done)
+    }
+
+    /// Exports as the job would, and predicts the same batch from the checkpoint and from the export.
+    fn try_exports(&self, estimator: &Estimator<Canned>, folder: &Path, done: &mut Vec<String>) -> Result<()> {
+        let wanted: Vec<(String, ServingInput)> =
+            self.exports.iter().map(|export| (export.name.clone(), export.input)).collect();
+        let held = self.inputs.evaluation().iter()?.next().transpose()?;
+        let assets = self.assets_extra()?;
+        let tried = if wanted.is_empty() { vec![("trial".to_owned(), ServingInput::Examples)] } else { wanted };
+        for (name, input) in tried {
+            let made =
+                estimator.export_saved_model_with(folder.join("export").join(&name), input, held.as_ref(), &assets)?;
+            let exported = estimator.open_export(&made)?;
+            let batch = |_| self.inputs.evaluation().take(1);
+            let first = |mut all: phalanx_estimator::Predictions<Canned>| all.next().transpose();
+            let pair = (first(estimator.predict(batch)?)?, first(exported.predict(batch)?)?);
+            let (Some(ours), Some(theirs)) = pair else { continue };
+            let key = if ours.names().iter().any(|name| **name == *"logits") { "logits" } else { "predictions" };
+            let difference =
+                ours.f32(key)?.iter().zip(theirs.f32(key)?).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            if difference > CLOSE || difference.is_nan() {
+                return Err(Error::new(Code::Internal, "the export does not predict what the checkpoint does")
+                    .because(format!("they differ by {difference}")));
+            }
+            done.push(format!(
+                "export  {name}: {} rows predicted alike, largest difference {difference:e}",
+                ours.rows()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether the run directory could be used, without making it.
+    fn check_location(&self, location: &str) -> Result<String> {
+        let dir = Dir::open(location)?;
+        let newest = newest(&dir).map_err(|error| self.unusable(location, error))?;
+        self.check_resume(newest.as_deref(), location)?;
+        if !location.contains("://") {
+            let there = Path::new(location).ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
+            tempfile::tempfile_in(there)
+                .map_err(|error| self.unusable(location, format!("{}: {error}", there.display())))?;
+        }
+        Ok(match newest {
+            Some(name) => format!("resume  would go on from {name} of {location}"),
+            None => format!("resume  would start a new run in {location}"),
+        })
+    }
+}

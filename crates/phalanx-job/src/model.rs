@@ -1,0 +1,311 @@
+//! The model: a kind, its columns, its head, its optimizers.
+
+use crate::columns::{Columns, Named};
+use crate::optimizer::optimizer;
+use crate::schema::MODEL_KINDS;
+use crate::section::Section;
+use crate::source::{At, Source, Span};
+use crate::tree::{Node, Value};
+use phalanx_base::{Code, Error, Result};
+use phalanx_estimator::{
+    BaselineClassifier, BaselineRegressor, Canned, DnnClassifier, DnnRegressor, IntoModel, LinearClassifier,
+    LinearRegressor, Reduction, WideDeepClassifier, WideDeepRegressor,
+};
+use phalanx_feature::{Combiner, FeatureColumn};
+use phalanx_nn::model::Function;
+use phalanx_optim::Optimizer;
+
+/// Which part of a model takes columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Linear,
+    Deep,
+}
+
+/// Columns that one part of a model takes.
+#[derive(Clone, Debug)]
+pub(crate) struct Taken {
+    pub(crate) part: Part,
+    /// The columns, each with the place in the model where it is named.
+    pub(crate) columns: Vec<(Named, At<String>)>,
+}
+
+impl Taken {
+    fn all(&self) -> Vec<FeatureColumn> {
+        self.columns.iter().flat_map(|(named, _)| named.columns.iter().cloned()).collect()
+    }
+}
+
+/// What the logits are for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Head {
+    /// `None` for a regression.
+    pub(crate) classes: Option<At<usize>>,
+    /// The spellings of each class; the first is its name.
+    pub(crate) vocabulary: Option<At<Vec<Vec<String>>>>,
+    pub(crate) weight_column: Option<At<String>>,
+    pub(crate) label_dimension: usize,
+    thresholds: Vec<f32>,
+    reduction: Option<Reduction>,
+}
+
+/// A model as the file describes it.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    kind: &'static str,
+    pub(crate) span: Span,
+    pub(crate) head: Head,
+    pub(crate) taken: Vec<Taken>,
+    optimizers: Vec<(&'static str, Optimizer)>,
+    hidden_units: Vec<usize>,
+    activation: Option<Function>,
+    dropout: Option<f64>,
+    combiner: Combiner,
+}
+
+impl Model {
+    pub(crate) fn read(source: &Source, columns: &Columns, node: &Node) -> Result<Self> {
+        let (kind, own) = Section::of_kind(source, "[model]", "kind", MODEL_KINDS, node)?;
+        own.node("kind");
+        let mut model = Self {
+            kind,
+            span: own.span_of("kind"),
+            head: head(&own)?,
+            taken: Vec::new(),
+            optimizers: Vec::new(),
+            hidden_units: Vec::new(),
+            activation: None,
+            dropout: None,
+            combiner: Combiner::Sum,
+        };
+        let own_part = if own.may_have("hidden_units") { Part::Deep } else { Part::Linear };
+        let parts = [("columns", own_part), ("linear_columns", Part::Linear), ("dnn_columns", Part::Deep)];
+        for (key, part) in parts.into_iter().filter(|(key, _)| own.may_have(key)) {
+            model.taken.push(Taken { part, columns: taken(&own, key, columns)? });
+        }
+        if own.may_have("linear_columns") && model.taken.iter().all(|taken| taken.columns.is_empty()) {
+            return Err(own.missing("linear_columns").because("the model has neither linear nor deep columns"));
+        }
+        for key in ["optimizer", "linear_optimizer", "dnn_optimizer"].into_iter().filter(|key| own.may_have(key)) {
+            model.optimizers.extend(optimizer(&own, key)?.map(|optimizer| (key, optimizer)));
+        }
+        model.layers(&own)?;
+        let words = [("sum", Combiner::Sum), ("mean", Combiner::Mean), ("sqrtn", Combiner::Sqrtn)];
+        for key in ["sparse_combiner", "linear_sparse_combiner"].into_iter().filter(|key| own.may_have(key)) {
+            model.combiner = own.choice(key, &words)?.map_or(Combiner::Sum, |found| found.value);
+        }
+        own.close();
+        Ok(model)
+    }
+
+    fn layers(&mut self, own: &Section<'_>) -> Result<()> {
+        if !own.may_have("hidden_units") {
+            return Ok(());
+        }
+        let is_deep = self.taken.iter().any(|taken| taken.part == Part::Deep && !taken.columns.is_empty());
+        self.hidden_units = match own.counts("hidden_units", 1)? {
+            Some(units) => units.value,
+            None if is_deep => return Err(own.missing("hidden_units")),
+            None => Vec::new(),
+        };
+        if let Some(name) = own.text("activation")? {
+            let found = name.value.parse::<Function>().map_err(|error| {
+                // Its help lists the names there are.
+                let known: Vec<&str> = error.next().unwrap_or_default().split(' ').skip(2).collect();
+                own.no_such("activation", &name, known)
+            })?;
+            self.activation = Some(found);
+        }
+        self.dropout = own.number("dropout")?.map(|rate| check_dropout(own, rate)).transpose()?;
+        Ok(())
+    }
+
+    /// Every column, each once, in the order of the file's lists.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (&Named, &At<String>, Part)> {
+        self.taken.iter().flat_map(|taken| taken.columns.iter().map(move |(named, at)| (named, at, taken.part)))
+    }
+
+    /// How wide the first hidden layer is, if there is one.
+    pub(crate) fn first_layer(&self) -> usize {
+        self.hidden_units.first().copied().unwrap_or(1)
+    }
+
+    fn columns_of(&self, part: Part) -> Vec<FeatureColumn> {
+        self.taken.iter().filter(|taken| taken.part == part).flat_map(Taken::all).collect()
+    }
+
+    fn optimizer(&self, key: &str) -> Option<Optimizer> {
+        self.optimizers.iter().find(|(known, _)| *known == key).map(|(_, optimizer)| *optimizer)
+    }
+}
+
+fn check_dropout(own: &Section<'_>, rate: At<f64>) -> Result<f64> {
+    if (0.0..1.0).contains(&rate.value) {
+        return Ok(rate.value);
+    }
+    let what = format!("a dropout of {}", rate.value);
+    Err(own.wrong(&own.span_of("dropout"), what, "not a share").help("give at least 0 and less than 1"))
+}
+
+fn taken(own: &Section<'_>, key: &'static str, columns: &Columns) -> Result<Vec<(Named, At<String>)>> {
+    let Some(names) = own.texts(key)? else {
+        return if key == "columns" { Err(own.missing(key)) } else { Ok(Vec::new()) };
+    };
+    if key == "columns" && names.value.is_empty() {
+        return Err(own
+            .wrong(&own.span_of(key), "the model has no columns", "empty")
+            .help("name columns of [columns]"));
+    }
+    let mut all: Vec<(Named, At<String>)> = Vec::new();
+    for name in names.value {
+        let named = columns.get(own.source, &name)?.clone();
+        let tf_names = |named: &Named| named.columns.iter().map(FeatureColumn::name).collect::<Vec<_>>();
+        let twice =
+            |(known, _): &&(Named, At<String>)| tf_names(known).iter().any(|one| tf_names(&named).contains(one));
+        if let Some((other, _)) = all.iter().find(twice) {
+            let what = format!("`{key}` has the column {:?} twice", tf_names(&named)[0]);
+            let span = name.span.clone().unwrap_or_else(|| own.span.clone());
+            let help = format!("leave \"{}\" or \"{}\" out", other.name, named.name);
+            return Err(own.wrong(&span, what, "a second time").help(help));
+        }
+        all.push((named, name));
+    }
+    Ok(all)
+}
+
+fn head(own: &Section<'_>) -> Result<Head> {
+    let weight_column = own.text("weight_column")?;
+    let words = [("sum_over_batch_size", Reduction::SumOverBatchSize), ("sum", Reduction::Sum)];
+    let reduction = own.choice("loss_reduction", &words)?.map(|found| found.value);
+    let mut head = Head { weight_column, reduction, label_dimension: 1, ..Head::default() };
+    if own.may_have("label_dimension") {
+        head.label_dimension = own.count("label_dimension", 1)?.map_or(1, |count| count.value as usize);
+        return Ok(head);
+    }
+    head.vocabulary = vocabulary(own)?;
+    let words = head.vocabulary.as_ref().map(|words| words.value.len());
+    let said = own.count("n_classes", 2)?;
+    if let (Some(words), Some(said)) = (words, &said)
+        && said.value != words as u64
+    {
+        let what = format!("there are {} classes, and {words} words for them", said.value);
+        let error = own.wrong(&own.span_of("label_vocabulary"), what, format!("{words} words"));
+        return Err(error.help("give one word for each class, or leave n_classes out"));
+    }
+    head.classes = Some(match said {
+        Some(said) => At { value: said.value as usize, span: said.span },
+        None => At { value: words.unwrap_or(2), span: head.vocabulary.as_ref().and_then(|words| words.span.clone()) },
+    });
+    if let Some(list) = own.numbers("thresholds")? {
+        if let Some(wrong) = list.value.iter().find(|number| !(number.value > 0.0 && number.value < 1.0)) {
+            let span = wrong.span.clone().unwrap_or_else(|| own.span.clone());
+            let what = format!("a threshold of {}", wrong.value);
+            return Err(own.wrong(&span, what, "not a probability").help("give numbers between 0 and 1"));
+        }
+        head.thresholds = list.value.iter().map(|number| number.value as f32).collect();
+    }
+    Ok(head)
+}
+
+fn vocabulary(own: &Section<'_>) -> Result<Option<At<Vec<Vec<String>>>>> {
+    let Some(list) = own.list("label_vocabulary")? else { return Ok(None) };
+    let word = |node: &Node| match &node.value {
+        Value::List(items) if !items.is_empty() => {
+            items.iter().map(|item| Ok(own.as_text("label_vocabulary", item)?.value)).collect()
+        }
+        _ => Ok(vec![own.as_text("label_vocabulary", node)?.value]),
+    };
+    let words: Vec<Vec<String>> = list.value.iter().map(word).collect::<Result<_>>()?;
+    if words.len() < 2 {
+        let what = format!("a label vocabulary of {} words", words.len());
+        return Err(own.wrong(&own.span_of("label_vocabulary"), what, "too few").help("give a word for each class"));
+    }
+    Ok(Some(At { value: words, span: list.span }))
+}
+
+/// Gives a model's settings the head of the file.
+macro_rules! headed {
+    (classifier $model:expr, $head:expr) => {{
+        let mut model = $model.n_classes($head.classes.as_ref().map_or(2, |classes| classes.value));
+        if let Some(words) = &$head.vocabulary {
+            model = model.label_vocabulary(words.value.iter().map(|spellings| spellings[0].clone()));
+        }
+        headed!(common model.thresholds($head.thresholds.clone()), $head)
+    }};
+    (regressor $model:expr, $head:expr) => {
+        headed!(common $model.label_dimension($head.label_dimension), $head)
+    };
+    (common $model:expr, $head:expr) => {{
+        let mut model = $model;
+        if let Some(column) = &$head.weight_column {
+            model = model.weight_column(column.value.clone());
+        }
+        if let Some(reduction) = $head.reduction {
+            model = model.loss_reduction(reduction);
+        }
+        model
+    }};
+}
+
+/// Sets what the file says, and leaves the model's own defaults where it says nothing.
+macro_rules! set {
+    ($model:expr, $($setter:ident: $value:expr),*) => {{
+        let mut model = $model;
+        $(if let Some(value) = $value {
+            model = model.$setter(value);
+        })*
+        model
+    }};
+}
+
+impl Model {
+    /// Whether an error of a batch is about its label.
+    pub(crate) fn is_about_label(error: &Error) -> bool {
+        error.place() == Some("the label of the input")
+            || matches!(error.code(), Code::DataRow) && error.what().contains("label")
+    }
+}
+
+impl IntoModel for Model {
+    type Model = Canned;
+
+    fn to_model(&self, seed: u64) -> Result<Canned> {
+        let (head, optimizer) = (&self.head, self.optimizer("optimizer"));
+        let (wide, deep) = (self.columns_of(Part::Linear), self.columns_of(Part::Deep));
+        macro_rules! linear {
+            ($settings:ident) => {
+                set!($settings::new(wide).sparse_combiner(self.combiner), optimizer: optimizer)
+            };
+        }
+        macro_rules! dnn {
+            ($settings:ident) => {
+                set!($settings::new(deep).hidden_units(self.hidden_units.clone()), optimizer: optimizer,
+                    activation_fn: self.activation, dropout: self.dropout)
+            };
+        }
+        macro_rules! combined {
+            ($settings:ident) => {
+                set!($settings::new(wide, deep).hidden_units(self.hidden_units.clone())
+                        .linear_sparse_combiner(self.combiner),
+                    linear_optimizer: self.optimizer("linear_optimizer"),
+                    dnn_optimizer: self.optimizer("dnn_optimizer"),
+                    activation_fn: self.activation, dropout: self.dropout)
+            };
+        }
+        match self.kind {
+            "linear_classifier" => headed!(classifier linear!(LinearClassifier), head).to_model(seed),
+            "linear_regressor" => headed!(regressor linear!(LinearRegressor), head).to_model(seed),
+            "dnn_classifier" => headed!(classifier dnn!(DnnClassifier), head).to_model(seed),
+            "dnn_regressor" => headed!(regressor dnn!(DnnRegressor), head).to_model(seed),
+            "dnn_linear_combined_classifier" => headed!(classifier combined!(WideDeepClassifier), head).to_model(seed),
+            "dnn_linear_combined_regressor" => headed!(regressor combined!(WideDeepRegressor), head).to_model(seed),
+            "baseline_classifier" => {
+                headed!(classifier set!(BaselineClassifier::new(), optimizer: optimizer), head).to_model(seed)
+            }
+            "baseline_regressor" => {
+                headed!(regressor set!(BaselineRegressor::new(), optimizer: optimizer), head).to_model(seed)
+            }
+            other => Err(Error::new(Code::Internal, format!("nothing makes a model of kind {other}"))),
+        }
+    }
+}

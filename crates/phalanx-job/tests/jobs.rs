@@ -1,0 +1,243 @@
+//! Jobs from their file to their predictions, in this process.
+
+mod common;
+
+use common::{JOB, write_data};
+use phalanx_base::Result;
+use phalanx_data::Batch;
+use phalanx_formats::{example::ExampleWriter, record::RecordWriter};
+use phalanx_job::{Done, Job, Overrides, Place, rows_json};
+use std::path::Path;
+use std::sync::Arc;
+
+fn job(folder: &Path, text: &str, model_dir: &str) -> Job {
+    let path = folder.join("job.toml");
+    std::fs::write(&path, text).unwrap();
+    let model_dir = Some(folder.join(model_dir).to_string_lossy().into_owned());
+    let read = Job::read(&path, Overrides { model_dir, ..Overrides::default() });
+    read.unwrap_or_else(|error| panic!("{}", error.report()))
+}
+
+fn train(folder: &Path, text: &str, model_dir: &str) -> Done {
+    well(job(folder, text, model_dir).train(|_| {}))
+}
+
+fn well<T>(result: Result<T>) -> T {
+    result.unwrap_or_else(|error| panic!("{}", error.report()))
+}
+
+fn predictions(place: &Path, input: &Path) -> Vec<String> {
+    let place = well(Place::find(place));
+    let job = well(place.job(Overrides::default()));
+    let mut rows = Vec::new();
+    well(job.predict(&place, &input.to_string_lossy(), |batch| {
+        rows.extend(rows_json(batch).map(|row| row.to_string()));
+        Ok(())
+    }));
+    rows
+}
+
+/// The only export under a folder.
+fn export(base: &Path) -> std::path::PathBuf {
+    let mut found: Vec<_> = std::fs::read_dir(base).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+#[test]
+fn a_run_directory_and_its_export_predict_the_same_and_need_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    write_data(folder.path());
+    // The vocabulary comes from a file, which an export has to carry along.
+    std::fs::write(folder.path().join("cities.txt"), "berlin\noslo\nrome\n").unwrap();
+    let words = "{ kind = \"vocabulary_list\", vocabulary_list = [\"berlin\", \"oslo\", \"rome\"] }";
+    let text = JOB.replace(words, "{ kind = \"vocabulary_file\", vocabulary_file = \"cities.txt\" }");
+    let done = train(folder.path(), &text, "run");
+    let evaluation = done.report.evaluation.unwrap();
+    assert_eq!(evaluation.global_step, 200);
+    assert!(evaluation.get("accuracy").unwrap() > 0.85, "{evaluation}");
+    assert!(done.steps_per_s.unwrap() > 0.0);
+
+    let (run, input) = (folder.path().join("run"), folder.path().join("test.csv"));
+    let ours = predictions(&run, &input);
+    assert_eq!(ours.len(), 200);
+    assert!(ours[0].contains("\"probabilities\": [") && ours[0].contains("\"classes\": [\""), "{}", ours[0]);
+    let exported = export(&run.join("export/final"));
+
+    // Elsewhere, without the job, its data and its run directory.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let moved = elsewhere.path().join("model");
+    std::fs::rename(&exported, &moved).unwrap();
+    std::fs::rename(&input, elsewhere.path().join("new.csv")).unwrap();
+    drop(folder);
+    assert_eq!(predictions(&moved, &elsewhere.path().join("new.csv")), ours);
+
+    // Labels may be missing.
+    let rows = std::fs::read_to_string(elsewhere.path().join("new.csv")).unwrap();
+    let without: Vec<&str> = rows.lines().map(|line| line.rsplit_once(',').unwrap().0).collect();
+    std::fs::write(elsewhere.path().join("bare.csv"), without.join("\n")).unwrap();
+    assert_eq!(predictions(&moved, &elsewhere.path().join("bare.csv")), ours);
+
+    // An export evaluates as its run directory did.
+    let place = well(Place::find(&moved));
+    let again = well(
+        well(place.job(Overrides::default()))
+            .evaluate(&place, Some(&elsewhere.path().join("new.csv").to_string_lossy())),
+    );
+    assert_eq!(again.get("accuracy"), evaluation.get("accuracy"));
+}
+
+#[test]
+fn an_export_whose_variables_are_not_its_graphs_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    write_data(folder.path());
+    let other =
+        JOB.replace("hidden_units = [16, 8]", "hidden_units = [12, 8]").replace("max_steps = 200", "max_steps = 5");
+    train(folder.path(), &JOB.replace("max_steps = 200", "max_steps = 5"), "a");
+    train(folder.path(), &other, "b");
+    let (a, b) = (export(&folder.path().join("a/export/final")), export(&folder.path().join("b/export/final")));
+    std::fs::copy(b.join("saved_model.pb"), a.join("saved_model.pb")).unwrap();
+    let place = well(Place::find(&a));
+    let job = well(place.job(Overrides::default()));
+    let error = job.predict(&place, &folder.path().join("test.csv").to_string_lossy(), |_| Ok(())).unwrap_err();
+    assert!(error.what().contains("graph and its variables"), "{}", error.report());
+    // Graph and variables of one model, but not the job's.
+    std::fs::remove_dir_all(a.join("variables")).unwrap();
+    std::fs::rename(b.join("variables"), a.join("variables")).unwrap();
+    let error = job.predict(&place, &folder.path().join("test.csv").to_string_lossy(), |_| Ok(())).unwrap_err();
+    assert!(error.what().contains("another model"), "{}", error.report());
+}
+
+#[test]
+fn resume_says_what_becomes_of_a_run_directory() {
+    let folder = tempfile::tempdir().unwrap();
+    write_data(folder.path());
+    let short = JOB.replace("max_steps = 200", "max_steps = 20");
+    train(folder.path(), &short, "a");
+    let with = |word: &str, steps: u64| {
+        format!("resume = {word:?}\n{}", JOB.replace("max_steps = 200", &format!("max_steps = {steps}")))
+    };
+    // Trained already: nothing is trained, and what is there is evaluated.
+    let again = train(folder.path(), &with("must", 20), "a");
+    assert_eq!(again.report.training.unwrap().steps, 0);
+    assert_eq!(again.report.evaluation.unwrap().global_step, 20);
+    let further = train(folder.path(), &with("auto", 30), "a");
+    assert_eq!(further.report.training.unwrap().steps, 10);
+    let error = job(folder.path(), &with("never", 40), "a").train(|_| {}).unwrap_err();
+    assert_eq!(error.code(), phalanx_base::Code::JobResume, "{}", error.report());
+
+    // A new run from the other's checkpoint: its step, its values, its slots.
+    let from = train(folder.path(), &with("./a", 30), "b");
+    assert_eq!(from.report.training.unwrap().steps, 0, "it begins where the other ended");
+    let input = folder.path().join("test.csv");
+    assert_eq!(predictions(&folder.path().join("b"), &input), predictions(&folder.path().join("a"), &input));
+    let from = train(folder.path(), &with("./a", 35), "b");
+    assert_eq!(from.report.training.unwrap().steps, 5, "a second start goes on");
+    let error = job(folder.path(), &with("./b", 40), "a").train(|_| {}).unwrap_err();
+    assert_eq!(error.code(), phalanx_base::Code::JobResume, "{}", error.report());
+}
+
+#[test]
+fn a_dry_run_leaves_no_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    write_data(folder.path());
+    let done = well(job(folder.path(), JOB, "run").dry_run());
+    assert!(done.iter().any(|line| line.starts_with("export  final")), "{done:?}");
+    let mut left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["job.toml", "test.csv", "train.csv"]);
+}
+
+/// The rows of a CSV file as one batch.
+fn rows(path: &Path) -> Batch {
+    let source = phalanx_data::csv(path);
+    let data = phalanx_data::Dataset::from(source).batch(10_000);
+    data.iter().unwrap().next().unwrap().unwrap()
+}
+
+fn write_records(rows: &Batch, path: &Path) {
+    let mut writer = RecordWriter::new(Vec::new());
+    for row in 0..rows.rows() {
+        let text = |name: &str| [rows.bytes(name).unwrap().get(row).to_vec()];
+        let example = ExampleWriter::new()
+            .f32s("age", &[rows.i64("age").unwrap()[row] as f32])
+            .f32s("pay", &[rows.f32("pay").unwrap()[row]])
+            .bytes("city", &text("city"))
+            .bytes("job", &text("job"))
+            .bytes("y", &text("y"))
+            .encode();
+        writer.write_record(example.as_slice()).unwrap();
+    }
+    std::fs::write(path, writer.finish().unwrap()).unwrap();
+}
+
+fn write_parquet(rows: &Batch, path: &Path) {
+    use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray};
+    let texts = |name: &str| {
+        let texts = rows.bytes(name).unwrap();
+        Arc::new(StringArray::from_iter_values(texts.iter().map(|text| std::str::from_utf8(text).unwrap()))) as ArrayRef
+    };
+    let columns = [
+        ("age", Arc::new(Int64Array::from(rows.i64("age").unwrap().to_vec())) as ArrayRef),
+        ("pay", Arc::new(Float32Array::from(rows.f32("pay").unwrap().to_vec())) as ArrayRef),
+        ("city", texts("city")),
+        ("job", texts("job")),
+        ("y", texts("y")),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn the_same_rows_from_csv_parquet_and_tfrecord_teach_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    write_data(folder.path());
+    for name in ["train", "test"] {
+        let rows = rows(&folder.path().join(format!("{name}.csv")));
+        write_records(&rows, &folder.path().join(format!("{name}.tfrecord")));
+        write_parquet(&rows, &folder.path().join(format!("{name}.parquet")));
+    }
+    let base = JOB.replace("max_steps = 200", "max_steps = 60");
+    let losses = ["csv", "parquet", "tfrecord"].map(|format| {
+        let text =
+            base.replace(".csv\"", &format!(".{format}\"")).replace("[data]", &format!("[data]\nformat = {format:?}"));
+        let done = train(folder.path(), &text, format);
+        done.report.evaluation.unwrap().get("average_loss").unwrap()
+    });
+    assert!((losses[0] - losses[1]).abs() < 1e-6 && (losses[0] - losses[2]).abs() < 1e-6, "{losses:?}");
+}
+
+#[test]
+fn classes_by_number_weights_and_regressions_are_jobs_too() {
+    let folder = tempfile::tempdir().unwrap();
+    write_data(folder.path());
+    let base = |model: &str, label: &str| {
+        format!(
+            "[data]\ntrain = \"train.csv\"\neval = \"test.csv\"\nlabel = {label:?}\n\
+             [columns]\nage = {{ kind = \"numeric\", normalizer = {{ divide = 50.0 }} }}\n\
+             job = {{ kind = \"vocabulary_list\", vocabulary_list = [\"cook\", \"clerk\"] }}\n\
+             job_onehot = {{ kind = \"indicator\", column = \"job\" }}\n\
+             [model]\n{model}\n[train]\nmax_steps = 30\nbatch_size = 50\nlog_step_count_steps = 0\n"
+        )
+    };
+    let deep = "columns = [\"age\", \"job_onehot\"]\nhidden_units = [8]";
+    let models = [
+        (format!("kind = \"dnn_regressor\"\noptimizer = \"adam\"\n{deep}"), "pay", "average_loss"),
+        ("kind = \"linear_regressor\"\ncolumns = [\"age\", \"job\"]".to_owned(), "pay", "prediction/mean"),
+        (format!("kind = \"wide_deep_regressor\"\nlinear_columns = [\"job\"]\n{}", deep.replace("columns", "dnn_columns")), "pay", "loss"),
+        ("kind = \"baseline_regressor\"".to_owned(), "pay", "label/mean"),
+        (format!("kind = \"dnn_classifier\"\nn_classes = 100\nweight_column = \"pay\"\n{}", deep.replace("\"age\", ", "")), "age", "accuracy"),
+        ("kind = \"baseline_classifier\"\nlabel_vocabulary = [\"no\", \"yes\"]\nthresholds = [0.4]".to_owned(), "y", "accuracy/positive_threshold_0.4"),
+        ("kind = \"linear_classifier\"\ncolumns = [\"job\"]\nlabel_vocabulary = [\"no\", \"yes\"]\noptimizer = \"sgd\"".to_owned(), "y", "auc"),
+    ];
+    for (at, (model, label, metric)) in models.into_iter().enumerate() {
+        let text = base(&model, label);
+        well(job(folder.path(), &text, &format!("run{at}")).dry_run());
+        let done = train(folder.path(), &text, &format!("run{at}"));
+        let evaluation = done.report.evaluation.unwrap();
+        assert!(evaluation.get(metric).is_some_and(f64::is_finite), "{model}: {evaluation}");
+    }
+}

@@ -1,0 +1,132 @@
+"""Jobs of `phalanx train`: TensorFlow loads what they export and predicts what `phalanx predict` does."""
+
+import csv
+import json
+import os
+import random
+import subprocess
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+BINARY = os.environ.get("PHALANX_BIN")
+
+JOB = """
+seed = 1
+[data]
+train = "train.csv"
+eval = "test.csv"
+label = "y"
+[columns]
+age = { kind = "numeric", normalizer = { subtract = 40.0, divide = 20.0 } }
+age_group = { kind = "bucketized", key = "age", boundaries = [30, 45, 60] }
+city = { kind = "vocabulary_file", vocabulary_file = "cities.txt", num_oov_buckets = 2 }
+job = { kind = "hash_bucket", hash_bucket_size = 20 }
+age_x_city = { kind = "crossed", keys = [{ column = "age_group" }, "city"], hash_bucket_size = 50 }
+city_onehot = { kind = "indicator", column = "city" }
+job_vector = { kind = "embedding", column = "job", dimension = 4 }
+[model]
+kind = "dnn_linear_combined_classifier"
+linear_columns = ["age_group", "city", "job", "age_x_city"]
+dnn_columns = ["age", "city_onehot", "job_vector"]
+hidden_units = [8]
+label_vocabulary = ["no", "yes"]
+dnn_optimizer = { name = "adagrad", learning_rate = 0.1 }
+[train]
+max_steps = 50
+batch_size = 32
+[eval]
+steps = "all"
+start_delay_secs = 0
+throttle_secs = 0
+[[export]]
+name = "examples"
+[[export]]
+name = "raw"
+input = "raw"
+"""
+
+
+def phalanx(*arguments, cwd):
+    if not BINARY:
+        pytest.fail("set PHALANX_BIN to the phalanx binary")
+    environment = {key: value for key, value in os.environ.items() if key != "TF_CONFIG"}
+    done = subprocess.run(
+        [os.path.abspath(BINARY), *arguments], cwd=cwd, env=environment, capture_output=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
+def export(folder, name):
+    (found,) = (folder / "run" / "export" / name).iterdir()
+    return str(found)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("job")
+    draw = random.Random(5)
+    for name, count in [("train.csv", 400), ("test.csv", 50)]:
+        with open(folder / name, "w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(["age", "city", "job", "y"])
+            for _ in range(count):
+                age = draw.randint(18, 80)
+                city = draw.choice(["berlin", "oslo", "rome", "lima"])
+                rows.writerow([age, city, draw.choice(["cook", "clerk"]), "yes" if age > 45 else "no"])
+    (folder / "cities.txt").write_text("berlin\noslo\nrome\n")
+    (folder / "job.toml").write_text(JOB)
+    found = json.loads(phalanx("train", "job.toml", "--model-dir", "run", "--json", cwd=folder))
+    with open(folder / "test.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    lines = phalanx("predict", "run", "--input", "test.csv", "--json", cwd=folder).splitlines()
+    return folder, found, rows, [json.loads(line) for line in lines]
+
+
+def same(theirs, ours):
+    """Holds TensorFlow's answers against the objects that `phalanx predict` printed."""
+    for key in ("logits", "logistic", "probabilities"):
+        np.testing.assert_allclose(theirs[key].numpy(), [row[key] for row in ours], atol=1e-5, err_msg=key)
+    assert theirs["class_ids"].numpy().tolist() == [row["class_ids"] for row in ours]
+    assert [[word.decode() for word in row] for row in theirs["classes"].numpy()] == [row["classes"] for row in ours]
+
+
+def test_tensorflow_predicts_from_examples_what_phalanx_predicts(trained):
+    folder, _, rows, ours = trained
+    model = tf.saved_model.load(export(folder, "examples"))
+    text = lambda value: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value.encode()]))
+    number = lambda value: tf.train.Feature(float_list=tf.train.FloatList(value=[float(value)]))
+    examples = [
+        tf.train.Example(
+            features=tf.train.Features(
+                feature={"age": number(row["age"]), "city": text(row["city"]), "job": text(row["job"])}
+            )
+        ).SerializeToString()
+        for row in rows
+    ]
+    signature = model.signatures["predict"]
+    (name,) = signature.structured_input_signature[1]
+    theirs = signature(**{name: tf.constant(examples)})
+    same(theirs, ours)
+
+
+def test_tensorflow_predicts_from_tensors_what_phalanx_predicts(trained):
+    folder, _, rows, ours = trained
+    signature = tf.saved_model.load(export(folder, "raw")).signatures["predict"]
+    wanted = signature.structured_input_signature[1]
+    given = {}
+    for name, spec in wanted.items():
+        values = [float(row[name]) if spec.dtype == tf.float32 else row[name] for row in rows]
+        given[name] = tf.reshape(tf.constant(values, spec.dtype), [len(rows), 1])
+    same(signature(**given), ours)
+
+
+def test_phalanx_predicts_the_same_from_both_exports_and_counts_as_it_says(trained):
+    folder, found, rows, ours = trained
+    for name in ("examples", "raw"):
+        lines = phalanx("predict", export(folder, name), "--input", "test.csv", "--json", cwd=folder).splitlines()
+        assert [json.loads(line) for line in lines] == ours
+    correct = [row["classes"][0] == truth["y"] for row, truth in zip(ours, rows)]
+    assert found["accuracy"] == pytest.approx(np.mean(correct), abs=1e-6)
