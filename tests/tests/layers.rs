@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Each crate and what it may name, from the table in the design; `*` is every crate above it in the list.
-const ROOMS: [(&str, &[&str]); 19] = [
+const ROOMS: [(&str, &[&str]); 20] = [
     ("phalanx-base", &[]),
     ("phalanx-cluster", &["phalanx-base"]),
     ("phalanx-optim", &["phalanx-base"]),
@@ -23,6 +23,7 @@ const ROOMS: [(&str, &[&str]); 19] = [
     ("phalanx-train", &["*"]),
     ("phalanx-estimator", &["*"]),
     ("phalanx-launch", &["phalanx-base", "phalanx-cluster", "phalanx-storage", "phalanx-formats"]),
+    ("phalanx-page", &["phalanx-base", "phalanx-launch"]),
     ("phalanx", &["*"]),
     ("phalanx-cli", &["*"]),
     ("phalanx-bench-formats", &["phalanx-base", "phalanx-formats"]),
@@ -126,4 +127,5 @@ fn a_parameter_server_links_no_tensor_library() {
     assert_eq!(burn(&reach("phalanx-ps")), None, "phalanx-ps must not link Burn");
     assert_eq!(burn(&reach("phalanx-wire")), None);
     assert_eq!(burn(&reach("phalanx-launch")), None, "the launcher knows nothing of models");
+    assert_eq!(burn(&reach("phalanx-page")), None, "nor does its page");
 }

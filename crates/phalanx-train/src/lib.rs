@@ -22,6 +22,7 @@ mod run_dir;
 mod server;
 mod services;
 mod session;
+mod status;
 mod strategy;
 mod summary;
 mod supervisor;
