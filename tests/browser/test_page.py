@@ -49,7 +49,7 @@ def test_curves_move_and_every_view_has_content(job, page):
         "servers": ["ps/0", "ballast", "µs"],
         "logs": ["lines"],
         "checkpoints": ["model.ckpt-", "phalanx ckpt verify"],
-        "config": ["phalanx_test_task", "127.0.0.1"],
+        "config": [Path(needed("PHALANX_TEST_TASK")).name, "127.0.0.1"],
     }
     for number, tab in enumerate(TABS, 1):
         page.keyboard.press(str(number))

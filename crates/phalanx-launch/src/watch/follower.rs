@@ -20,7 +20,6 @@ const FRESH: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Follower {
     run: RunDir,
-    model_dir: PathBuf,
     with_lines: bool,
     board: Board,
     events: Tail,
@@ -36,7 +35,6 @@ impl Follower {
     pub fn new(run: &RunDir, with_lines: bool) -> Self {
         Self {
             events: Tail::new(run.events_file()),
-            model_dir: run.root().to_owned(),
             run: run.clone(),
             with_lines,
             board: Board::default(),
@@ -63,8 +61,9 @@ impl Follower {
         self.read_statuses();
         if slow {
             self.slow = Some(Instant::now());
-            self.curves.look(&self.model_dir);
-            self.note_checkpoints();
+            let model_dir = self.model_dir();
+            self.curves.look(&model_dir);
+            self.note_checkpoints(&model_dir);
             self.look_at_processes();
         }
         self.curves.read(&mut self.board.curves);
@@ -75,14 +74,6 @@ impl Follower {
 
     fn read_job(&mut self) {
         let Some(job) = read_json(&self.run.job_file()) else { return };
-        if let Some(dir) = job["model_dir"].as_str() {
-            let dir = PathBuf::from(dir);
-            let from = job["directory"].as_str().map_or_else(PathBuf::new, PathBuf::from);
-            let whole = from.join(&dir);
-            // A run that was copied elsewhere has its files beside its logs.
-            self.model_dir =
-                if whole.is_dir() || !self.run.root().is_dir() { whole } else { self.run.root().to_owned() };
-        }
         for task in job["tasks"].as_array().into_iter().flatten() {
             let text = |key: &str| task[key].as_str().unwrap_or_default().to_owned();
             let (node, address) = (text("node"), text("address"));
@@ -149,8 +140,16 @@ impl Follower {
         }
     }
 
-    fn note_checkpoints(&mut self) {
-        let found = checkpoints::list(&self.model_dir);
+    /// Where the program keeps its files. It may come into being after the launcher's; and a run that was copied elsewhere has
+    /// them beside its logs.
+    fn model_dir(&self) -> PathBuf {
+        let text = |key: &str| self.board.job[key].as_str().map_or_else(PathBuf::new, PathBuf::from);
+        let told = text("directory").join(text("model_dir"));
+        if told.is_dir() && told.is_absolute() { told } else { self.run.root().to_owned() }
+    }
+
+    fn note_checkpoints(&mut self, model_dir: &Path) {
+        let found = checkpoints::list(model_dir);
         let known = |step: u64| self.board.checkpoints.iter().any(|old| old.step == step);
         let new: Vec<Value> = found
             .iter()
@@ -237,4 +236,40 @@ fn read_json(path: &Path) -> Option<Value> {
         return None;
     }
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_directory_that_comes_late_is_found_and_a_used_run_starts_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDir::at(dir.path().join("run"));
+        std::fs::create_dir_all(run.logs()).unwrap();
+        let model = dir.path().join("model");
+        let job = json!({ "directory": dir.path(), "model_dir": "model", "tasks": [{ "task": "chief/0" }] });
+        std::fs::write(run.job_file(), job.to_string()).unwrap();
+        let mut follower = Follower::new(&run, true);
+        let mut poll = |events: &str| {
+            let old = std::fs::read_to_string(run.events_file()).unwrap_or_default();
+            std::fs::write(run.events_file(), old + events).unwrap();
+            follower.slow = None;
+            follower.poll();
+            let board = follower.board();
+            (board.state, board.checkpoints.len(), board.tasks[0].state)
+        };
+        let launched = "{\"at\":1,\"kind\":\"launched\"}\n";
+        assert_eq!(poll(launched), (JobState::Running, 0, "waiting"));
+        std::fs::create_dir_all(&model).unwrap();
+        std::fs::write(model.join("model.ckpt-3.index"), "x").unwrap();
+        let started = "{\"at\":2,\"kind\":\"started\",\"task\":\"chief/0\",\"attempt\":1}\n";
+        assert_eq!(poll(started), (JobState::Running, 1, "running"));
+        let exited = "{\"at\":3,\"kind\":\"exited\",\"task\":\"chief/0\",\"exit\":1}\n";
+        assert_eq!(
+            poll(&format!("{exited}not JSON\n{{\"at\":4,\"kind\":\"finished\",\"text\":\"x\"}}\n")),
+            (JobState::Failed, 1, "failed")
+        );
+        assert_eq!(poll(launched), (JobState::Running, 1, "waiting"));
+    }
 }
