@@ -15,6 +15,7 @@ function open(name, focus = false) {
     tab.setAttribute("aria-selected", String(one === name));
     tab.tabIndex = one === name ? 0 : -1;
     $(one).hidden = one !== name;
+    if (one === name) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
   if (focus) $(`tab-${name}`).focus();
   history.replaceState(null, "", `${location.pathname}${location.search}#${name}`);

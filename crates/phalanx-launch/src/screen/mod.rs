@@ -116,7 +116,9 @@ impl Screen {
         }
         match self.progress {
             Progress::Bar => {
-                let columns = rustix::termios::tcgetwinsize(std::io::stderr()).map_or(80, |size| size.ws_col.max(20));
+                // A terminal that does not know its width says 0.
+                let columns = rustix::termios::tcgetwinsize(std::io::stderr()).map_or(0, |size| size.ws_col);
+                let columns = if columns == 0 { 80 } else { columns.max(20) };
                 let cut: String = line.chars().take(columns as usize - 1).collect();
                 let text = format!("\r\x1b[2K{}", self.paint.bottom(&cut));
                 let mut err = std::io::stderr().lock();
