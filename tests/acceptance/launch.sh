@@ -76,12 +76,12 @@ echo "launch: ps/0 was killed and came back, the job succeeded"
 # A terminal of our own: the bottom line moves and is coloured; with NO_COLOR it is not coloured.
 cat >terminal.py <<'PYTHON'
 import os, pty, sys
-sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))
+sys.exit(os.waitstatus_to_exitcode(pty.spawn(["sh", "-c", 'stty cols 120; exec "$@"', "sh", *sys.argv[1:]])))
 PYTHON
 job=("$phalanx" launch --ps 1 --workers 1 --run-dir pty --model-dir pty/model -- "$task" --model-dir pty/model --max-steps 600 --step-ms 4)
 TERM=xterm python3 terminal.py "${job[@]}" >pty.out || fail "under a terminal the job failed"
 grep -q $'\x1b\\[1;32m' pty.out || fail "no colours under a terminal"
-grep -q $'\r\x1b\\[2K.*Step [0-9,]* .*step/s .* loss [0-9.-]* .*2/2 trainers' pty.out || fail "no line at the bottom under a terminal"
+grep -q $'\r\x1b\\[2K.*Step [0-9,]*/600 .*step/s .* loss [0-9.-]* .*2/2 trainers' pty.out || fail "no line at the bottom under a terminal"
 rm -rf pty
 NO_COLOR=1 TERM=xterm python3 terminal.py "${job[@]}" >pty.out || fail "with NO_COLOR the job failed"
 if grep -q $'\x1b\\[[0-9;]*m' pty.out; then fail "colours although NO_COLOR is set"; fi

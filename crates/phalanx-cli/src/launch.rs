@@ -24,7 +24,7 @@ fn launch(args: &LaunchArgs) -> Result<Report> {
     // Held until the job has ended; the page goes with the launcher.
     let mut held = None;
     phalanx_launch::launch(args, |launch| {
-        let page = held.insert(Page::start(&launch.run, ([127, 0, 0, 1], 0).into())?);
+        let page = held.insert(Page::start(&launch.run, args.listen)?);
         Ok(Some(page.url().to_owned()))
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::launch::Launch;
 use crate::{Layout, Placed, Progress, Restart, Rules, RunDir, Shape, Ssh, new_token};
-use phalanx_base::{Code, Error, Result, Role};
+use phalanx_base::{Code, Error, Result, Role, TaskId};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -99,6 +99,12 @@ pub struct LaunchArgs {
     /// How progress is shown
     #[arg(long, value_enum, default_value_t = Progress::Auto)]
     pub progress: Progress,
+    /// Kill a task when the job reaches a step, as ps/0@500, to see what happens then
+    #[arg(long, value_name = "TASK@STEP", value_delimiter = ',', value_parser = kill_at)]
+    pub kill: Vec<(TaskId, u64)>,
+    /// Where the page listens
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    pub listen: std::net::SocketAddr,
     /// No web page
     #[arg(long)]
     pub no_page: bool,
@@ -221,6 +227,11 @@ fn restart_rule(text: &str) -> Result<(Role, Restart), String> {
         other => return Err(format!("{other:?} is not never, exit-code or on-failure")),
     };
     Ok((role, when))
+}
+
+fn kill_at(text: &str) -> Result<(TaskId, u64), String> {
+    let parts = text.split_once('@').and_then(|(task, step)| Some((task.parse().ok()?, step.parse().ok()?)));
+    parts.ok_or_else(|| "write ps/0@500: a task, and the step at which it is killed".to_owned())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -1,7 +1,7 @@
 //! `phalanx launch` from flags to exit code.
 
 use crate::{Launch, LaunchArgs, Report, Screen, Signals};
-use phalanx_base::{Code, Context, Result, TaskId};
+use phalanx_base::{Code, Context, Error, Result, TaskId};
 use std::io::{BufRead, Read};
 
 /// Runs the command. `page` is asked for a web page's address once the run directory is known; `None`: there is none.
@@ -26,6 +26,10 @@ pub fn launch(args: &LaunchArgs, page: impl FnOnce(&Launch) -> Result<Option<Str
     {
         screen.say("Dashboard", &url);
     }
+    if let Some((task, _)) = args.kill.iter().find(|(task, _)| !tasks.contains(task)) {
+        return Err(Error::new(Code::NoSuchTask, format!("--kill names {task}, which is not started here")));
+    }
+    screen.kill_at(&args.kill);
     let report = launch.run(&signals, &mut screen)?;
     screen.finish(&report);
     Ok(report)

@@ -31,6 +31,7 @@ function marks() {
     const wall = event.at / 1000;
     const failed = event.kind === "exited" && event.exit !== 0 && store.events.some((other) => other.kind === "restarting" && other.task === event.task);
     if (event.kind === "checkpoint") shown.push({ wall, step: event.step, sign: "▣", colour: "--dim", many: true });
+    else if (event.kind === "evaluation") shown.push({ wall, step: event.step, sign: "◆", colour: "--c1", many: true });
     else if (failed) shown.push({ wall, step: stepAt(wall), sign: "✕", colour: "--bad" });
     else if (event.kind === "started" && event.attempt > 1) shown.push({ wall, step: stepAt(wall), sign: "↻", colour: "--good" });
   }

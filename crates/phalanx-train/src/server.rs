@@ -308,6 +308,11 @@ impl Server {
         self.inner.membership.take_over(known);
     }
 
+    /// Says at which global step this job is to end, for whoever watches it.
+    pub fn expect_steps(&self, last: u64) {
+        self.inner.pulse.expect(last);
+    }
+
     pub(crate) fn pulse(&self) -> &Pulse {
         &self.inner.pulse
     }

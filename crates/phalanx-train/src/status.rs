@@ -24,9 +24,16 @@ pub(crate) struct Pulse {
     lag: AtomicU64,
     loss: AtomicU32,
     has_loss: AtomicBool,
+    /// 0: not known.
+    last: AtomicU64,
 }
 
 impl Pulse {
+    /// The job is to end at this step.
+    pub(crate) fn expect(&self, last: u64) {
+        self.last.store(last, Ordering::Relaxed);
+    }
+
     /// A step was computed; `lag`: how many steps of others were committed since the one before.
     pub(crate) fn stepped(&self, global_step: u64, lag: u64, loss: f32) {
         self.steps.fetch_add(1, Ordering::Relaxed);
@@ -90,6 +97,8 @@ impl Reporter {
                 ("lag", if known { Json::number(pulse.lag.load(Ordering::Relaxed)) } else { Json::Null }),
                 ("loss", if known { fraction(loss.into()) } else { Json::Null }),
             ]);
+            let last = pulse.last.load(Ordering::Relaxed);
+            entries.extend((last > 0).then(|| ("max_steps", Json::number(last))));
         }
         if let Some(store) = &self.store {
             entries.extend(held(store));
@@ -146,9 +155,11 @@ mod tests {
         let mut reporter = Reporter::new(dir.path(), "worker/1".parse().unwrap(), None, &pulse);
         assert!(reporter.report(Phase::Forming, &pulse).to_string().contains(r#""loss": null"#));
         pulse.stepped(7, 2, 0.5);
+        pulse.expect(1000);
         std::thread::sleep(Duration::from_millis(5));
         let text = reporter.report(Phase::Running, &pulse).to_string();
         assert!(text.contains(r#""global_step": 7, "lag": 2, "loss": 0.500000"#), "{text}");
+        assert!(text.contains(r#""max_steps": 1000"#), "{text}");
         assert!(text.contains(r#""phase": "running""#) && !text.contains("exchanges"), "{text}");
         let store = Arc::<Store>::default();
         let mut reporter = Reporter::new(dir.path(), "ps/0".parse().unwrap(), Some(store), &pulse);

@@ -23,6 +23,11 @@ impl Live {
         self.follower.poll();
     }
 
+    /// The newest step, 0 before the first.
+    pub(super) fn step(&self) -> u64 {
+        self.follower.board().step().unwrap_or(0)
+    }
+
     /// `Step 1,240/20,000 ━━──── 1:52 left · 166 step/s · loss 0.5402 · lag 1 · 4/4 workers`.
     pub(super) fn line(&self) -> String {
         let board = self.follower.board();

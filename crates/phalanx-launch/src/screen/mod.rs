@@ -40,6 +40,8 @@ pub struct Screen {
     tasks: Vec<TaskId>,
     drawn: bool,
     next: Instant,
+    kills: Vec<(TaskId, u64)>,
+    looked: Instant,
 }
 
 impl Screen {
@@ -55,7 +57,35 @@ impl Screen {
         let width = tasks.iter().map(|task| task.to_string().len()).max().unwrap_or(0);
         let next = Instant::now() + if progress == Progress::Bar { REDRAW } else { PLAIN };
         let live = Live::new(run);
-        Self { progress, paint: Paint::of_terminal(terminal), live, width, tasks: tasks.to_vec(), drawn: false, next }
+        Self {
+            progress,
+            paint: Paint::of_terminal(terminal),
+            live,
+            width,
+            tasks: tasks.to_vec(),
+            drawn: false,
+            next,
+            kills: Vec::new(),
+            looked: Instant::now(),
+        }
+    }
+
+    /// Has tasks killed when the job reaches a step, to show what happens then.
+    pub fn kill_at(&mut self, kills: &[(TaskId, u64)]) {
+        self.kills.extend(kills);
+    }
+
+    /// Those of the kills that are due. Each comes once.
+    fn victims(&mut self) -> Vec<TaskId> {
+        if self.kills.is_empty() || self.looked.elapsed() < REDRAW {
+            return Vec::new();
+        }
+        self.looked = Instant::now();
+        self.live.look();
+        let step = self.live.step();
+        let due = self.kills.extract_if(.., |(_, at)| step >= *at).map(|(task, _)| task).collect::<Vec<_>>();
+        due.iter().for_each(|task| self.warn(&format!("{task} is killed at step {step}, as was asked")));
+        due
     }
 
     /// A line of the launcher itself: a verb and what it is about.
@@ -170,7 +200,7 @@ impl Watcher for Screen {
             self.live.look();
             self.draw();
         }
-        Vec::new()
+        self.victims()
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Follower {
     curves: Curves,
     loads: Loads,
     slow: Option<Instant>,
+    /// The step of the newest evaluation of each run below the model directory.
+    evaluated: BTreeMap<String, i64>,
 }
 
 impl Follower {
@@ -42,6 +44,7 @@ impl Follower {
             curves: Curves::default(),
             loads: Loads::default(),
             slow: None,
+            evaluated: BTreeMap::new(),
         }
     }
 
@@ -67,6 +70,7 @@ impl Follower {
             self.look_at_processes();
         }
         self.curves.read(&mut self.board.curves);
+        self.note_evaluations();
         if self.with_lines {
             self.read_logs();
         }
@@ -161,6 +165,35 @@ impl Follower {
             .collect();
         new.into_iter().for_each(|event| self.board.add_event(event));
         self.board.checkpoints = found;
+    }
+
+    /// A point of a curve below the run is an evaluation; one number of it is told.
+    fn note_evaluations(&mut self) {
+        let told = |tag: &str| {
+            ["auc", "accuracy", "epoch_accuracy", "average_loss", "loss", "epoch_loss"]
+                .iter()
+                .position(|one| *one == tag)
+        };
+        let mut newest: BTreeMap<&str, (usize, &str, super::Point)> = BTreeMap::new();
+        for curve in self.board.curves.iter().filter(|curve| !curve.run.is_empty()) {
+            if let (Some(rank), Some(point)) = (told(&curve.tag), curve.points.last())
+                && newest.get(curve.run.as_str()).is_none_or(|(best, ..)| rank < *best)
+            {
+                newest.insert(&curve.run, (rank, &curve.tag, *point));
+            }
+        }
+        let mut events = Vec::new();
+        for (run, (_, tag, point)) in newest {
+            if self.evaluated.get(run).is_none_or(|&step| point.step > step) {
+                let text = format!("{run}: step {}, {tag} {:.4}", point.step, point.value);
+                events.push((run.to_owned(), point, text));
+            }
+        }
+        for (run, point, text) in events {
+            let at = (point.wall_time.max(0.0) * 1000.0) as u64;
+            self.board.add_event(json!({ "at": at, "kind": "evaluation", "step": point.step, "text": text }));
+            self.evaluated.insert(run, point.step);
+        }
     }
 
     fn look_at_processes(&mut self) {
