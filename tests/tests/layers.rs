@@ -24,6 +24,7 @@ const ROOMS: [(&str, &[&str]); 20] = [
     ("phalanx-estimator", &["*"]),
     ("phalanx-job", &["*"]),
     ("phalanx-launch", &["phalanx-base", "phalanx-cluster", "phalanx-storage", "phalanx-formats"]),
+    ("phalanx-page", &["phalanx-base", "phalanx-launch"]),
     ("phalanx", &["*"]),
     ("phalanx-cli", &["*"]),
     ("phalanx-bench-formats", &["phalanx-base", "phalanx-formats"]),
@@ -127,4 +128,5 @@ fn a_parameter_server_links_no_tensor_library() {
     assert_eq!(burn(&reach("phalanx-ps")), None, "phalanx-ps must not link Burn");
     assert_eq!(burn(&reach("phalanx-wire")), None);
     assert_eq!(burn(&reach("phalanx-launch")), None, "the launcher knows nothing of models");
+    assert_eq!(burn(&reach("phalanx-page")), None, "nor does its page");
 }

@@ -1,10 +1,15 @@
 //! The `phalanx` command: arguments and wiring.
 
 mod ckpt;
+mod dashboard;
 mod demo;
 mod demo_model;
+mod doctor;
 mod job;
+mod launch;
+mod manifest;
 mod records;
+mod status;
 mod tf_config;
 
 use clap::Parser;
@@ -27,6 +32,16 @@ enum Command {
     Predict(job::PredictArgs),
     /// Exports the newest checkpoint of a job as a SavedModel that TensorFlow loads
     Export(job::ExportArgs),
+    /// Starts a job of any program that reads TF_CONFIG: chief, workers, parameter servers, evaluator
+    Launch(Box<phalanx_launch::LaunchArgs>),
+    /// Shows a run in the browser, while it goes on or after its end
+    Dashboard(dashboard::DashboardArgs),
+    /// Shows the tasks of a run in one table
+    Status(status::StatusArgs),
+    /// Looks for what will get in the way on this machine: limits, ports, disk, TF_CONFIG, peers
+    Doctor(doctor::DoctorArgs),
+    /// Writes files for TFJob, Trainer v2, Slurm, compose or systemd
+    Manifest(manifest::ManifestArgs),
     /// Looks into checkpoints, TensorFlow's or ours
     Ckpt(ckpt::CkptArgs),
     /// Looks into TFRecord files
@@ -39,7 +54,15 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = phalanx_launch::guard_if_asked() {
+        return code;
+    }
     match Command::parse() {
+        Command::Launch(args) => launch::run(&args),
+        Command::Dashboard(args) => phalanx::exit(dashboard::run(&args)),
+        Command::Status(args) => status::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Manifest(args) => manifest::run(&args),
         Command::Demo(args) => phalanx::exit(demo::run(&args)),
         Command::DemoTask(args) => phalanx::exit(demo::task(&args)),
         Command::Train(args) => job::train(&args),

@@ -8,7 +8,10 @@ use phalanx_cluster::{DistributeConfig, EstimatorConfig, Json, Warning};
 
 /// Says what a TF_CONFIG means, as TensorFlow reads it, or what is wrong with it.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct TfConfigArgs {
+    #[command(subcommand)]
+    make: Option<Make>,
     /// The text to read instead of the environment variable TF_CONFIG
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     tf_config: Option<String>,
@@ -23,6 +26,12 @@ pub(crate) struct TfConfigArgs {
     json: bool,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Make {
+    /// Prints the TF_CONFIG of every task of a job, on this machine or on nodes
+    Make(phalanx_launch::LayoutArgs),
+}
+
 /// TensorFlow has two readers of TF_CONFIG, which disagree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Rules {
@@ -32,6 +41,10 @@ enum Rules {
 
 /// Runs the command; the exit code is 2 for a TF_CONFIG that is not valid.
 pub(crate) fn run(args: &TfConfigArgs) -> ExitCode {
+    if let Some(Make::Make(layout)) = &args.make {
+        let made = layout.layout().map(|layout| phalanx_launch::print_tf_configs(&layout, layout.tasks()));
+        return crate::status::finish(made.map(|text| print(&text)));
+    }
     match read(args) {
         Ok((values, warnings)) => {
             if args.json {

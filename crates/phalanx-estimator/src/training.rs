@@ -89,6 +89,9 @@ impl<M: Trainable> Trainer<'_, M> {
             Steps::More(steps) => Some(first + steps),
             Steps::Max(steps) => Some(steps),
         };
+        if let Some(last) = last {
+            self.server.expect_steps(last);
+        }
         let mut made =
             Training { global_step: first, steps: 0, loss: None, seconds: 0.0, ended: Ended::AlreadyTrained };
         if last.is_some_and(|last| first >= last) {

@@ -30,6 +30,7 @@ mod server;
 mod services;
 mod session;
 mod sidecar;
+mod status;
 mod strategy;
 mod summary;
 mod supervisor;

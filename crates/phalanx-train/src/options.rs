@@ -28,6 +28,8 @@ pub struct ServerOptions {
     pub threads: usize,
     /// Where remarks go.
     pub say: Say,
+    /// Where the task writes how it is, every half second, for a launcher's page; `None`: nowhere.
+    pub status_dir: Option<std::path::PathBuf>,
     /// Whether somebody asked this process to stop.
     pub interrupt: Interrupt,
     /// What stands for the executable; for tests that pretend to be another build.
@@ -45,6 +47,7 @@ impl Default for ServerOptions {
             server_grace: Duration::from_secs(120),
             threads: 2,
             say: Arc::new(|line| eprintln!("{line}")),
+            status_dir: None,
             interrupt: Interrupt::default(),
             build: None,
         }
@@ -52,12 +55,14 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// The defaults, with the token from `PHALANX_TOKEN` if it is set.
+    /// The defaults, with the token from `PHALANX_TOKEN` and the place for the status from `PHALANX_STATUS_DIR` where they
+    /// are set.
     ///
     /// # Errors
     /// When the token cannot be used.
     pub fn from_env() -> Result<Self> {
         let token = std::env::var("PHALANX_TOKEN").ok().map(|text| Token::new(&text)).transpose()?;
-        Ok(Self { token, ..Self::default() })
+        let status_dir = std::env::var_os("PHALANX_STATUS_DIR").map(Into::into);
+        Ok(Self { token, status_dir, ..Self::default() })
     }
 }

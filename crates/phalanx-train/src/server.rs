@@ -3,6 +3,7 @@
 use crate::coordinator::Desk;
 use crate::job::Job;
 use crate::membership::{Membership, Who};
+use crate::status::{Pulse, Reporter};
 use crate::{ServerOptions, identity};
 use phalanx_base::{Code, Error, Incarnation, Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, Phase, TaskConfig};
@@ -45,6 +46,7 @@ struct Inner {
     /// The parameter server of a job that is this process alone.
     companion: Option<Server>,
     gone: Mutex<bool>,
+    pulse: Arc<Pulse>,
     /// What went wrong in this task's own part, for who leaves without a word.
     failure: Mutex<Option<Error>>,
 }
@@ -120,6 +122,11 @@ impl Server {
         }
         listening.serve(Endpoint { control, bulk, token: options.token.clone() })?;
         membership.watch()?;
+        let pulse = Arc::<Pulse>::default();
+        if let Some(dir) = &options.status_dir {
+            let job = Arc::clone(&job);
+            Reporter::new(dir, task, store.clone(), &pulse).start(move || job.phase())?;
+        }
         let listening = Mutex::new(Some(listening));
         let (gone, failure) = (Mutex::new(false), Mutex::new(None));
         let inner = Inner {
@@ -135,6 +142,7 @@ impl Server {
             listening,
             companion,
             gone,
+            pulse,
             failure,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -313,6 +321,15 @@ impl Server {
     /// The chief: takes note of lives that the servers know and that are nobody's now.
     pub(crate) fn take_over(&self, known: BTreeSet<(TaskId, Incarnation)>) {
         self.inner.membership.take_over(known);
+    }
+
+    /// Says at which global step this job is to end, for whoever watches it.
+    pub fn expect_steps(&self, last: u64) {
+        self.inner.pulse.expect(last);
+    }
+
+    pub(crate) fn pulse(&self) -> &Pulse {
+        &self.inner.pulse
     }
 
     pub(crate) fn job(&self) -> &Job {

@@ -135,6 +135,7 @@ fn train(args: &Args, server: &Server) -> phalanx::Result<()> {
         supervisor = supervisor.save_summaries_secs(0);
     }
     let mut session = supervisor.prepare_or_wait_for_session(Softmax::new(args.ballast))?;
+    server.expect_steps(args.max_steps);
     let mut own = 0_u64;
     loop {
         own += 1;

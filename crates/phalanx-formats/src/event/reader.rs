@@ -34,6 +34,18 @@ impl<R: Read> EventReader<R> {
         Self { records, plugins: HashMap::new() }
     }
 
+    /// The byte behind the last event that was read: where [`EventReader::resume`] goes on in a file that grows.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.records.offset()
+    }
+
+    /// Goes on with the rest of the same file, from its next event on. Offsets count from there.
+    #[must_use]
+    pub fn resume<S: Read>(self, read: S) -> EventReader<S> {
+        EventReader { plugins: self.plugins, ..EventReader::new(read) }
+    }
+
     /// The next event, or `None` at the end of the file.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ mod body;
 pub(crate) mod cut;
 pub(crate) mod dense;
 mod items;
+mod load;
 mod notes;
 mod saving;
 mod service;
@@ -18,6 +19,7 @@ pub use applied::{Applied, Progress, Verdict};
 pub use barrier::{Arrival, Barrier};
 pub use cut::Cut;
 pub use dense::CHUNK;
+pub use load::{Holding, Load};
 pub use service::{Service, identity};
 pub use store::Store;
 

@@ -6,6 +6,7 @@ use super::body::Body;
 use super::cut::{Clock, Cut, not_ready};
 use super::dense::Dense;
 use super::items::{Item, Items};
+use super::load::Counters;
 use super::lock;
 use super::notes::Notes;
 use super::staleness::Staleness;
@@ -16,6 +17,7 @@ use phalanx_wire::proto::params::{Exchange, Exchanged, Fenced, Spec};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Instant;
 
 /// What a message pushes, checked but not applied.
 struct Push<'a> {
@@ -45,6 +47,7 @@ pub struct Store {
     stale: AtomicU64,
     repeats: AtomicU64,
     pub(super) staleness: Staleness,
+    pub(super) counters: Counters,
 }
 
 impl Default for Store {
@@ -63,6 +66,7 @@ impl Default for Store {
             stale: AtomicU64::default(),
             repeats: AtomicU64::default(),
             staleness: Staleness::default(),
+            counters: Counters::default(),
         }
     }
 }
@@ -92,6 +96,7 @@ impl Store {
     /// # Errors
     /// When the message does not fit what is held here, or its sender may not push.
     pub fn exchange(&self, from: (TaskId, Incarnation), ask: &Exchange, body: &[u8]) -> Result<(Exchanged, Vec<u8>)> {
+        let (started, bytes_in) = (Instant::now(), body.len());
         let mut body = Body(body);
         let mut answer = Exchanged::default();
         let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
@@ -104,6 +109,7 @@ impl Store {
             self.push(from, ask, push, &mut answer)?;
         }
         let values = Self::pull(ask, pull, &mut answer)?;
+        self.counters.count(ask.step > 0, bytes_in, values.len(), started.elapsed());
         Ok((answer, values))
     }
 

@@ -69,6 +69,11 @@ impl Table {
         self.dim * (1 + self.optimizer.slot_count())
     }
 
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.stripes.iter().map(|stripe| lock(stripe).ids.len()).sum()
+    }
+
     /// How many rows a block has.
     fn block_rows(&self) -> usize {
         (BLOCK / self.width()).max(1)

@@ -185,6 +185,7 @@ impl<M: Module> Session<M> {
             Err(_) if self.server.should_stop() => return Ok(None),
             Err(error) => return Err(error),
         };
+        let lag = pulled.global_step.saturating_sub(self.global_step + 1);
         self.global_step = self.global_step.max(pulled.global_step);
         let module = self.load(pulled.dense)?;
         let rows = self.row_values(&sets, pulled.rows);
@@ -208,6 +209,7 @@ impl<M: Module> Session<M> {
             row_gradients.filter_map(|(set, gradients)| Some(RowGradients { set, gradients: gradients? })).collect();
         self.keep(value, dense, row_gradients)?;
         self.services.stepped(self.global_step, value);
+        self.server.pulse().stepped(self.global_step, lag, value);
         Ok(Some(Step { loss: value, global_step: self.global_step }))
     }
 

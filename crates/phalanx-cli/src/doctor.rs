@@ -1,0 +1,244 @@
+//! `phalanx doctor`: what on this machine or in this configuration will get in the way, and how to mend it.
+
+use phalanx_base::{Role, TaskId};
+use phalanx_cluster::{Json, TaskConfig};
+use phalanx_launch::free_ports;
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Looks for what will get in the way.
+#[derive(Debug, clap::Args)]
+pub(crate) struct DoctorArgs {
+    /// The directory that runs are to be written to
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Try to reach every task of TF_CONFIG's cluster
+    #[arg(long)]
+    connect: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Grade {
+    Ok,
+    Warn,
+    Fail,
+}
+
+struct Finding {
+    grade: Grade,
+    what: &'static str,
+    found: String,
+    fix: Option<String>,
+}
+
+fn finding(grade: Grade, what: &'static str, found: impl Into<String>, fix: Option<&str>) -> Finding {
+    Finding { grade, what, found: found.into(), fix: fix.map(str::to_owned) }
+}
+
+/// Runs the command; the exit code is 1 where something fails.
+pub(crate) fn run(args: &DoctorArgs) -> ExitCode {
+    let mut findings = vec![processors(), memory(), open_files(), processes(), ports(), clock(), disk(args)];
+    findings.extend(task(args));
+    let failed = findings.iter().any(|one| one.grade == Grade::Fail);
+    crate::status::print(&if args.json { to_json(&findings) } else { to_text(&findings) });
+    ExitCode::from(u8::from(failed))
+}
+
+fn processors() -> Finding {
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    match count {
+        0 | 1 => finding(Grade::Warn, "processors", "1", Some("tasks of a local job will share one processor")),
+        count => finding(Grade::Ok, "processors", count.to_string(), None),
+    }
+}
+
+fn memory() -> Finding {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let of = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim_start_matches(':').split_whitespace().next()?.parse::<u64>().ok()
+    };
+    match of("MemAvailable") {
+        Some(free) if free < 1 << 20 => {
+            let fix = "end other programs, or give parameter servers another machine";
+            finding(Grade::Warn, "memory", format!("{} MiB available", free >> 10), Some(fix))
+        }
+        Some(free) => finding(Grade::Ok, "memory", format!("{:.1} GiB available", free as f64 / 1_048_576.0), None),
+        None => finding(Grade::Warn, "memory", "not known: /proc/meminfo cannot be read", None),
+    }
+}
+
+fn limit(name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let soft = text.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()?.to_owned();
+    if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() }
+}
+
+fn open_files() -> Finding {
+    match limit("Max open files") {
+        Some(count) if count < 4096 => {
+            let fix = "raise it: ulimit -n 65536, or LimitNOFILE=65536 in a systemd unit";
+            finding(if count < 512 { Grade::Fail } else { Grade::Warn }, "open files", count.to_string(), Some(fix))
+        }
+        Some(u64::MAX) => finding(Grade::Ok, "open files", "unlimited", None),
+        Some(count) => finding(Grade::Ok, "open files", count.to_string(), None),
+        None => finding(Grade::Warn, "open files", "not known", None),
+    }
+}
+
+fn processes() -> Finding {
+    match limit("Max processes") {
+        Some(count) if count < 1024 => finding(
+            Grade::Warn,
+            "processes",
+            count.to_string(),
+            Some("raise it: ulimit -u 4096; every task has some twenty threads"),
+        ),
+        Some(u64::MAX) => finding(Grade::Ok, "processes", "unlimited", None),
+        Some(count) => finding(Grade::Ok, "processes", count.to_string(), None),
+        None => finding(Grade::Warn, "processes", "not known", None),
+    }
+}
+
+fn ports() -> Finding {
+    match free_ports(32) {
+        Ok(_) => finding(Grade::Ok, "ports", "32 free on loopback", None),
+        Err(error) => {
+            finding(Grade::Fail, "ports", error.to_string(), Some("see whether 127.0.0.1 is up: ip addr show lo"))
+        }
+    }
+}
+
+/// A clock before this program was built is wrong; how wrong a later one is, only others know.
+fn clock() -> Finding {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let built = std::env::current_exe().and_then(std::fs::metadata).and_then(|about| about.modified());
+    let built = built.ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map_or(0, |at| at.as_secs());
+    if now + 86_400 < built {
+        finding(Grade::Fail, "clock", "before this program was built", Some("set it: timedatectl set-ntp true"))
+    } else {
+        finding(Grade::Ok, "clock", phalanx_launch::stamp(now * 1000), None)
+    }
+}
+
+fn disk(args: &DoctorArgs) -> Finding {
+    let path = args.dir.join(format!(".phalanx-doctor-{}", std::process::id()));
+    let written = std::fs::write(&path, vec![0; 1 << 20]).and_then(|()| std::fs::remove_file(&path));
+    if let Err(error) = written {
+        let _ = std::fs::remove_file(&path);
+        let found = format!("{} cannot be written: {error}", args.dir.display());
+        return finding(
+            Grade::Fail,
+            "disk",
+            found,
+            Some("choose another with --dir, free some space, or change its owner"),
+        );
+    }
+    match phalanx_launch::free_bytes(&args.dir) {
+        Some(free) if free < 1 << 30 => {
+            let found = format!("{} MiB free in {}", free >> 20, args.dir.display());
+            finding(Grade::Warn, "disk", found, Some("checkpoints of a large model will not fit"))
+        }
+        Some(free) => finding(
+            Grade::Ok,
+            "disk",
+            format!("{:.1} GiB free in {}", free as f64 / 1_073_741_824.0, args.dir.display()),
+            None,
+        ),
+        None => finding(Grade::Ok, "disk", format!("{} can be written", args.dir.display()), None),
+    }
+}
+
+/// TF_CONFIG, the own port and the others.
+fn task(args: &DoctorArgs) -> Vec<Finding> {
+    let text = std::env::var("TF_CONFIG").ok();
+    let config = match TaskConfig::from_tf_config(text.as_deref()) {
+        Ok(config) => config,
+        Err(error) => {
+            let fix = error.next().unwrap_or("see phalanx tf-config").to_owned();
+            return vec![finding(Grade::Fail, "TF_CONFIG", error.to_string(), Some(&fix))];
+        }
+    };
+    let Some(own) = config.task() else {
+        return vec![finding(Grade::Ok, "TF_CONFIG", "not set: this process would be the whole job", None)];
+    };
+    let mut found =
+        vec![finding(Grade::Ok, "TF_CONFIG", format!("this is {own} of {} tasks", config.tasks().len()), None)];
+    for warning in config.warnings() {
+        found.push(finding(Grade::Warn, "TF_CONFIG", warning.to_string(), warning.help()));
+    }
+    if std::env::var_os("PHALANX_TOKEN").is_none() {
+        let fix = "set PHALANX_TOKEN to the same secret on every task";
+        found.push(finding(Grade::Warn, "token", "none: whoever reaches a task's port may take part", Some(fix)));
+    }
+    if own.role != Role::Evaluator {
+        found.push(own_port(&config, own));
+    }
+    if args.connect {
+        found.extend(
+            config.tasks().into_iter().filter(|(task, _)| *task != own).map(|(task, address)| peer(task, &address)),
+        );
+    }
+    found
+}
+
+fn own_port(config: &TaskConfig, own: TaskId) -> Finding {
+    let address = config.address_of(own).unwrap_or_default();
+    let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()).unwrap_or(0);
+    match TcpListener::bind(("0.0.0.0", port)) {
+        Ok(_) => finding(Grade::Ok, "own port", format!("{port} is free"), None),
+        Err(error) => {
+            let fix = format!("see who has it: ss -ltnp sport = :{port}");
+            finding(Grade::Fail, "own port", format!("{port}: {error}"), Some(&fix))
+        }
+    }
+}
+
+fn peer(task: TaskId, address: &str) -> Finding {
+    let reached = address.to_socket_addrs().and_then(|mut list| {
+        let first = list.next().ok_or_else(|| std::io::Error::other("the name has no address"))?;
+        TcpStream::connect_timeout(&first, Duration::from_secs(2))
+    });
+    match reached {
+        Ok(_) => finding(Grade::Ok, "peer", format!("{task} at {address} answers"), None),
+        Err(error) => {
+            let fix = "start it, correct its address, or open the port in the firewall";
+            finding(Grade::Fail, "peer", format!("{task} at {address}: {error}"), Some(fix))
+        }
+    }
+}
+
+fn word(grade: Grade) -> &'static str {
+    match grade {
+        Grade::Ok => "ok",
+        Grade::Warn => "warn",
+        Grade::Fail => "fail",
+    }
+}
+
+fn to_text(findings: &[Finding]) -> String {
+    let line = |one: &Finding| {
+        let fix = one.fix.as_ref().map_or_else(String::new, |fix| format!("\n{:18}fix: {fix}", ""));
+        format!("{:<6}{:<12}{}{fix}\n", word(one.grade), one.what, one.found)
+    };
+    findings.iter().map(line).collect()
+}
+
+fn to_json(findings: &[Finding]) -> String {
+    let list = findings.iter().map(|one| {
+        let fix = one.fix.as_ref().map_or(Json::Null, Json::text);
+        let grade = Json::text(word(one.grade));
+        Json::object([
+            ("grade", grade),
+            ("what", Json::text(one.what)),
+            ("found", Json::text(&one.found)),
+            ("fix", fix),
+        ])
+    });
+    format!("{}\n", Json::object([("findings", Json::List(list.collect()))]))
+}

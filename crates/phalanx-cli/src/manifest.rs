@@ -1,0 +1,159 @@
+//! `phalanx manifest`: ready files for where users outgrow one machine.
+//!
+//! All of them carry the same contract: the same program in every role, `TF_CONFIG` says which; exit codes as in
+//! `phalanx_base::Fault`; SIGTERM is a request to save and go; a token from a secret; one shared directory.
+
+mod compose;
+mod kubernetes;
+mod slurm;
+mod systemd;
+
+use phalanx_base::{Code, Error, Result};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Writes deployment files.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManifestArgs {
+    /// For whom
+    target: Target,
+    /// The job's name: small letters, digits and dashes
+    #[arg(long, default_value = "phalanx-job", value_parser = job_name)]
+    name: String,
+    /// The image that has the program
+    #[arg(long, default_value = "example/phalanx-job:1")]
+    image: String,
+    /// Workers beside the chief
+    #[arg(long, default_value_t = 2)]
+    workers: u32,
+    /// Parameter servers
+    #[arg(long, default_value_t = 1)]
+    ps: u32,
+    /// An evaluator too
+    #[arg(long)]
+    evaluator: bool,
+    /// Where checkpoints go, seen by all tasks under this path
+    #[arg(long, default_value = "/model")]
+    model_dir: String,
+    /// Processors of a trainer
+    #[arg(long, default_value_t = 2)]
+    cpus: u32,
+    /// Memory of a task, in GiB
+    #[arg(long, default_value_t = 4)]
+    memory: u32,
+    /// The port of every task
+    #[arg(long, default_value_t = 2222)]
+    port: u16,
+    /// Write the files into this directory instead of printing them
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Target {
+    /// Kubeflow's TFJob v1
+    Tfjob,
+    /// Kubeflow Trainer v2: a runtime and a job of it
+    Trainjob,
+    /// A batch script for Slurm
+    Slurm,
+    /// Docker compose
+    Compose,
+    /// Units for systemd
+    Systemd,
+    /// A recipe for a small image without a shell
+    Dockerfile,
+}
+
+/// A file to be written.
+struct Written {
+    name: String,
+    text: String,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ManifestArgs) -> ExitCode {
+    crate::status::finish(write(args))
+}
+
+fn write(args: &ManifestArgs) -> Result<()> {
+    let files = match args.target {
+        Target::Tfjob => kubernetes::tfjob(args),
+        Target::Trainjob => kubernetes::trainjob(args),
+        Target::Slurm => slurm::files(args),
+        Target::Compose => compose::files(args),
+        Target::Systemd => systemd::files(args),
+        Target::Dockerfile => vec![Written { name: "Dockerfile".to_owned(), text: DOCKERFILE.to_owned() }],
+    };
+    let Some(dir) = &args.out else {
+        let several = files.len() > 1;
+        let head = |name: &str| if several { format!("# --- {name}\n") } else { String::new() };
+        files.iter().for_each(|file| crate::status::print(&(head(&file.name) + &file.text)));
+        return Ok(());
+    };
+    for file in files {
+        let path = dir.join(&file.name);
+        std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&path, file.text)).map_err(|error| {
+            Error::new(Code::StorageWrite, format!("{} cannot be written", path.display())).because(error)
+        })?;
+        crate::status::print(&format!("     Written {}\n", path.display()));
+    }
+    Ok(())
+}
+
+impl ManifestArgs {
+    /// Program and arguments; without any, what the image starts by itself.
+    fn words(&self) -> &[String] {
+        &self.program
+    }
+
+    /// Roles and how many tasks each has, the chief first.
+    fn roles(&self) -> Vec<(&'static str, u32)> {
+        let all = [("chief", 1), ("worker", self.workers), ("ps", self.ps), ("evaluator", u32::from(self.evaluator))];
+        all.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// The part of `TF_CONFIG` that all tasks share, with `host` naming a task's machine.
+    fn cluster(&self, host: impl Fn(&str, u32) -> String) -> String {
+        let listed = self.roles().into_iter().filter(|(role, _)| *role != "evaluator").map(|(role, count)| {
+            let hosts: Vec<String> = (0..count).map(|index| format!("\"{}\"", host(role, index))).collect();
+            format!("\"{role}\":[{}]", hosts.join(","))
+        });
+        format!("{{{}}}", listed.collect::<Vec<_>>().join(","))
+    }
+}
+
+/// A string as YAML and JSON read it back.
+fn quoted(text: &str) -> String {
+    phalanx_cluster::Json::text(text).to_string()
+}
+
+fn job_name(text: &str) -> Result<String, String> {
+    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let starts = text.starts_with(|c: char| c.is_ascii_lowercase());
+    if starts && !text.ends_with('-') && text.len() <= 40 && text.chars().all(good) {
+        Ok(text.to_owned())
+    } else {
+        Err("small letters, digits and dashes, a letter first, at most 40".to_owned())
+    }
+}
+
+const DOCKERFILE: &str = "\
+# A static program in an image without a shell, run by nobody in particular.
+#   docker build -t example/phalanx-job:1 .
+FROM rust:1-alpine AS build
+RUN apk add --no-cache musl-dev gcc g++ make cmake
+WORKDIR /src
+COPY . .
+RUN cargo build --release --locked --bin phalanx && cp target/release/phalanx /phalanx
+
+FROM scratch
+COPY --from=build /phalanx /phalanx
+USER 65532:65532
+# SIGTERM asks a task to save and go; give it time: docker stop --time 30.
+STOPSIGNAL SIGTERM
+ENTRYPOINT [\"/phalanx\"]
+";

@@ -1,0 +1,117 @@
+//! The commands around a job, as a user types them.
+
+use std::process::{Command, Output};
+
+fn phalanx(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    command.args(words).env_remove("TF_CONFIG").env_remove("PHALANX_TOKEN");
+    command
+}
+
+fn run(command: &mut Command) -> (Output, String, String) {
+    let output = command.output().expect("phalanx runs");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout).into(), String::from_utf8_lossy(&output.stderr).into());
+    (output, out, err)
+}
+
+#[test]
+fn a_launched_job_has_a_page_and_a_status_after() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let flags =
+        ["launch", "--ps", "1", "--workers", "1", "--ps-grace", "0", "--run-dir", path, "--", "sh", "-c", "echo here"];
+    let (output, out, err) = run(&mut phalanx(&flags));
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert_eq!(out.matches("| here").count(), 3, "{out}");
+    assert!(err.contains("Dashboard http://127.0.0.1:"), "{err}");
+
+    let (output, out, err) = run(&mut phalanx(&["status", path]));
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert!(out.starts_with(&format!("{path}: succeeded")), "{out}");
+    assert!(out.contains("\nworker/0  done "), "{out}");
+    let (_, out, _) = run(&mut phalanx(&["status", path, "--json"]));
+    let board: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((board["state"].as_str(), board["tasks"].as_array().map(Vec::len)), (Some("succeeded"), Some(3)));
+}
+
+#[test]
+fn status_of_what_is_no_run_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let (output, _, err) = run(phalanx(&["status", "."]).current_dir(dir.path()));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err.contains("not a run directory"), "{err}");
+    let (output, _, err) = run(phalanx(&["status"]).current_dir(dir.path()));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err.contains("phalanx status DIR"), "{err}");
+}
+
+#[test]
+fn made_configurations_are_read_back() {
+    let (output, out, err) = run(&mut phalanx(&[
+        "tf-config",
+        "make",
+        "--nodes",
+        "10.0.0.1,10.0.0.2",
+        "--worker-port",
+        "2223",
+        "--ps-port",
+        "2222",
+    ]));
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert_eq!(out.lines().count(), 4);
+    for (line, task) in out.lines().zip(["master", "worker", "ps", "ps"]) {
+        let text =
+            line.split_once("TF_CONFIG='").and_then(|(_, text)| text.strip_suffix('\'')).expect("a configuration");
+        let (output, out, err) = run(phalanx(&["tf-config", "--json"]).env("TF_CONFIG", text));
+        assert_eq!(output.status.code(), Some(0), "{err}");
+        assert!(out.contains(&format!(r#""task_type": "{task}""#)), "{out}");
+    }
+}
+
+#[test]
+fn a_doctor_finds_what_is_wrong_and_says_how_to_mend_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (output, out, _) = run(phalanx(&["doctor"]).current_dir(dir.path()));
+    assert_eq!(output.status.code(), Some(0), "{out}");
+    for what in ["processors", "memory", "open files", "ports", "clock", "disk", "TF_CONFIG"] {
+        assert!(out.contains(what), "{what} is missing: {out}");
+    }
+    let (output, out, _) = run(phalanx(&["doctor", "--dir", "/no/such/directory"]).env("TF_CONFIG", "{"));
+    assert_eq!(output.status.code(), Some(1), "{out}");
+    assert!(out.contains("fail  disk") && out.contains("fail  TF_CONFIG") && out.contains("fix: "), "{out}");
+    // A port that somebody has, and a task that is not there.
+    let taken = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let (own, free) = (taken.local_addr().unwrap().port(), phalanx_launch::free_ports(1).unwrap()[0]);
+    let config = format!(
+        r#"{{"cluster": {{"chief": ["127.0.0.1:{own}"], "ps": ["127.0.0.1:{free}"]}}, "task": {{"type": "chief", "index": 0}}}}"#
+    );
+    let (output, out, _) = run(phalanx(&["doctor", "--connect", "--json"]).env("TF_CONFIG", config));
+    assert_eq!(output.status.code(), Some(1), "{out}");
+    let found: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+    let failed: Vec<&str> = found["findings"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter(|one| one["grade"] == "fail")
+        .filter_map(|one| one["what"].as_str())
+        .collect();
+    assert_eq!(failed, ["own port", "peer"], "{out}");
+}
+
+#[test]
+fn every_target_has_its_files() {
+    for (target, part) in [
+        ("tfjob", "kind: TFJob"),
+        ("trainjob", "kind: TrainJob"),
+        ("slurm", "#SBATCH --nodes=3"),
+        ("compose", "services:"),
+        ("systemd", "[Service]"),
+        ("dockerfile", "USER 65532"),
+    ] {
+        let (output, out, err) = run(&mut phalanx(&["manifest", target, "--", "./train"]));
+        assert_eq!(output.status.code(), Some(0), "{err}");
+        assert!(out.contains(part), "{target}: {out}");
+    }
+    let (output, _, err) = run(&mut phalanx(&["manifest", "tfjob", "--name", "Not a name"]));
+    assert_eq!(output.status.code(), Some(2), "{err}");
+}

@@ -1,0 +1,77 @@
+//! Who lives below a process.
+
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Processes in the kernel's hands cannot be killed; nobody waits longer for them.
+const LONGEST: Duration = Duration::from_secs(3);
+
+/// Ends everything below this process. What appears meanwhile is ended too: the list is made again until it is empty.
+pub(super) fn end_all() {
+    let until = Instant::now() + LONGEST;
+    loop {
+        let below = below(getpid());
+        for &pid in &below {
+            // Already gone is as good as killed.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        // Those whose parents died are ours to bury.
+        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+        if below.is_empty() || Instant::now() > until {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Every living descendant of `root`.
+fn below(root: Pid) -> Vec<Pid> {
+    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        // Gone between the two calls is no child any more.
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        if let Some((state, parent)) = state_and_parent(&stat)
+            && !matches!(state, 'Z' | 'X')
+        {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut open = vec![root.as_raw_nonzero().get()];
+    while let Some(parent) = open.pop() {
+        let own = children.remove(&parent).unwrap_or_default();
+        found.extend(own.iter().filter_map(|&pid| Pid::from_raw(pid)));
+        open.extend(own);
+    }
+    found
+}
+
+/// The name in parentheses may contain anything, even parentheses: the fields count from the last one.
+fn state_and_parent(stat: &str) -> Option<(char, i32)> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn odd_names_do_not_hide_a_parent() {
+        assert_eq!(state_and_parent("12 (a) b) c) S 7 12 12"), Some(('S', 7)));
+        assert_eq!(state_and_parent("12 (cat) Z 1"), Some(('Z', 1)));
+        assert_eq!(state_and_parent("12"), None);
+    }
+
+    #[test]
+    fn a_child_is_found_below_its_parent() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep runs");
+        let pid = Pid::from_raw(child.id().cast_signed()).expect("a process id");
+        assert!(below(getpid()).contains(&pid));
+        child.kill().expect("it can be killed");
+        child.wait().expect("it is a child");
+        assert!(!below(getpid()).contains(&pid));
+    }
+}

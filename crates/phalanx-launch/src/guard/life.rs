@@ -1,0 +1,133 @@
+//! What a guard does: starts one program, watches it and the launcher, leaves nothing behind.
+
+use super::descendants;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process_group, pidfd_open,
+    set_child_subreaper, set_parent_process_death_signal, wait,
+};
+use std::ffi::OsString;
+use std::io::{Error, Read, Result, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+/// How often children that others left are buried although nothing else happens.
+const ROUND: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+pub(super) fn guard(program: &[OsString], feed: bool) -> ExitCode {
+    match run(program, feed) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The launcher hears it from the socket, if it is there; whoever started a guard by hand, from here.
+        Err(error) => {
+            eprintln!("phalanx guard: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(program: &[OsString], feed: bool) -> Result<()> {
+    let mut launcher = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+    set_child_subreaper(Some(getpid()))?;
+    let first_line = if feed { Some(read_line(&mut launcher)?) } else { None };
+    let mut child = match spawn(program, feed) {
+        Ok(child) => child,
+        Err(error) => return writeln!(launcher, "cannot {error}"),
+    };
+    // Held until the end: the program sees its standard input close when this guard is gone.
+    let mut held = child.stdin.take();
+    if let (Some(stdin), Some(line)) = (held.as_mut(), first_line) {
+        stdin.write_all(&line)?;
+    }
+    let pid = Pid::from_raw(child.id().cast_signed()).ok_or_else(|| Error::other("a child without an id"))?;
+    // A launcher that has gone is noticed below.
+    let _ = writeln!(launcher, "pid {}", child.id());
+    let ended = watch(&mut launcher, &pidfd_open(pid, PidfdFlags::empty())?, pid)?;
+    descendants::end_all();
+    let _ = match (ended.exit_status(), ended.terminating_signal()) {
+        (Some(code), _) => writeln!(launcher, "exit {code}"),
+        (None, signal) => writeln!(launcher, "signal {}", signal.unwrap_or(9)),
+    };
+    Ok(())
+}
+
+/// One byte at a time: what follows the line is an order.
+fn read_line(launcher: &mut UnixStream) -> Result<Vec<u8>> {
+    let mut line = Vec::new();
+    while line.last() != Some(&b'\n') && line.len() < 1 << 16 {
+        let mut byte = [0];
+        launcher.read_exact(&mut byte)?;
+        line.extend(byte);
+    }
+    Ok(line)
+}
+
+#[allow(unsafe_code)]
+fn spawn(program: &[OsString], feed: bool) -> Result<Child> {
+    let [name, args @ ..] = program else { return Err(Error::other("no program was named")) };
+    let guard = getpid();
+    let mut command = Command::new(name);
+    command.args(args).process_group(0).stdin(if feed { Stdio::piped() } else { Stdio::null() });
+    let tie = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The guard may have gone before the line above.
+        if getppid() == Some(guard) { Ok(()) } else { Err(Error::other("the guard has gone")) }
+    };
+    // SAFETY: between fork and exec only calls that are safe in signal handlers may be made: these are two system calls
+    // and a comparison; the error, which allocates, is made only where this process ends at once.
+    unsafe { command.pre_exec(tie) };
+    command.spawn()
+}
+
+/// Carries out orders until the program has ended.
+fn watch(launcher: &mut UnixStream, program: &OwnedFd, pid: Pid) -> Result<WaitStatus> {
+    let mut listening = true;
+    loop {
+        if let Some(status) = bury(pid)? {
+            return Ok(status);
+        }
+        let mut both = [
+            PollFd::new(program, PollFlags::IN),
+            PollFd::new(launcher, if listening { PollFlags::IN } else { PollFlags::empty() }),
+        ];
+        let watched = if listening { &mut both[..] } else { &mut both[..1] };
+        match poll(watched, Some(&ROUND)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if listening && !both[1].revents().is_empty() {
+            listening = obey(launcher, pid);
+        }
+    }
+}
+
+/// Takes one order; says whether there may be more.
+fn obey(launcher: &mut UnixStream, pid: Pid) -> bool {
+    let mut order = [0];
+    let order = match launcher.read(&mut order) {
+        Ok(1) => order[0],
+        _ => 0,
+    };
+    // A group that has gone wants no signal.
+    let _ = match order {
+        b'i' => kill_process_group(pid, Signal::INT),
+        b't' => kill_process_group(pid, Signal::TERM),
+        // What left the group is ended when the program has: see `run`.
+        _ => kill_process_group(pid, Signal::KILL),
+    };
+    order != 0
+}
+
+/// Takes leave of every child that has ended; returns the program's status if it is among them.
+fn bury(program: Pid) -> Result<Option<WaitStatus>> {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) if pid == program => return Ok(Some(status)),
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(None),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

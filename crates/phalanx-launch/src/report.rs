@@ -1,0 +1,141 @@
+//! How a job ended, with the first failure as the headline.
+
+use crate::launch::exit_code;
+use crate::{Class, Ending, Exit, RunDir};
+use phalanx_base::{Role, TaskId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How one task ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskEnd {
+    /// The task.
+    pub task: TaskId,
+    /// How many lives it had.
+    pub attempts: u32,
+    /// The end of the last one.
+    pub exit: Exit,
+    /// Whether the launcher had asked it to go.
+    pub told: bool,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Why.
+    pub ending: Ending,
+    /// Every task's end, by task.
+    pub tasks: BTreeMap<TaskId, TaskEnd>,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Where the logs are.
+    pub run: RunDir,
+    last_lines: BTreeMap<TaskId, Vec<String>>,
+}
+
+impl Report {
+    pub(crate) fn new(
+        ending: Ending,
+        tasks: BTreeMap<TaskId, TaskEnd>,
+        last_lines: BTreeMap<TaskId, Vec<String>>,
+        elapsed: Duration,
+        run: RunDir,
+    ) -> Self {
+        Self { ending, tasks, elapsed, run, last_lines }
+    }
+
+    /// The launcher's own exit code: 0 when the chief succeeded, else that of the first failure as a scheduler reads it.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        exit_code(&self.ending)
+    }
+
+    /// One line for the list of events.
+    #[must_use]
+    pub fn in_one_line(&self) -> String {
+        match &self.ending {
+            Ending::Success => format!("the job succeeded after {}", clock(self.elapsed)),
+            Ending::Failed(task, exit) => format!("the job failed after {}: {task}, {exit}", clock(self.elapsed)),
+            Ending::Stopped(true) => format!("stopped by Ctrl-C after {}", clock(self.elapsed)),
+            Ending::Stopped(false) => format!("stopped by SIGTERM after {}", clock(self.elapsed)),
+        }
+    }
+
+    /// The report of a failed job over several lines; `None` where there is nothing to explain.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let Ending::Failed(root, exit) = &self.ending else { return None };
+        let attempts = self.tasks.get(root).map_or(1, |end| end.attempts);
+        let attempt = if attempts > 1 { format!(", attempt {attempts}") } else { String::new() };
+        let mut text = format!("job FAILED after {}\n\nroot cause    {root}{attempt}: {exit}\n", clock(self.elapsed));
+        for line in self.last_lines.get(root).into_iter().flatten() {
+            text += &format!("    {line}\n");
+        }
+        let (mut stopped, mut failed) = (Vec::new(), Vec::new());
+        for end in self.tasks.values().filter(|end| end.task != *root) {
+            let how = if end.exit.success() { "done".to_owned() } else { end.exit.to_string() };
+            let list = if end.told || end.exit.success() { &mut stopped } else { &mut failed };
+            list.push(format!("{} ({how})", end.task));
+        }
+        for (label, list) in [("also failed", failed), ("also stopped", stopped)] {
+            if !list.is_empty() {
+                text += &format!("{label:<14}{}\n", list.join(", "));
+            }
+        }
+        text += &format!("{:<14}{}\n", "not retried", self.why_not_again(exit, attempts));
+        text += &format!("{:<14}{}\n", "log", self.run.log_of(*root).display());
+        Some(text)
+    }
+
+    fn why_not_again(&self, exit: &Exit, attempts: u32) -> String {
+        match exit.class() {
+            Class::Retryable if attempts > 1 => format!("it was started {attempts} times"),
+            Class::Retryable => "restarts are off (--restart, --max-restarts)".to_owned(),
+            _ => "this exit code means that the same would happen again".to_owned(),
+        }
+    }
+
+    /// Failures that did not decide about the job: an evaluator's.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let failed = self.tasks.values().filter(|end| !end.exit.success() && !end.told);
+        let failed = failed.filter(|end| end.task.role == Role::Evaluator || self.ending == Ending::Success);
+        let log = |task| self.run.log_of(task).display().to_string();
+        failed.map(|end| format!("{} failed: {}; see {}", end.task, end.exit, log(end.task))).collect()
+    }
+}
+
+/// `0:41`, `1:02:03`.
+pub(crate) fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failure_is_the_headline() {
+        let id = |text: &str| text.parse::<TaskId>().unwrap();
+        let end = |task: &str, exit, told| (id(task), TaskEnd { task: id(task), attempts: 1, exit, told });
+        let tasks = [
+            end("worker/2", Exit::Code(1), false),
+            end("chief/0", Exit::Code(138), false),
+            end("ps/0", Exit::Signal(15), true),
+        ];
+        let lines = [(id("worker/2"), vec!["labels contain NaN".to_owned()])];
+        let ending = Ending::Failed(id("worker/2"), Exit::Code(1));
+        let time = Duration::from_secs(2470);
+        let report = Report::new(ending, tasks.into(), lines.into(), time, RunDir::at("runs/x"));
+        assert_eq!(
+            report.failure().unwrap(),
+            "job FAILED after 41:10\n\nroot cause    worker/2: exit code 1\n    labels contain NaN\n\
+             also failed   chief/0 (exit code 138 (infrastructure))\nalso stopped  ps/0 (signal 15 (terminated))\n\
+             not retried   this exit code means that the same would happen again\n\
+             log           runs/x/logs/worker-2.log\n"
+        );
+        assert_eq!(report.exit_code(), 1);
+    }
+}

@@ -1,0 +1,250 @@
+//! What to do when tasks end: pure decisions, with the time passed in.
+//!
+//! The chief's success is the job's. Then workers and the evaluator may finish what they do, parameter servers are told last;
+//! who does not go is ended. A failure that another try may cure restarts that task alone; any other ends the job, and the
+//! first one is the root cause. A failed evaluator is reported and stops nobody.
+
+use crate::{Class, Exit};
+use phalanx_base::{Role, TaskId};
+use std::time::{Duration, Instant};
+
+/// When a task that failed is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restart {
+    /// Not at all.
+    Never,
+    /// When its exit code says that another try makes sense.
+    ExitCode,
+    /// Whatever its exit code says.
+    OnFailure,
+}
+
+/// How patient a launcher is.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// By role, in the order of [`Role::ALL`].
+    pub restart: [Restart; 4],
+    /// How often one task is started again.
+    pub max_restarts: u32,
+    /// Before the first restart of a task; doubled each time, up to 30 s.
+    pub pause: Duration,
+    /// How long workers may go on after the chief's success.
+    pub worker_grace: Duration,
+    /// How long the evaluator may, which has the last checkpoint to evaluate and to export.
+    pub evaluator_grace: Duration,
+    /// How long parameter servers may take to go by themselves when nobody trains any more; `None`: as long as they want,
+    /// because trainers on other machines may still need them.
+    pub server_grace: Option<Duration>,
+    /// Between being told to go and being killed, after Ctrl-C and at the end of a job that succeeded.
+    pub kill_after: Duration,
+    /// The same after SIGTERM and when another task failed: time for a checkpoint.
+    pub save_time: Duration,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            restart: [Restart::ExitCode; 4],
+            max_restarts: 3,
+            pause: Duration::from_millis(500),
+            worker_grace: Duration::from_secs(15),
+            evaluator_grace: Duration::from_secs(120),
+            server_grace: Some(Duration::from_secs(3)),
+            kill_after: Duration::from_secs(3),
+            save_time: Duration::from_secs(25),
+        }
+    }
+}
+
+impl Rules {
+    fn restart_of(&self, role: Role) -> Restart {
+        Role::ALL.iter().position(|&one| one == role).map_or(Restart::Never, |at| self.restart[at])
+    }
+}
+
+/// What the launcher is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Do {
+    /// Start the task; the number counts its lives from 1.
+    Start(TaskId, u32),
+    /// Ask it to go, as Ctrl-C does.
+    Interrupt(TaskId),
+    /// Ask it to go, as SIGTERM does.
+    Tell(TaskId),
+    /// End it.
+    Kill(TaskId),
+}
+
+/// Why a job ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The chief succeeded.
+    Success,
+    /// This task's failure, the first that mattered.
+    Failed(TaskId, Exit),
+    /// Somebody asked: Ctrl-C (`true`) or SIGTERM.
+    Stopped(bool),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Waiting(Instant),
+    Running,
+    Ended,
+}
+
+#[derive(Debug)]
+struct Task {
+    id: TaskId,
+    state: State,
+    lives: u32,
+    told: Option<Instant>,
+    killed: bool,
+}
+
+/// The job as its launcher sees it.
+#[derive(Debug)]
+pub struct Supervision {
+    rules: Rules,
+    tasks: Vec<Task>,
+    /// Whose success counts; `None` where the chief is elsewhere: then all trainers here.
+    chief: Option<TaskId>,
+    ending: Option<(Ending, Instant)>,
+    last_end: Instant,
+}
+
+impl Supervision {
+    /// Tasks that are to be started at once. `chief` is the one whose success ends the job, if it is among them.
+    #[must_use]
+    pub fn new(now: Instant, tasks: &[TaskId], chief: Option<TaskId>, rules: Rules) -> Self {
+        let task = |&id| Task { id, state: State::Waiting(now), lives: 0, told: None, killed: false };
+        let chief = chief.filter(|chief| tasks.contains(chief));
+        Self { rules, tasks: tasks.iter().map(task).collect(), chief, ending: None, last_end: now }
+    }
+
+    /// Takes note of a task's end; says whether it will be started again, and after what pause.
+    pub fn ended(&mut self, now: Instant, id: TaskId, exit: &Exit) -> Option<Duration> {
+        self.last_end = now;
+        let closing = self.ending.is_some();
+        let pause = if closing { None } else { self.restart(id, exit) };
+        let task = self.tasks.iter_mut().find(|task| task.id == id)?;
+        task.state = pause.map_or(State::Ended, |pause| State::Waiting(now + pause));
+        if closing || pause.is_some() {
+            return pause;
+        }
+        if !exit.success() && id.role != Role::Evaluator {
+            self.ending = Some((Ending::Failed(id, exit.clone()), now));
+        } else if self.job_is_done(id) {
+            self.ending = Some((Ending::Success, now));
+        }
+        None
+    }
+
+    fn restart(&self, id: TaskId, exit: &Exit) -> Option<Duration> {
+        let lives = self.tasks.iter().find(|task| task.id == id)?.lives;
+        let again = match (self.rules.restart_of(id.role), exit.class()) {
+            (_, Class::Done) | (Restart::Never, _) => false,
+            (Restart::OnFailure, _) => true,
+            (Restart::ExitCode, class) => class == Class::Retryable,
+        };
+        let doubled = self.rules.pause.saturating_mul(1 << lives.saturating_sub(1).min(16));
+        (again && lives <= self.rules.max_restarts).then_some(doubled.min(Duration::from_secs(30)))
+    }
+
+    /// Whether the success of `id` is the job's.
+    fn job_is_done(&self, id: TaskId) -> bool {
+        match self.chief {
+            Some(chief) => id == chief,
+            None => {
+                let trains = |task: &&Task| matches!(task.id.role, Role::Chief | Role::Worker);
+                let mut trainers = self.tasks.iter().filter(trains).peekable();
+                match trainers.peek() {
+                    Some(_) => trainers.all(|task| task.state == State::Ended),
+                    None => self.tasks.iter().all(|task| task.state == State::Ended),
+                }
+            }
+        }
+    }
+
+    /// Somebody asked for the end. The second time, everything is ended at once.
+    pub fn stop(&mut self, now: Instant, ctrl_c: bool) {
+        match &mut self.ending {
+            Some((Ending::Stopped(_), _)) => {
+                (self.rules.kill_after, self.rules.save_time) = (Duration::ZERO, Duration::ZERO);
+            }
+            other => *other = Some((Ending::Stopped(ctrl_c), now)),
+        }
+    }
+
+    /// What is to be done now.
+    pub fn next(&mut self, now: Instant) -> Vec<Do> {
+        match self.ending.clone() {
+            None => self.start_those_that_are_due(now),
+            Some((ending, since)) => self.close(now, &ending, since),
+        }
+    }
+
+    fn start_those_that_are_due(&mut self, now: Instant) -> Vec<Do> {
+        let due = self.tasks.iter_mut().filter(|task| matches!(task.state, State::Waiting(at) if at <= now));
+        due.map(|task| {
+            task.state = State::Running;
+            task.lives += 1;
+            Do::Start(task.id, task.lives)
+        })
+        .collect()
+    }
+
+    fn close(&mut self, now: Instant, ending: &Ending, since: Instant) -> Vec<Do> {
+        for task in self.tasks.iter_mut().filter(|task| matches!(task.state, State::Waiting(_))) {
+            task.state = State::Ended;
+        }
+        let others = self.tasks.iter().any(|task| task.state == State::Running && task.id.role != Role::Ps);
+        let (rules, last_end) = (self.rules.clone(), self.last_end);
+        let tell_at = |role| match (ending, role) {
+            (Ending::Failed(..) | Ending::Stopped(_), _) => Some(since),
+            (Ending::Success, Role::Chief | Role::Worker) => Some(since + rules.worker_grace),
+            (Ending::Success, Role::Evaluator) => Some(since + rules.evaluator_grace),
+            (Ending::Success, Role::Ps) if others => None,
+            (Ending::Success, Role::Ps) => rules.server_grace.map(|grace| last_end.max(since) + grace),
+        };
+        let patience = match ending {
+            Ending::Success | Ending::Stopped(true) => rules.kill_after,
+            Ending::Failed(..) | Ending::Stopped(false) => rules.save_time,
+        };
+        let mut orders = Vec::new();
+        for task in self.tasks.iter_mut().filter(|task| task.state == State::Running) {
+            if task.told.is_none() && tell_at(task.id.role).is_some_and(|at| at <= now) {
+                task.told = Some(now);
+                let ctrl_c = *ending == Ending::Stopped(true);
+                orders.push(if ctrl_c { Do::Interrupt(task.id) } else { Do::Tell(task.id) });
+            }
+            if !task.killed && task.told.is_some_and(|at| at + patience <= now) {
+                task.killed = true;
+                orders.push(Do::Kill(task.id));
+            }
+        }
+        orders
+    }
+
+    /// Why the job ends or has ended.
+    #[must_use]
+    pub fn ending(&self) -> Option<&Ending> {
+        self.ending.as_ref().map(|(ending, _)| ending)
+    }
+
+    /// Whether nothing runs and nothing will.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.ending.is_some() && self.tasks.iter().all(|task| task.state != State::Running)
+    }
+
+    /// Whether a task was asked to go or ended by the launcher.
+    #[must_use]
+    pub fn was_told(&self, id: TaskId) -> bool {
+        self.tasks.iter().any(|task| task.id == id && task.told.is_some())
+    }
+}
+
+#[cfg(test)]
+#[path = "supervise_tests.rs"]
+mod tests;

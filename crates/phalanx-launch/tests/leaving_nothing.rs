@@ -1,0 +1,79 @@
+//! However a launcher ends, its tasks end with it.
+//!
+//! `PHALANX_KILLS=50 PHALANX_CTRL_C=20 cargo test -p phalanx-launch --test leaving_nothing -- --nocapture` does it as often as
+//! was promised, and holds it to the promised times: nothing left 2 s after `kill -9`, back within 5 s after Ctrl-C.
+
+mod support;
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use support::{Job, ends_within};
+
+/// Tasks of every kind: obedient, deaf to signals, with children in sessions of their own, dying all the time.
+const SCRIPT: &str = r#"
+case $role in
+  worker) trap '' INT TERM; setsid sleep 600 & while :; do sleep 0.1; done ;;
+  ps) (setsid sh -c 'sleep 600 & sleep 600' &); sleep 600 ;;
+  evaluator) sleep 0.1; kill -9 $$ ;;
+  *) sleep 600 & wait ;;
+esac"#;
+const FLAGS: [&str; 8] = ["--ps", "2", "--workers", "2", "--evaluator", "--max-restarts", "1000", "--no-page"];
+
+/// How often, and the limit: the promised one where the promised number was asked for, a patient one elsewhere.
+fn rounds(variable: &str, few: u32, promised: Duration) -> (u32, Duration) {
+    match std::env::var(variable).ok().and_then(|text| text.parse().ok()) {
+        Some(count) => (count, promised),
+        None => (few, Duration::from_secs(30)),
+    }
+}
+
+/// Moments from 0 to 1.5 s, the same in every run of one seed.
+fn moments(count: u32) -> impl Iterator<Item = Duration> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    (0..count).map(move |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        Duration::from_micros(state % 1_500_000)
+    })
+}
+
+fn signal_after(signal: Signal, moment: Duration) -> (Job, std::process::Child) {
+    let job = Job::new();
+    let mut command = job.command(&FLAGS, SCRIPT);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the launcher starts");
+    std::thread::sleep(moment);
+    let pid = Pid::from_raw(child.id().cast_signed()).expect("a process id");
+    kill_process(pid, signal).expect("it runs");
+    (job, child)
+}
+
+#[test]
+fn nothing_is_left_when_the_launcher_is_killed() {
+    let (count, limit) = rounds("PHALANX_KILLS", 4, Duration::from_secs(2));
+    let mut longest = Duration::ZERO;
+    for moment in moments(count) {
+        let (job, mut child) = signal_after(Signal::KILL, moment);
+        child.wait().expect("it was killed");
+        longest = longest.max(job.none_left_within(limit));
+    }
+    eprintln!("kill -9 at {count} moments: nothing left after at most {longest:.2?}");
+}
+
+#[test]
+fn ctrl_c_comes_back_with_nothing_left() {
+    let (count, limit) = rounds("PHALANX_CTRL_C", 2, Duration::from_secs(5));
+    let mut longest = Duration::ZERO;
+    for moment in moments(count) {
+        // Before the handler is there, Ctrl-C is the kernel's business.
+        let from = Instant::now();
+        let (job, mut child) = signal_after(Signal::INT, moment);
+        let asked = from + moment;
+        let status = ends_within(&mut child, limit);
+        longest = longest.max(asked.elapsed());
+        assert!(matches!(status.code(), Some(130) | None), "{status}");
+        job.none_left_within(limit.saturating_sub(asked.elapsed()).max(Duration::from_millis(500)));
+    }
+    eprintln!("Ctrl-C at {count} moments: back after at most {longest:.2?}");
+}

@@ -1,0 +1,40 @@
+//! The same numbers for Prometheus.
+
+use crate::Shared;
+use axum::extract::State;
+use phalanx_launch::TaskView;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// A number of a task, if it is known.
+type Number = fn(&TaskView) -> Option<f64>;
+
+pub(crate) async fn metrics(State(shared): State<Arc<Shared>>) -> String {
+    let follower = shared.lock();
+    let board = follower.board();
+    let mut text = String::new();
+    let mut job = |name: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            let _ = writeln!(text, "# TYPE phalanx_{name} gauge\nphalanx_{name} {value}");
+        }
+    };
+    job("global_step", board.step().map(|step| step as f64));
+    job("steps_per_second", board.rate());
+    job("loss", board.loss());
+    let kinds: [(&str, Number); 4] = [
+        ("task_up", |task| Some(f64::from(u8::from(task.state == "running")))),
+        ("task_attempts", |task| Some(f64::from(task.attempt))),
+        ("task_cpus", |task| task.cpu),
+        ("task_memory_bytes", |task| task.memory.map(|bytes| bytes as f64)),
+    ];
+    for (name, value) in kinds {
+        let _ = writeln!(text, "# TYPE phalanx_{name} gauge");
+        for task in &board.tasks {
+            if let Some(value) = value(task) {
+                let label = task.task.replace(['"', '\\', '\n'], "_");
+                let _ = writeln!(text, "phalanx_{name}{{task=\"{label}\"}} {value}");
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,55 @@
+// What is known of the run, fed by the server's stream.
+const MOST_LINES = 200000;
+
+export const store = {
+  state: null, events: [], curves: [], lines: [], dropped: 0, heard: 0, connected: false,
+  token: new URLSearchParams(location.search).get("t") ?? "",
+};
+const listeners = new Set();
+const dirty = new Set();
+let planned = false;
+
+// Calls back at most once a frame with the kinds of news: state, events, points, lines, connection.
+export function listen(callback) { listeners.add(callback); }
+
+function changed(kind) {
+  dirty.add(kind);
+  if (planned) return;
+  planned = true;
+  setTimeout(() => {
+    planned = false;
+    const kinds = new Set(dirty);
+    dirty.clear();
+    for (const callback of listeners) callback(kinds);
+  }, 50);
+}
+
+export const api = (path) => `${path}?t=${encodeURIComponent(store.token)}`;
+
+function reset() { store.events = []; store.curves = []; store.lines = []; store.dropped = 0; }
+
+export function connect() {
+  const source = new EventSource(api("api/stream"));
+  const on = (kind, take) => source.addEventListener(kind, (message) => {
+    store.heard = Date.now();
+    take(JSON.parse(message.data));
+    changed(kind);
+  });
+  // A stream tells everything from the beginning.
+  source.onopen = () => { reset(); store.connected = true; store.heard = Date.now(); changed("connection"); };
+  source.onerror = () => { store.connected = false; changed("connection"); };
+  on("state", (state) => { store.state = state; });
+  on("events", (events) => { store.events.push(...events); });
+  on("points", (news) => {
+    for (const one of news) {
+      const curve = (store.curves[one.i] ??= { run: one.run, tag: one.tag, points: [] });
+      if (one.reset) curve.points = [];
+      for (const point of one.points) curve.points.push(point);
+    }
+  });
+  on("lines", ({ lines }) => {
+    for (const line of lines) store.lines.push(line);
+    const extra = store.lines.length - MOST_LINES;
+    if (extra > 0) { store.lines.splice(0, extra); store.dropped += extra; }
+  });
+}

@@ -1,0 +1,103 @@
+// Tasks, servers, checkpoints, configuration.
+import { $, bytes, count, el, number, replace, span, table, time } from "./dom.js";
+import { store } from "./store.js";
+
+const orders = {};
+const keep = (name, draw) => (order) => { orders[name] = order; draw(); };
+const spoken = (value, form = number) => (typeof value === "number" ? form(value) : "–");
+
+function tasks() {
+  const { tasks: rows, ended } = store.state;
+  const until = ended ?? Date.now();
+  const columns = [
+    { head: "Task", cell: (t) => t.task, sort: (t) => t.task },
+    { head: "State", cell: (t) => ({ class: t.state, text: t.state }), sort: (t) => t.state },
+    { head: "Pid", n: true, cell: (t) => t.pid ?? "–" },
+    { head: "Attempt", n: true, cell: (t) => String(t.attempt), sort: (t) => t.attempt },
+    { head: "For", n: true, cell: (t) => (t.since ? span(until - t.since) : "–") },
+    { head: "Steps/s", n: true, cell: (t) => spoken(t.status?.steps_per_s), sort: (t) => t.status?.steps_per_s ?? -1 },
+    { head: "Step", n: true, cell: (t) => spoken(t.status?.global_step || null, count) },
+    { head: "Lag", n: true, cell: (t) => spoken(t.status?.lag, count), sort: (t) => t.status?.lag ?? -1 },
+    { head: "CPU", n: true, cell: (t) => (t.cpu === null ? "–" : `${Math.round(t.cpu * 100)} %`), sort: (t) => t.cpu ?? -1 },
+    { head: "Memory", n: true, cell: (t) => bytes(t.memory), sort: (t) => t.memory ?? -1 },
+    { head: "Address", cell: (t) => t.address || "–" },
+    { head: "Last end", wrap: true, cell: (t) => (t.last_error ? t.last_error : t.exit === 0 ? "exit code 0" : "–") },
+  ];
+  replace($("tasks-table"), rows.length ? table("Tasks", columns, rows, orders.tasks, keep("tasks", tasks)) : el("p", { class: "empty" }, "No tasks: no launcher wrote here."));
+}
+
+function servers() {
+  const rows = store.state.tasks.filter((task) => task.task.startsWith("ps/"));
+  const loads = rows.map((task) => task.status?.bytes ?? 0);
+  const sum = loads.reduce((a, b) => a + b, 0);
+  const balance = sum === 0
+    ? el("p", { class: "empty" }, rows.length ? "The servers have not said what they hold: their program does not report to this launcher." : "This job has no parameter servers.")
+    : el("div", {}, el("div", { class: "balance", role: "img", "aria-label": rows.map((task, at) => `${task.task} ${Math.round((loads[at] / sum) * 100)} %`).join(", ") },
+      ...rows.map((_, at) => { const part = el("span", { class: `k${at % 8}` }); part.style.flexGrow = String(loads[at]); return part; })),
+    el("div", { class: "legend" }, ...rows.map((task, at) => el("span", {}, el("i", { class: `k${at % 8}` }), `${task.task} ${Math.round((loads[at] / sum) * 100)} %, ${bytes(loads[at])}`))));
+  replace($("balance"), balance);
+  const columns = [
+    { head: "Server", cell: (t) => t.task, sort: (t) => t.task },
+    { head: "State", cell: (t) => ({ class: t.state, text: t.state }) },
+    { head: "Exchanges/s", n: true, cell: (t) => spoken(t.status?.exchanges_per_s), sort: (t) => t.status?.exchanges_per_s ?? -1 },
+    { head: "Pushes/s", n: true, cell: (t) => spoken(t.status?.pushes_per_s) },
+    { head: "Mean time", n: true, cell: (t) => (typeof t.status?.mean_micros === "number" ? `${number(t.status.mean_micros)} µs` : "–") },
+    { head: "Longest", n: true, cell: (t) => (typeof t.status?.max_micros === "number" ? `${number(t.status.max_micros)} µs` : "–") },
+    { head: "In/s", n: true, cell: (t) => spoken(t.status?.bytes_in_per_s, (n) => bytes(Math.round(n))) },
+    { head: "Out/s", n: true, cell: (t) => spoken(t.status?.bytes_out_per_s, (n) => bytes(Math.round(n))) },
+    { head: "Variables", n: true, cell: (t) => spoken(t.status?.variables?.length, count) },
+    { head: "Tables", n: true, cell: (t) => spoken(t.status?.tables?.length, count) },
+    { head: "Holds", n: true, cell: (t) => spoken(t.status?.bytes, bytes) },
+    { head: "CPU", n: true, cell: (t) => (t.cpu === null ? "–" : `${Math.round(t.cpu * 100)} %`) },
+    { head: "Memory", n: true, cell: (t) => bytes(t.memory) },
+  ];
+  replace($("servers-table"), rows.length ? table("Parameter servers", columns, rows, orders.servers, keep("servers", servers)) : el("p", { class: "empty" }, "No parameter servers."));
+  const held = rows.flatMap((task) => [
+    ...(task.status?.variables ?? []).map((one) => ({ ...one, task: task.task, kind: "variable" })),
+    ...(task.status?.tables ?? []).map((one) => ({ ...one, task: task.task, kind: "table" })),
+  ]);
+  const columns2 = [
+    { head: "Name", cell: (v) => v.name, sort: (v) => v.name },
+    { head: "Kind", cell: (v) => v.kind },
+    { head: "Server", cell: (v) => v.task, sort: (v) => v.task },
+    { head: "Numbers or rows", n: true, cell: (v) => count(v.elements ?? v.rows), sort: (v) => v.elements ?? v.rows ?? 0 },
+    { head: "Bytes", n: true, cell: (v) => bytes(v.bytes), sort: (v) => v.bytes ?? 0 },
+  ];
+  replace($("holdings-table"), held.length ? table("Variables and tables by server", columns2, held.slice(0, 500), orders.held, keep("held", servers)) : el("p", { class: "empty" }, "No variables reported."));
+}
+
+function checkpoints() {
+  const rows = [...store.state.checkpoints].reverse();
+  const dir = store.state.job?.model_dir ?? "";
+  const columns = [
+    { head: "Step", n: true, cell: (c) => count(c.step), sort: (c) => c.step },
+    { head: "Name", cell: (c) => c.name },
+    { head: "Written", cell: (c) => time(c.at), sort: (c) => c.at },
+    { head: "Size", n: true, cell: (c) => bytes(c.bytes), sort: (c) => c.bytes },
+    { head: "Data files", n: true, cell: (c) => String(c.shards) },
+    { head: "Check it", wrap: true, cell: (c) => `phalanx ckpt verify ${dir ? `${dir}/` : ""}${c.name}` },
+  ];
+  replace($("checkpoints-table"), rows.length ? table("Checkpoints", columns, rows, orders.checkpoints, keep("checkpoints", checkpoints))
+    : el("p", { class: "empty" }, dir ? `No checkpoints in ${dir} yet.` : "No checkpoints yet."));
+}
+
+const quoted = (word) => (/^[\w./:,=@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+function config() {
+  const job = store.state.job ?? {};
+  const command = (job.program ?? []).map(quoted).join(" ");
+  $("command").textContent = command || "not known: no launcher wrote here";
+  $("cluster").textContent = job.cluster ? JSON.stringify(job.cluster, null, 2) : "not known";
+  const rows = [["directory", job.directory], ["model directory", job.model_dir], ["host", job.host], ["launcher's process", job.launcher_pid],
+    ["started", job.started ? new Date(job.started).toISOString() : undefined], ["phalanx", job.version]].filter((row) => row[1] !== undefined);
+  replace($("config-table"), table("Settings", [{ head: "Name", cell: (r) => r[0] }, { head: "Value", wrap: true, cell: (r) => String(r[1]) }], rows));
+}
+
+const views = { tasks, servers, checkpoints, config };
+export function show(view) { if (store.state && views[view]) views[view](); }
+export function start() {
+  $("copy").addEventListener("click", async () => {
+    try { await navigator.clipboard.writeText($("command").textContent); $("copy").textContent = "Copied"; } catch { $("copy").textContent = "Not allowed"; }
+    setTimeout(() => { $("copy").textContent = "Copy"; }, 1500);
+  });
+}
