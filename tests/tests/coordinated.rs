@@ -153,3 +153,32 @@ fn a_job_begins_with_one_worker_and_takes_others_whenever_they_come() {
         assert!(did.is_some_and(|did| did > 10), "{worker}{did:?}:\n{chief}");
     }
 }
+
+#[test]
+fn a_worker_that_stood_still_for_too_long_is_shut_out_when_it_goes_on() {
+    let job = job(&["--steps=500", "--step-ms=5", "--lease-ms=1000"]);
+    let mut running = job.start_all();
+    running.trainers[0].wait_for_line(&["scheduled 40"], LONG);
+    running.trainers[2].signal(Signal::STOP);
+    running.trainers[0].wait_for_line(&["worker/1 is lost"], LONG);
+    running.trainers[2].signal(Signal::CONT);
+    let zombie = running.trainers[2].wait(LONG);
+    assert_eq!(zombie.code, Some(138), "{}", zombie.text);
+    let chief = end(running, &[2]);
+    assert!(chief.contains("done: 500 steps, exact"), "{chief}");
+}
+
+#[test]
+fn when_all_workers_are_killed_steps_wait_for_those_who_come_back() {
+    let job = job(&["--steps=300", "--step-ms=2"]);
+    let mut running = job.start_all();
+    running.trainers[0].wait_for_line(&["scheduled 40"], LONG);
+    for worker in 1..4 {
+        running.trainers[worker].signal(Signal::KILL);
+        running.trainers[worker].wait(LONG);
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    running.trainers[2] = job.start_trainer(2);
+    let chief = end(running, &[1, 3]);
+    assert!(chief.contains("done: 300 steps, exact"), "{chief}");
+}

@@ -4,7 +4,7 @@
 use super::shared::Shared;
 use crate::Server;
 use crate::services::Watch;
-use phalanx_base::Result;
+use phalanx_base::{Code, Error, Result};
 use phalanx_cluster::schedule::Life;
 use phalanx_ps::Client;
 use std::sync::Arc;
@@ -15,6 +15,13 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(10);
 /// How often the servers are asked how far training is.
 const ASK: Duration = Duration::from_millis(200);
+
+/// Since when there has been no worker, and when that was last said.
+#[derive(Default)]
+struct Alone {
+    since: Option<Instant>,
+    told: Duration,
+}
 
 pub(super) struct Watcher {
     pub(super) server: Server,
@@ -30,12 +37,14 @@ impl Watcher {
             Err(error) => return self.shared.fail(error),
         };
         let mut asked = Instant::now();
+        let mut alone = Alone::default();
         while !self.stop.load(Ordering::Acquire) {
             self.shut_out_the_lost(&client);
             if let Err(error) = self.close_round(&client) {
                 self.fail(error);
             }
             self.say_who_stands_still();
+            self.look_for_workers(&mut alone);
             if asked.elapsed() >= ASK {
                 asked = Instant::now();
                 // A server that does not answer is somebody else's worry.
@@ -50,7 +59,7 @@ impl Watcher {
         }
     }
 
-    fn fail(&self, error: phalanx_base::Error) {
+    fn fail(&self, error: Error) {
         if !self.server.should_stop() {
             self.shared.fail(error);
         }
@@ -96,6 +105,26 @@ impl Watcher {
             self.shared.notify_work();
         }
         Ok(())
+    }
+
+    /// Steps wait for workers to come back, but not for ever.
+    fn look_for_workers(&self, alone: &mut Alone) {
+        let waiting = {
+            let queue = self.shared.lock();
+            let nobody = queue.workers(self.shared.now()).all(|worker| worker.lost);
+            (nobody && !queue.is_done()).then(|| queue.unfinished())
+        };
+        let Some(steps) = waiting else { return *alone = Alone::default() };
+        let since = *alone.since.get_or_insert_with(Instant::now);
+        let longest = self.server.options().formation_deadline;
+        if since.elapsed() > longest {
+            let error = Error::new(Code::JobFailed, format!("no worker is left, and {steps} steps wait"));
+            let why = format!("none has come for {} s", longest.as_secs());
+            self.fail(error.because(why).help("start workers, then the chief again: it takes the job over"));
+        } else if since.elapsed() > alone.told + Duration::from_secs(10) {
+            alone.told = since.elapsed();
+            self.server.say(&format!("{steps} steps wait: no worker has been here for {} s", alone.told.as_secs()));
+        }
     }
 
     fn say_who_stands_still(&self) {
