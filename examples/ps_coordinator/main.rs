@@ -65,7 +65,7 @@ fn task(server: &Server) -> phalanx::Result<()> {
     let supervisor = Supervisor::new(server, RmsProp::new(0.1)).partitioner(Partitioner::FixedShards(2));
     let steps = Steps::new()
         .dataset("train", |cx| words::dataset(200, cx.input_pipeline_id as u64).map(|data| data.batch(32).repeat()))
-        .dataset("evaluation", |cx| Ok(words::dataset(16, 99)?.shard(cx.clone()).batch(4)))
+        .dataset("evaluation", |cx| Ok(words::dataset(16, 99)?.shard(*cx).batch(4)))
         .step("train", train)
         .evaluation("evaluate", evaluate);
     ParameterServerStrategy::new(supervisor).run(Avengers::new(), steps, coordinate).map(drop)

@@ -130,7 +130,8 @@ impl Roster {
     /// # Errors
     /// When the task is not one of the job, or another live process is that task.
     pub fn beat(&mut self, now: Duration, task: TaskId, incarnation: Incarnation, mood: Mood) -> Result<Phase> {
-        if !self.expected.contains(&task) && !(self.any_workers && task.role == Role::Worker) {
+        let welcome = self.any_workers && task.role == Role::Worker;
+        if !welcome && !self.expected.contains(&task) {
             return Err(Error::new(Code::NoSuchTask, format!("{task} is not a task of this job"))
                 .because("the chief's cluster does not list it")
                 .help("give every task the same cluster"));

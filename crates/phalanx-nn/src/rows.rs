@@ -78,7 +78,7 @@ mod tests {
     fn the_rows_of_an_example_become_one() {
         let device = crate::default_device();
         let rows = Rows::new(vec![1.0, 2.0, 3.0, 4.0], 2, &[0, 1, 1, 0, 0], &device);
-        let of = |combiner| rows.combine(&[0, 2, 2, 5], combiner).unwrap().into_data().to_vec::<f32>().unwrap();
+        let of = |combiner| rows.combine(&[0, 2, 2, 5], combiner).unwrap().into_data().try_to_vec::<f32>().unwrap();
         assert_eq!(of(Combiner::Sum), [4.0, 6.0, 0.0, 0.0, 5.0, 8.0]);
         assert_eq!(of(Combiner::Mean)[..4], [2.0, 3.0, 0.0, 0.0]);
         assert!((of(Combiner::Sqrtn)[5] - 8.0 / 3.0_f32.sqrt()).abs() < 1e-6);

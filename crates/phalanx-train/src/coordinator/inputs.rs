@@ -110,8 +110,7 @@ mod tests {
 
     #[test]
     fn a_later_life_goes_on_where_the_former_one_stopped() {
-        let steps: Steps<()> = Steps::new()
-            .dataset("numbers", |cx| Dataset::range(0, 9, 1).shard(cx.num_input_pipelines, cx.input_pipeline_id));
+        let steps: Steps<()> = Steps::new().dataset("numbers", |cx| Ok(Dataset::range(0, 9, 1).shard(*cx)));
         let cx = InputContext { num_input_pipelines: 3, input_pipeline_id: 1, num_replicas_in_sync: 3 };
         let mut inputs = Inputs::new(cx, None);
         inputs.next(&steps, "numbers").unwrap();

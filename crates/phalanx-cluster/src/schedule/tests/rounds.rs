@@ -9,6 +9,12 @@ fn rounds(workers: u32, size: u64, backups: u64) -> Queue {
     queue
 }
 
+fn schedule(queue: &mut Queue, count: u64) {
+    for _ in 0..count {
+        queue.schedule(0, 1, Effect::Update).unwrap();
+    }
+}
+
 fn one(queue: &mut Queue, index: u32, heard: u64) -> Option<Assignment<u64>> {
     queue.take(NOW, life(index, 1), heard, 8).unwrap().pop()
 }
@@ -16,7 +22,7 @@ fn one(queue: &mut Queue, index: u32, heard: u64) -> Option<Assignment<u64>> {
 #[test]
 fn nobody_gets_a_step_of_the_next_round_before_this_one_is_closed() {
     let mut queue = rounds(2, 2, 0);
-    (0..4).for_each(|_| drop(queue.schedule(0, 1, Effect::Update).unwrap()));
+    schedule(&mut queue, 4);
     let (first, second) = (one(&mut queue, 0, 0).unwrap(), one(&mut queue, 1, 0).unwrap());
     assert_eq!((first.round, second.round), (Some(0), Some(0)));
     assert_eq!(queue.committed(NOW, life(0, 1), first.ticket, Some(1), 0), Receipt::Taken);
@@ -31,7 +37,7 @@ fn nobody_gets_a_step_of_the_next_round_before_this_one_is_closed() {
 #[test]
 fn a_round_does_not_wait_for_backups_and_the_late_step_keeps_its_round() {
     let mut queue = rounds(3, 3, 1);
-    (0..6).for_each(|_| drop(queue.schedule(0, 1, Effect::Update).unwrap()));
+    schedule(&mut queue, 6);
     let given: Vec<_> = (0..3).map(|index| one(&mut queue, index, 0).unwrap()).collect();
     for index in 0..2 {
         let receipt = queue.committed(NOW, life(index, 1), given[index as usize].ticket, Some(1), 0);
@@ -49,7 +55,7 @@ fn a_round_does_not_wait_for_backups_and_the_late_step_keeps_its_round() {
 #[test]
 fn a_lost_workers_step_is_run_again_for_the_same_round() {
     let mut queue = rounds(2, 2, 0);
-    (0..2).for_each(|_| drop(queue.schedule(0, 1, Effect::Update).unwrap()));
+    schedule(&mut queue, 2);
     let (first, second) = (one(&mut queue, 0, 0).unwrap(), one(&mut queue, 1, 0).unwrap());
     assert!(queue.lost(life(0, 1)));
     queue.fenced(life(0, 1), &[(1, true), (0, true)]).unwrap();
