@@ -81,9 +81,7 @@ fn learn(args: &Args, consistency: &str, server: &Server) -> Result<Option<Strin
     };
     let (seed, examples, held_out, batch) = (args.seed, args.examples, args.held_out, args.batch as usize);
     let steps = Steps::new()
-        .dataset("train", move |cx| {
-            Ok(synthetic_clicks(seed, examples).dataset().shard(*cx).batch(batch).repeat())
-        })
+        .dataset("train", move |cx| Ok(synthetic_clicks(seed, examples).dataset().shard(*cx).batch(batch).repeat()))
         .dataset("held out", move |cx| Ok(synthetic_clicks(seed + 1, held_out).dataset().shard(*cx).batch(1000)))
         .step("train", train)
         .evaluation("evaluate", evaluate);

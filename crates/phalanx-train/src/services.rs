@@ -1,10 +1,9 @@
 //! What the chief does beside training: save, and write summaries, each at its own pace.
 
-use crate::checkpoint::{Keeper, Saved};
+use crate::checkpoint::{Follow, Keeper, Saved};
 use crate::summary::SummaryWriter;
 use phalanx_base::Result;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 /// Something done at once and then every so often.
@@ -65,11 +64,10 @@ impl Services {
         self.rate = Some((now, global_step));
     }
 
-    /// For a chief that does not train itself: `count` is how far training is, as far as it has heard, which may be `slack`
-    /// steps too few. What writes down how training goes, for another thread.
-    pub(crate) fn follow(&mut self, count: Arc<AtomicU64>, slack: u64) -> Watch {
+    /// For a chief that does not train itself: what writes down how training goes, for another thread.
+    pub(crate) fn follow(&mut self, follow: Follow) -> Watch {
         if let Some(keeper) = &self.keeper {
-            keeper.follow(count, slack);
+            keeper.follow(follow);
         }
         Watch { summaries: Arc::clone(&self.summaries), pace: self.pace.take(), rate: None }
     }

@@ -8,7 +8,7 @@ use phalanx_base::{Code, Context, Error, Fault, Result, TaskId};
 use phalanx_cluster::Phase;
 use phalanx_ps::Client;
 use phalanx_ps::client::Remote;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -26,11 +26,14 @@ pub(crate) struct Pace {
     pub(crate) steps: Option<u64>,
 }
 
+/// How far training is, as far as a chief has heard that does not train itself, and how many steps more it may be.
+pub(crate) type Follow = Arc<dyn Fn() -> (u64, u64) + Send + Sync>;
+
 #[derive(Default)]
 struct State {
     step: u64,
-    /// Where the step is found instead, and how many more may have been committed.
-    follows: Option<(Arc<AtomicU64>, u64)>,
+    /// Where the step is found instead.
+    follows: Option<Follow>,
     /// How many saves were asked for, how many of those are done, and how the newest went.
     asked: u64,
     done: u64,
@@ -89,10 +92,9 @@ impl Keeper {
         self.shared.lock().step = step;
     }
 
-    /// For a chief that does not train itself: `count` is how far training is, as far as it has heard, which may be
-    /// `slack` steps too few.
-    pub(crate) fn follow(&self, count: Arc<AtomicU64>, slack: u64) {
-        self.shared.lock().follows = Some((count, slack));
+    /// For a chief that does not train itself: see [`Follow`].
+    pub(crate) fn follow(&self, follow: Follow) {
+        self.shared.lock().follows = Some(follow);
     }
 
     /// Saves now and waits for it.
@@ -168,11 +170,11 @@ impl Work {
                 if state.stop && state.asked == state.done {
                     return;
                 }
-                let (step, slack) = match &state.follows {
-                    Some((count, slack)) => (count.load(Ordering::Acquire), *slack),
-                    None => (state.step, 0),
-                };
-                (step, slack, state.asked)
+                let (step, follow) = (state.step, state.follows.clone());
+                let asked = state.asked;
+                drop(state);
+                let (step, slack) = follow.map_or((step, 0), |follow| follow());
+                (step, slack, asked)
             };
             self.recover(step, slack);
             // A server without its part could not be saved.

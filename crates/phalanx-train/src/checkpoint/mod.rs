@@ -16,7 +16,7 @@ mod saver;
 
 pub use catalog::Catalog;
 pub(crate) use catalog::now;
-pub(crate) use keeper::{Keeper, Pace};
+pub(crate) use keeper::{Follow, Keeper, Pace};
 pub(crate) use restore::{restore_job, restore_one};
 pub use retention::Retention;
 pub use saver::{Saved, Saver};

@@ -1,6 +1,6 @@
 //! The worker's thread that asks the coordinator, so that steps are there before they are needed.
 
-use super::inbox::Inbox;
+use super::inbox::{Inbox, ToAsk};
 use crate::{Server, identity};
 use phalanx_base::{Code, Context, Error, Fault, Result};
 use phalanx_wire::proto::coordinate::{Answer, Ask};
@@ -8,8 +8,6 @@ use phalanx_wire::proto::params;
 use phalanx_wire::{Address, OutFrame, Outcome, bulk};
 use std::time::Duration;
 
-/// Steps that a worker has at most and has not reported.
-pub(super) const IN_FLIGHT: u32 = 8;
 /// How long the coordinator keeps a worker waiting that has nothing to do.
 const WAIT: Duration = Duration::from_millis(500);
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -64,14 +62,14 @@ impl Asker {
         let mut refused = false;
         loop {
             let stopping = || self.server.should_stop();
-            let (reports, idle, leaving) = inbox.wait_to_ask(IN_FLIGHT as usize, refused, &stopping);
+            let ToAsk { reports, window, idle, leaving } = inbox.wait_to_ask(refused, &stopping);
             let wait = if idle && reports.is_empty() && !leaving { WAIT } else { Duration::ZERO };
             let ask = Ask {
                 job: self.job,
                 worker: Some(self.who),
                 reports,
                 heard: joined.heard,
-                want: IN_FLIGHT,
+                want: window.max(1) as u32,
                 wait_millis: wait.as_millis() as u32,
                 leaving,
                 coordinator: joined.coordinator,
@@ -81,7 +79,7 @@ impl Asker {
                 Outcome::Done(frame) => {
                     let answer: Answer = frame.header()?;
                     if answer.over || (leaving && answer.coordinator == joined.coordinator) {
-                        inbox.answered(ask.reports.len(), Vec::new(), true);
+                        inbox.answered(ask.reports.len(), Vec::new(), false);
                         return Ok(());
                     }
                     if answer.coordinator != joined.coordinator {
@@ -97,7 +95,7 @@ impl Asker {
                         next
                     });
                     refused = fresh.is_empty();
-                    inbox.answered(ask.reports.len(), fresh, false);
+                    inbox.answered(ask.reports.len(), fresh, answer.eager);
                 }
                 Outcome::Failed(_) | Outcome::Unknown(_) if leaving || self.server.should_stop() => return Ok(()),
                 Outcome::Failed(error) | Outcome::Unknown(error) => {

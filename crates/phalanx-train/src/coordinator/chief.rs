@@ -1,6 +1,5 @@
 //! The chief: it schedules steps, waits for them, and deals with workers that are lost.
 
-use super::asker::IN_FLIGHT;
 use super::shared::{Shared, Work};
 use super::variables::{ShardedVariable, find, variables};
 use super::watcher::Watcher;
@@ -45,8 +44,15 @@ impl<M: Module> Coordinator<M> {
         shared.lock().start_at(description.newest_clock, step);
         server.desk()?.open(Arc::clone(&shared));
         let stop = Arc::new(AtomicBool::new(false));
-        let slack = u64::from(IN_FLIGHT + 1) * server.config().trainers().len() as u64;
-        let services = session.follow(Arc::clone(&shared.committed), slack);
+        let services = session.follow({
+            // A step that was pushed and not reported is one that a worker still has.
+            let shared = Arc::clone(&shared);
+            Arc::new(move || {
+                let queue = shared.lock();
+                let held: usize = queue.workers(shared.now()).map(|worker| worker.in_flight).sum();
+                (shared.committed.load(Ordering::Acquire), held as u64)
+            })
+        });
         let watcher =
             Watcher { server: server.clone(), shared: Arc::clone(&shared), stop: Arc::clone(&stop), services };
         let thread = std::thread::Builder::new().name("phalanx-losses".into()).spawn(move || watcher.run());

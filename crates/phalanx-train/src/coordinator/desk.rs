@@ -73,7 +73,8 @@ impl Desk {
             let steps = taken.map_err(|remark| refused(&remark))?;
             if !steps.is_empty() || tokio::time::timeout_at(until, scheduled).await.is_err() {
                 let steps = steps.into_iter().map(to_wire).collect();
-                return Ok(OutFrame::new(&Answer { steps, over: false, coordinator: shared.coordinator }));
+                let eager = shared.options.consistency != Consistency::Async;
+                return Ok(OutFrame::new(&Answer { steps, over: false, coordinator: shared.coordinator, eager }));
             }
         }
     }
@@ -86,7 +87,7 @@ impl Handler for Desk {
 }
 
 fn over(shared: &Shared) -> Answer {
-    Answer { steps: Vec::new(), over: true, coordinator: shared.coordinator }
+    Answer { over: true, coordinator: shared.coordinator, ..Answer::default() }
 }
 
 fn take_reports(shared: &Shared, life: Life, reports: Vec<Report>) -> Result<()> {

@@ -12,6 +12,9 @@ const NAP: Duration = Duration::from_millis(200);
 /// How soon a worker that is busy asks again when there was nothing to get.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
+/// How long a report may wait for others to go with it, where nobody waits for it.
+const HOLD: Duration = Duration::from_millis(5);
+
 /// What a worker does next.
 pub(super) enum Next {
     Step(Assignment),
@@ -21,17 +24,24 @@ pub(super) enum Next {
     Over,
 }
 
+/// At thousands of steps a second every wake-up counts: each thread is woken only by what it waits for.
 #[derive(Default)]
 pub(super) struct Inbox {
     state: Mutex<State>,
-    changed: Condvar,
+    for_worker: Condvar,
+    for_asker: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     steps: VecDeque<Assignment>,
-    /// Not answered yet; the oldest first.
+    /// Not answered yet; the oldest first, and since when it waits.
     reports: Vec<Report>,
+    since: Option<Instant>,
+    /// How many steps the worker wants to have.
+    window: usize,
+    /// Others wait for reports.
+    eager: bool,
     over: bool,
     /// The worker waits for something to do.
     idle: bool,
@@ -42,6 +52,17 @@ struct State {
     /// How many updates the worker had pushed when it had finished the last of them.
     settled: Option<u64>,
     error: Option<Error>,
+}
+
+/// What the asker says and asks for.
+pub(super) struct ToAsk {
+    pub(super) reports: Vec<Report>,
+    /// How many steps the worker wants to have.
+    pub(super) window: usize,
+    /// It has nothing to do.
+    pub(super) idle: bool,
+    /// It goes.
+    pub(super) leaving: bool,
 }
 
 impl State {
@@ -60,20 +81,28 @@ impl Inbox {
     }
 
     fn nap<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed.wait_timeout(state, NAP).unwrap_or_else(PoisonError::into_inner).0
+        self.for_worker.wait_timeout(state, NAP).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// The worker: how a step ended.
-    pub(super) fn report(&self, report: Report) {
-        self.lock().reports.push(report);
-        self.changed.notify_all();
+    /// The worker: how a step ended, and how many steps it wants to have from now on.
+    pub(super) fn report(&self, report: Report, window: usize) {
+        let mut state = self.lock();
+        state.reports.push(report);
+        state.window = window;
+        let first = state.since.is_none();
+        state.since.get_or_insert_with(Instant::now);
+        if first || state.eager {
+            self.for_asker.notify_one();
+        }
     }
 
     /// The worker: what is to be done, if that is known already.
     pub(super) fn try_next(&self) -> Option<Next> {
         let mut state = self.lock();
         let next = if state.error.is_some() { None } else { state.next() };
-        self.changed.notify_all();
+        if state.steps.len() == state.window / 2 {
+            self.for_asker.notify_one();
+        }
         next
     }
 
@@ -86,11 +115,10 @@ impl Inbox {
             }
             if let Some(next) = state.next() {
                 state.idle = false;
-                self.changed.notify_all();
                 return Ok(next);
             }
             if !std::mem::replace(&mut state.idle, true) {
-                self.changed.notify_all();
+                self.for_asker.notify_one();
             }
             state = self.nap(state);
         }
@@ -99,6 +127,8 @@ impl Inbox {
     /// The worker: waits until every report was answered, or nobody will answer.
     pub(super) fn wait_until_answered(&self) -> Result<()> {
         let mut state = self.lock();
+        state.since = state.since.map(|since| since.checked_sub(HOLD).unwrap_or(since));
+        self.for_asker.notify_one();
         while !state.reports.is_empty() && !state.over {
             if let Some(error) = state.error.take() {
                 return Err(error);
@@ -111,50 +141,50 @@ impl Inbox {
     /// The worker: all that it ever pushed is on every server.
     pub(super) fn settled(&self, sent: u64) {
         self.lock().settled = Some(sent);
-        self.changed.notify_all();
+        self.for_asker.notify_one();
     }
 
     /// The worker goes.
     pub(super) fn leave(&self) {
         self.lock().leaving = true;
-        self.changed.notify_all();
+        self.for_asker.notify_one();
     }
 
-    /// The asker: waits until there is something to say or to ask for. What is to be said, whether the worker has nothing
-    /// to do, and whether it goes. `refused`: there was nothing to get a moment ago.
-    pub(super) fn wait_to_ask(
-        &self,
-        in_flight: usize,
-        refused: bool,
-        stopping: &dyn Fn() -> bool,
-    ) -> (Vec<Report>, bool, bool) {
+    /// The asker: waits until there is something to say or to ask for. `refused`: there was nothing to get a moment ago.
+    pub(super) fn wait_to_ask(&self, refused: bool, stopping: &dyn Fn() -> bool) -> ToAsk {
         let again = Instant::now() + if refused { ASK_AGAIN } else { Duration::ZERO };
         let mut state = self.lock();
         loop {
             if stopping() {
                 state.over = true;
-                self.changed.notify_all();
+                self.for_worker.notify_one();
             }
-            let left = again.saturating_duration_since(Instant::now());
+            let now = Instant::now();
+            let left = again.saturating_duration_since(now);
             // Half empty is soon enough to ask for more: one call for several steps.
-            let wants = state.idle || (left.is_zero() && state.steps.len() <= in_flight / 2);
-            if state.leaving || !state.reports.is_empty() || wants {
-                return (state.reports.clone(), state.idle, state.leaving);
+            let wants = state.idle || (left.is_zero() && state.steps.len() <= state.window / 2);
+            let held = state.since.map(|since| (since + HOLD).saturating_duration_since(now));
+            let due = held.is_some_and(|held| held.is_zero() || state.eager);
+            if state.leaving || due || wants {
+                let State { reports, window, idle, leaving, .. } = &*state;
+                return ToAsk { reports: reports.clone(), window: *window, idle: *idle, leaving: *leaving };
             }
-            let longest = if left.is_zero() { NAP } else { left };
-            state = self.changed.wait_timeout(state, longest).unwrap_or_else(PoisonError::into_inner).0;
+            let longest = [Some(NAP), held, (!left.is_zero()).then_some(left)].into_iter().flatten().min();
+            let waited = self.for_asker.wait_timeout(state, longest.unwrap_or(NAP));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
-    /// The asker: the coordinator has heard the oldest reports, and gives these steps.
-    pub(super) fn answered(&self, reports: usize, steps: Vec<Assignment>, over: bool) {
+    /// The asker: the coordinator has heard the oldest reports, and gives these steps. `eager`: others wait for reports.
+    pub(super) fn answered(&self, reports: usize, steps: Vec<Assignment>, eager: bool) {
         let mut state = self.lock();
         state.reports.drain(..reports);
+        state.since = (!state.reports.is_empty()).then(Instant::now);
+        state.eager = eager;
         // The worker has something to do from now on, not only when it has woken up.
         state.idle &= steps.is_empty();
         state.steps.extend(steps);
-        state.over |= over;
-        self.changed.notify_all();
+        self.for_worker.notify_one();
     }
 
     /// The asker: another coordinator answers. What the former one gave and wants to hear is dropped. Waits until the
@@ -163,31 +193,33 @@ impl Inbox {
         let mut state = self.lock();
         state.steps.clear();
         state.reports.clear();
+        state.since = None;
         state.settled = None;
         state.renew = true;
-        self.changed.notify_all();
+        self.for_worker.notify_one();
         loop {
             if let Some(sent) = state.settled.take() {
                 // What it reported while it finished was about the former one's steps.
                 state.reports.clear();
+                state.since = None;
                 return Some(sent);
             }
             if state.leaving || stopping() {
                 return None;
             }
-            state = self.nap(state);
+            state = self.for_asker.wait_timeout(state, NAP).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
     /// The asker: it cannot go on.
     pub(super) fn fail(&self, error: Error) {
         self.lock().error = Some(error);
-        self.changed.notify_all();
+        self.for_worker.notify_one();
     }
 
     /// The asker: nobody asks any more.
     pub(super) fn close(&self) {
         self.lock().over = true;
-        self.changed.notify_all();
+        self.for_worker.notify_one();
     }
 }

@@ -5,7 +5,7 @@ use super::shared::Shared;
 use crate::Server;
 use crate::services::Watch;
 use phalanx_base::{Code, Error, Result};
-use phalanx_cluster::schedule::Life;
+use phalanx_cluster::schedule::{Consistency, Life};
 use phalanx_ps::Client;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,6 +51,11 @@ impl Watcher {
                 if let Ok((step, description)) = client.progress() {
                     self.services.reached(step, &description.staleness);
                 }
+            }
+            if !matches!(self.shared.options.consistency, Consistency::Rounds { .. }) {
+                // Nobody waits for what this thread does: it need not hear of every step.
+                std::thread::sleep(LOOK);
+                continue;
             }
             let queue = self.shared.lock();
             if queue.complete_round().is_none() {

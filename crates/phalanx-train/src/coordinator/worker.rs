@@ -18,6 +18,7 @@ use phalanx_wire::proto::coordinate::{Assignment, Report};
 use phalanx_wire::to_wire;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Serves steps until the job is over.
 pub(super) fn serve<M: Module>(server: &Server, session: &mut Session<M>, steps: &Steps<M>) -> Result<()> {
@@ -29,7 +30,8 @@ pub(super) fn serve<M: Module>(server: &Server, session: &mut Session<M>, steps:
         thread.spawn(move || asker.run(&inbox)).context(Code::Internal, "the thread that asks cannot be started")?
     };
     let inputs = Inputs::new(share(server), session.recalled());
-    let served = Worker { server, session, steps, inputs, inbox: &inbox, waiting: None }.run();
+    let served =
+        Worker { server, session, steps, inputs, inbox: &inbox, waiting: None, pace: AHEAD.as_secs_f64() }.run();
     inbox.leave();
     // It ends by its own deadlines.
     let _ = asking.join();
@@ -49,6 +51,12 @@ fn share(server: &Server) -> InputContext {
     InputContext { num_input_pipelines: workers, input_pipeline_id: index, num_replicas_in_sync: workers }
 }
 
+/// A worker has as many steps as take it this long: enough that it need not ask for every one, few enough that others get
+/// theirs.
+const AHEAD: Duration = Duration::from_millis(20);
+/// And at least and at most so many.
+const WINDOW: std::ops::RangeInclusive<f64> = 2.0..=64.0;
+
 struct Worker<'a, M> {
     server: &'a Server,
     session: &'a mut Session<M>,
@@ -57,6 +65,8 @@ struct Worker<'a, M> {
     inbox: &'a Inbox,
     /// A step that is computed, whose gradients are not on every server yet.
     waiting: Option<Report>,
+    /// How long a step takes, in seconds: mostly that of the last ones.
+    pace: f64,
 }
 
 impl<M: Module> Worker<'_, M> {
@@ -71,9 +81,11 @@ impl<M: Module> Worker<'_, M> {
             };
             match next {
                 Next::Step(assignment) => {
+                    let began = Instant::now();
                     if !self.step(&assignment)? {
                         return Ok(());
                     }
+                    self.pace += (began.elapsed().as_secs_f64() - self.pace) / 8.0;
                 }
                 Next::Renew => {
                     // Whose step it was, the new coordinator does not know; that it counts, the servers do.
@@ -89,8 +101,19 @@ impl<M: Module> Worker<'_, M> {
     /// Sends what is pending, and reports the step it belongs to.
     fn settle(&mut self) -> Result<()> {
         self.session.flush()?;
-        self.waiting.take().into_iter().for_each(|report| self.inbox.report(report));
+        self.report_waiting();
         Ok(())
+    }
+
+    fn report_waiting(&mut self) {
+        if let Some(report) = self.waiting.take() {
+            self.report(report);
+        }
+    }
+
+    fn report(&self, report: Report) {
+        let window = (AHEAD.as_secs_f64() / self.pace.max(1e-9)).clamp(*WINDOW.start(), *WINDOW.end());
+        self.inbox.report(report, window as usize);
     }
 
     /// Runs one step; `false` when the job is ending.
@@ -102,7 +125,7 @@ impl<M: Module> Worker<'_, M> {
         let pushed = self.session.pending_name().filter(|name| before != Some(*name));
         if pushed.is_some() {
             // Its exchange has carried what was waiting.
-            self.waiting.take().into_iter().for_each(|report| self.inbox.report(report));
+            self.report_waiting();
         }
         match done {
             Ok(result) => report.result = result,
@@ -134,14 +157,14 @@ impl<M: Module> Worker<'_, M> {
                 }
             }
             None if effect == Effect::Update => self.report_and_wait(report)?,
-            None => self.inbox.report(report),
+            None => self.report(report),
         }
         Ok(true)
     }
 
     fn report_and_wait(&mut self, report: Report) -> Result<()> {
         self.settle()?;
-        self.inbox.report(report);
+        self.report(report);
         self.inbox.wait_until_answered()
     }
 

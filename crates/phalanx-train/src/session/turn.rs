@@ -1,12 +1,11 @@
 //! A session under a coordinator: whose step the next one is, and what is still to be sent.
 
 use super::Session;
+use crate::checkpoint::Follow;
 use crate::services::Watch;
 use phalanx_base::{Result, UpdateName};
 use phalanx_nn::burn::module::Module;
 use phalanx_ps::client::Mode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// How a coordinator wants a step done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,8 +70,8 @@ impl<M: Module> Session<M> {
     }
 
     /// For a chief that does not train itself: see [`Services::follow`](crate::services::Services::follow).
-    pub(crate) fn follow(&mut self, count: Arc<AtomicU64>, slack: u64) -> Watch {
-        self.services.follow(count, slack)
+    pub(crate) fn follow(&mut self, follow: Follow) -> Watch {
+        self.services.follow(follow)
     }
 
     pub(crate) fn layout(&self) -> &phalanx_ps::Layout {
