@@ -1,8 +1,8 @@
 //! Training a job, as the task that `TF_CONFIG` names.
 
+use crate::Job;
 use crate::job::Resume;
 use crate::source::At;
-use crate::{Job, Overrides};
 use phalanx_base::{Code, Context, Error, Result, Role};
 use phalanx_estimator::{
     Canned, EarlyStopping, Estimator, EvalSpec, Report, RunConfig, TrainSpec, WarmStart, train_and_evaluate,
@@ -221,12 +221,6 @@ impl Job {
             Some(name) => estimator.evaluate_named(name, input, self.eval.steps),
             None => estimator.evaluate(input, self.eval.steps),
         }
-    }
-
-    /// The overrides of the command line that still count.
-    #[must_use]
-    pub fn overrides(&self) -> &Overrides {
-        &self.overrides
     }
 }
 
