@@ -3,9 +3,10 @@
 use phalanx_tests::ports;
 use phalanx_tests::process::{End, Task};
 use serde_json::{Value, json};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PHALANX: &str = env!("CARGO_BIN_EXE_phalanx");
 
@@ -187,6 +188,37 @@ fn every_task_of_a_cluster_runs_the_same_command_and_ends_by_itself() {
     let ours = well(&["predict", &model_dir, "--input", "test.csv", "--json"], root);
     let export = newest(&root.join("run/export/final"));
     assert_eq!(well(&["predict", export.to_str().unwrap(), "--input", "test.csv", "--json"], root), ours);
+}
+
+#[test]
+fn a_mistake_that_only_trainers_can_see_ends_every_task() {
+    let folder = folder();
+    let root = folder.path();
+    std::fs::write(root.join("job.toml"), common::JOB.replace("train.csv", "trian.csv")).unwrap();
+    let address = || format!("127.0.0.1:{}", ports::free());
+    let cluster = json!({"chief": [address()], "worker": [address()], "ps": [address()]});
+    let arguments =
+        ["train", root.join("job.toml").to_str().unwrap(), "--model-dir", root.join("run").to_str().unwrap()]
+            .map(str::to_owned);
+    let start = |role: &str| {
+        let tf_config = json!({"cluster": cluster, "task": {"type": role, "index": 0}}).to_string();
+        Task::start(role, Path::new(PHALANX), &arguments, &[("TF_CONFIG", tf_config)])
+    };
+    let mut ps = start("ps");
+    // Those who come while a trainer is there hear of it: the server is up before the trainers are.
+    let (address, began) = (cluster["ps"][0].as_str().unwrap(), Instant::now());
+    while TcpStream::connect(address).is_err() {
+        assert!(began.elapsed() < LONG, "the server does not listen:\n{}", ps.text());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut trainers = ["worker", "chief"].map(start);
+    for trainer in &mut trainers {
+        let end = trainer.expect(1, LONG);
+        assert!(end.text.contains("PX0401") && end.text.contains("job.toml:5:9"), "{}", end.text);
+    }
+    // The server needs no data: it hears of it.
+    let end = ps.expect(1, LONG);
+    assert!(end.text.contains("PX0401"), "{}", end.text);
 }
 
 #[test]

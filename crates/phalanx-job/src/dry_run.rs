@@ -91,7 +91,12 @@ impl Job {
                 .map_err(|error| self.unusable(location, format!("{}: {error}", there.display())))?;
         }
         Ok(match newest {
-            Some(name) => format!("resume  would go on from {name} of {location}"),
+            Some(name) => {
+                // Read only: a checkpoint of another model is found out here.
+                let config = RunConfig::new().model_dir(location).tf_random_seed(self.seed).say(|_| {});
+                Estimator::new(&self.model, config)?.predict(|_| self.inputs.evaluation())?;
+                format!("resume  would go on from {name} of {location}, which is of this model")
+            }
             None => format!("resume  would start a new run in {location}"),
         })
     }

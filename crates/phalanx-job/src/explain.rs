@@ -1,7 +1,7 @@
 //! From an error of anywhere to the place in the file that brought it about.
 
 use crate::Job;
-use crate::model::Model;
+use crate::head::Head;
 use crate::source::Span;
 use phalanx_base::{Code, Error};
 
@@ -14,7 +14,7 @@ impl Job {
         }
         let data = &self.inputs.data;
         match error.code() {
-            _ if Model::is_about_label(&error) => self.explain_label(error),
+            _ if Head::is_about(&error) => self.explain_label(error),
             Code::DataColumn | Code::DataRow | Code::DataFormat | Code::DataMissing | Code::ShapeMismatch => {
                 let named = self.named_in(&error);
                 let span = named.or_else(|| self.files_in(&error)).or_else(|| data.train.span.clone());

@@ -20,6 +20,7 @@ mod copy;
 mod data;
 mod dry_run;
 mod explain;
+mod head;
 mod input;
 mod job;
 mod json;

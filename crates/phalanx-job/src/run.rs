@@ -1,14 +1,17 @@
 //! Training a job, as the task that `TF_CONFIG` names.
 
+use crate::Job;
 use crate::job::Resume;
 use crate::source::At;
-use crate::{Job, Overrides};
-use phalanx_base::{Code, Context, Error, Result, Role};
+use phalanx_base::{Code, Context, Error, Result, Role, TaskId};
+use phalanx_cluster::TaskConfig;
 use phalanx_estimator::{
     Canned, EarlyStopping, Estimator, EvalSpec, Report, RunConfig, TrainSpec, WarmStart, train_and_evaluate,
 };
 use phalanx_nn::with_threads;
 use phalanx_storage::Dir;
+use phalanx_train::{Server, ServerOptions};
+use std::sync::Arc;
 
 /// What a task did.
 #[derive(Clone, Debug)]
@@ -41,14 +44,15 @@ impl Job {
             let report = train_and_evaluate(&self.model, train, eval, config)?;
             return Ok(Done { report, steps_per_s: None, model_dir: String::new() });
         }
-        let location = self.location(&config, say)?;
-        let config = self.configure(config, &location);
-        self.check()?;
         let is_chief = task.is_local() || task.is_chief();
-        let mut first = 0;
-        if is_chief {
-            first = self.begin(&config, &location, say)?;
-        }
+        let ready = || {
+            let location = self.location(&config, say)?;
+            let config = self.configure(config.clone(), &location);
+            self.check()?;
+            let first = if is_chief { self.begin(&config, &location, say)? } else { 0 };
+            Ok((location, config, first))
+        };
+        let (location, config, first) = ready().inspect_err(|error| tell_others(&task, error))?;
         let train = self.train_spec(is_chief.then_some(location.as_str()))?;
         let mut report = train_and_evaluate(&self.model, train, self.eval_spec(true)?, config.clone())?;
         let evaluates = role.is_none() || task.tasks().len() == 1 || task.cluster().has_job("master") && is_chief;
@@ -222,11 +226,28 @@ impl Job {
             None => estimator.evaluate(input, self.eval.steps),
         }
     }
+}
 
-    /// The overrides of the command line that still count.
-    #[must_use]
-    pub fn overrides(&self) -> &Overrides {
-        &self.overrides
+/// A trainer that fails before it has joined the job joins it to say so: servers, which need no data and find nothing
+/// wrong, would wait for it until the job's formation is given up.
+fn tell_others(task: &TaskConfig, error: &Error) {
+    let trains = |task: TaskId| matches!(task.role, Role::Chief | Role::Worker);
+    if !task.task().is_some_and(trains) || task.tasks().len() == 1 {
+        return;
+    }
+    let quiet = |options| ServerOptions { say: Arc::new(|_| {}), ..options };
+    if let Ok(server) =
+        ServerOptions::from_env().map(quiet).and_then(|options| Server::start_with(task.clone(), options))
+    {
+        server.leave(Some(&with_place(error)));
+    }
+}
+
+/// An error as others hear it, who see its words but not the file that it points into.
+fn with_place(error: &Error) -> Error {
+    match (error.pointed_at(), error.place()) {
+        (Some(place), None) => error.clone().at(place),
+        _ => error.clone(),
     }
 }
 

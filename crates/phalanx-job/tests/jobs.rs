@@ -123,6 +123,10 @@ fn resume_says_what_becomes_of_a_run_directory() {
     assert_eq!(again.report.evaluation.unwrap().global_step, 20);
     let further = train(folder.path(), &with("auto", 30), "a");
     assert_eq!(further.report.training.unwrap().steps, 10);
+    // Another model: a dry run finds out, and touches nothing.
+    let other = with("auto", 40).replace("hidden_units = [16, 8]", "hidden_units = [9]");
+    let error = job(folder.path(), &other, "a").dry_run().unwrap_err();
+    assert_eq!(error.code(), phalanx_base::Code::CheckpointMismatch, "{}", error.report());
     let error = job(folder.path(), &with("never", 40), "a").train(|_| {}).unwrap_err();
     assert_eq!(error.code(), phalanx_base::Code::JobResume, "{}", error.report());
 
@@ -205,6 +209,8 @@ fn the_same_rows_from_csv_parquet_and_tfrecord_teach_the_same() {
         let text =
             base.replace(".csv\"", &format!(".{format}\"")).replace("[data]", &format!("[data]\nformat = {format:?}"));
         let done = train(folder.path(), &text, format);
+        let input = folder.path().join(format!("test.{format}"));
+        assert_eq!(predictions(&folder.path().join(format), &input).len(), 200);
         done.report.evaluation.unwrap().get("average_loss").unwrap()
     });
     assert!((losses[0] - losses[1]).abs() < 1e-6 && (losses[0] - losses[2]).abs() < 1e-6, "{losses:?}");
