@@ -9,8 +9,8 @@ use crate::source::{At, Source, Span};
 use crate::tree::Node;
 use phalanx_base::{Code, Error, Result};
 use phalanx_estimator::{
-    BaselineClassifier, BaselineRegressor, Canned, DnnClassifier, DnnRegressor, IntoModel, LinearClassifier,
-    LinearRegressor, WideDeepClassifier, WideDeepRegressor,
+    BaselineClassifier, BaselineRegressor, Canned, DeepFmClassifier, DlrmClassifier, DnnClassifier, DnnRegressor,
+    IntoModel, LinearClassifier, LinearRegressor, WideDeepClassifier, WideDeepRegressor,
 };
 use phalanx_feature::{Combiner, FeatureColumn};
 use phalanx_nn::model::Function;
@@ -46,6 +46,9 @@ pub(crate) struct Model {
     pub(crate) taken: Vec<Taken>,
     optimizers: Vec<(&'static str, Optimizer)>,
     hidden_units: Vec<usize>,
+    /// DLRM's layers over the numbers; its `hidden_units` are those over the products.
+    bottom_units: Vec<usize>,
+    batch_norm: bool,
     activation: Option<Function>,
     dropout: Option<f64>,
     combiner: Combiner,
@@ -62,11 +65,14 @@ impl Model {
             taken: Vec::new(),
             optimizers: Vec::new(),
             hidden_units: Vec::new(),
+            bottom_units: Vec::new(),
+            batch_norm: false,
             activation: None,
             dropout: None,
             combiner: Combiner::Sum,
         };
-        let own_part = if own.may_have("hidden_units") { Part::Deep } else { Part::Linear };
+        let is_deep = own.may_have("hidden_units") || own.may_have("top_units");
+        let own_part = if is_deep { Part::Deep } else { Part::Linear };
         let parts = [("columns", own_part), ("linear_columns", Part::Linear), ("dnn_columns", Part::Deep)];
         for (key, part) in parts.into_iter().filter(|(key, _)| own.may_have(key)) {
             model.taken.push(Taken { part, columns: taken(&own, key, columns)? });
@@ -82,14 +88,30 @@ impl Model {
         for key in ["sparse_combiner", "linear_sparse_combiner"].into_iter().filter(|key| own.may_have(key)) {
             model.combiner = own.choice(key, &words)?.map_or(Combiner::Sum, |found| found.value);
         }
+        if let Some(classes) =
+            model.head.classes.as_ref().filter(|found| kind == "deepfm_classifier" && found.value != 2)
+        {
+            let what = format!("a {kind} of {} classes", classes.value);
+            return Err(own
+                .wrong(&own.span_of("n_classes"), what, "not two")
+                .help("use dlrm_classifier, or two classes"));
+        }
         own.close();
         Ok(model)
     }
 
     fn layers(&mut self, own: &Section<'_>) -> Result<()> {
+        if own.may_have("dropout") {
+            self.dropout = own.number("dropout")?.map(|rate| check_dropout(own, rate)).transpose()?;
+        }
+        if own.may_have("top_units") {
+            let units = |key| own.counts(key, 1)?.map(|units| units.value).ok_or_else(|| own.missing(key));
+            (self.bottom_units, self.hidden_units) = (units("bottom_units")?, units("top_units")?);
+        }
         if !own.may_have("hidden_units") {
             return Ok(());
         }
+        self.batch_norm = own.truth("batch_norm")?.unwrap_or(false);
         let is_deep = self.taken.iter().any(|taken| taken.part == Part::Deep && !taken.columns.is_empty());
         self.hidden_units = match own.counts("hidden_units", 1)? {
             Some(units) => units.value,
@@ -104,7 +126,6 @@ impl Model {
             })?;
             self.activation = Some(found);
         }
-        self.dropout = own.number("dropout")?.map(|rate| check_dropout(own, rate)).transpose()?;
         Ok(())
     }
 
@@ -164,7 +185,10 @@ fn taken(own: &Section<'_>, key: &'static str, columns: &Columns) -> Result<Vec<
 /// Gives a model's settings the head of the file.
 macro_rules! headed {
     (classifier $model:expr, $head:expr) => {{
-        let mut model = $model.n_classes($head.classes.as_ref().map_or(2, |classes| classes.value));
+        headed!(binary $model.n_classes($head.classes.as_ref().map_or(2, |classes| classes.value)), $head)
+    }};
+    (binary $model:expr, $head:expr) => {{
+        let mut model = $model;
         if let Some(words) = &$head.vocabulary {
             model = model.label_vocabulary(words.value.iter().map(|spellings| spellings[0].clone()));
         }
@@ -209,14 +233,15 @@ impl IntoModel for Model {
         }
         macro_rules! dnn {
             ($settings:ident) => {
-                set!($settings::new(deep).hidden_units(self.hidden_units.clone()), optimizer: optimizer,
+                set!($settings::new(deep).hidden_units(self.hidden_units.clone()).batch_norm(self.batch_norm),
+                    optimizer: optimizer,
                     activation_fn: self.activation, dropout: self.dropout)
             };
         }
         macro_rules! combined {
             ($settings:ident) => {
                 set!($settings::new(wide, deep).hidden_units(self.hidden_units.clone())
-                        .linear_sparse_combiner(self.combiner),
+                        .linear_sparse_combiner(self.combiner).batch_norm(self.batch_norm),
                     linear_optimizer: self.optimizer("linear_optimizer"),
                     dnn_optimizer: self.optimizer("dnn_optimizer"),
                     activation_fn: self.activation, dropout: self.dropout)
@@ -229,6 +254,20 @@ impl IntoModel for Model {
             "dnn_regressor" => headed!(regressor dnn!(DnnRegressor), head).to_model(seed),
             "dnn_linear_combined_classifier" => headed!(classifier combined!(WideDeepClassifier), head).to_model(seed),
             "dnn_linear_combined_regressor" => headed!(regressor combined!(WideDeepRegressor), head).to_model(seed),
+            "deepfm_classifier" => {
+                let model = DeepFmClassifier::new(deep).hidden_units(self.hidden_units.clone());
+                let model = set!(model.batch_norm(self.batch_norm),
+                    linear_optimizer: self.optimizer("linear_optimizer"),
+                    dnn_optimizer: self.optimizer("dnn_optimizer"),
+                    activation_fn: self.activation, dropout: self.dropout);
+                headed!(binary model, head).to_model(seed)
+            }
+            "dlrm_classifier" => {
+                let model = DlrmClassifier::new(deep).bottom_units(self.bottom_units.clone());
+                let model = model.top_units(self.hidden_units.clone());
+                let model = set!(model, optimizer: optimizer, dropout: self.dropout);
+                headed!(classifier model, head).to_model(seed)
+            }
             "baseline_classifier" => {
                 headed!(classifier set!(BaselineClassifier::new(), optimizer: optimizer), head).to_model(seed)
             }

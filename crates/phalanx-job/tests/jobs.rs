@@ -226,11 +226,17 @@ fn classes_by_number_weights_and_regressions_are_jobs_too() {
              [columns]\nage = {{ kind = \"numeric\", normalizer = {{ divide = 50.0 }} }}\n\
              job = {{ kind = \"vocabulary_list\", vocabulary_list = [\"cook\", \"clerk\"] }}\n\
              job_onehot = {{ kind = \"indicator\", column = \"job\" }}\n\
+             job_vector = {{ kind = \"embedding\", column = \"job\", dimension = 4 }}\n\
+             city = {{ kind = \"hash_bucket\", hash_bucket_size = 10 }}\n\
+             city_vector = {{ kind = \"embedding\", column = \"city\", dimension = 4 }}\n\
              [model]\n{model}\n[train]\nmax_steps = 30\nbatch_size = 50\nlog_step_count_steps = 0\n"
         )
     };
     let deep = "columns = [\"age\", \"job_onehot\"]\nhidden_units = [8]";
+    let fields = "columns = [\"age\", \"job_vector\", \"city_vector\"]\nlabel_vocabulary = [\"no\", \"yes\"]";
     let models = [
+        (format!("kind = \"deepfm_classifier\"\n{fields}\nhidden_units = [8]\nbatch_norm = true\ndnn_optimizer = \"adam\""), "y", "auc"),
+        (format!("kind = \"dlrm_classifier\"\n{fields}\nbottom_units = [8, 4]\ntop_units = [8]\ndropout = 0.1"), "y", "auc"),
         (format!("kind = \"dnn_regressor\"\noptimizer = \"adam\"\n{deep}"), "pay", "average_loss"),
         ("kind = \"linear_regressor\"\ncolumns = [\"age\", \"job\"]".to_owned(), "pay", "prediction/mean"),
         (format!("kind = \"wide_deep_regressor\"\nlinear_columns = [\"job\"]\n{}", deep.replace("columns", "dnn_columns")), "pay", "loss"),

@@ -47,6 +47,34 @@ const LAYERS: &[Key] = &[
     key("hidden_units", Counts(1), REQUIRED, "How wide the hidden layers are, from the input to the logits."),
     key("activation", Text, "relu", "What a hidden layer makes of its sums: relu, tanh, sigmoid, …"),
     key("dropout", Number, "", "The share of every hidden layer's numbers that is dropped while training."),
+    key("batch_norm", Truth, "false", "Normalizes what leaves every hidden layer."),
+];
+const DEEPFM: &[Key] = &[
+    key("columns", Texts, REQUIRED, "Names of [columns]: embeddings of one dimension, and numbers."),
+    key(
+        "linear_optimizer",
+        NameOrKind("name", OPTIMIZERS),
+        "ftrl at a rate of 0.15",
+        "How gradients change the weights of single ids and numbers.",
+    ),
+    key(
+        "dnn_optimizer",
+        NameOrKind("name", OPTIMIZERS),
+        "adagrad at a rate of 0.15",
+        "How gradients change hidden layers and embeddings.",
+    ),
+];
+const DLRM: &[Key] = &[
+    key("columns", Texts, REQUIRED, "Names of [columns]: embeddings of one dimension, and numbers."),
+    key(
+        "bottom_units",
+        Counts(1),
+        REQUIRED,
+        "How wide the layers over the numbers are; the last is as wide as the embeddings.",
+    ),
+    key("top_units", Counts(1), REQUIRED, "How wide the layers over the products are, before the logits."),
+    key("dropout", Number, "", "The share of every hidden layer's numbers that is dropped while training."),
+    key("optimizer", NameOrKind("name", OPTIMIZERS), "adagrad at a rate of 0.15", "How gradients change everything."),
 ];
 const COMBINED: &[Key] = &[
     key("linear_columns", Texts, "", "Names of [columns] for the linear part."),
@@ -98,6 +126,13 @@ pub(crate) const MODEL_KINDS: &[Keys] = &[
         ),
         &["wide_deep_regressor"],
     ),
+    keys(
+        "deepfm_classifier",
+        "DeepFM: weights, products of embeddings, and hidden layers.",
+        DEEPFM,
+        &[LAYERS, CLASSIFIER],
+    ),
+    keys("dlrm_classifier", "DLRM: products of embeddings between two stacks of layers.", DLRM, &[CLASSIFIER]),
     keys(
         "baseline_classifier",
         "tf.estimator.BaselineClassifier: how often each class is seen.",
