@@ -32,6 +32,30 @@ pub trait Watcher {
 }
 
 /// A job to be launched.
+///
+/// ```no_run
+/// use phalanx_launch::{Launch, Layout, Progress, Rules, RunDir, Screen, Shape, Signals, new_token};
+/// // A program that launches itself: its `main` begins with `phalanx_launch::guard_if_asked()`.
+/// let layout = Layout::local(&Shape { ps: 2, workers: 2, evaluator: true, chief: "chief" })?;
+/// let run = RunDir::at("runs/demo");
+/// let launch = Launch {
+///     here: layout.tasks().to_vec(),
+///     layout,
+///     program: vec!["/proc/self/exe".into(), "demo-task".into()],
+///     env: Vec::new(),
+///     model_dir: run.root().into(),
+///     run,
+///     token: Some(new_token()?),
+///     rules: Rules::default(),
+///     ssh: None,
+/// };
+/// let tasks: Vec<_> = launch.here.iter().map(|placed| placed.task).collect();
+/// let mut screen = Screen::new(Progress::Auto, &launch.run, &tasks);
+/// screen.kill_at(&[("ps/0".parse()?, 500)]);
+/// let report = launch.run(&Signals::listen()?, &mut screen)?;
+/// screen.finish(&report);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Launch {
     /// The whole job.
