@@ -82,7 +82,7 @@ pub struct LaunchArgs {
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub max_restarts: u32,
     /// Seconds that workers have after the chief's success
-    #[arg(long, value_name = "S", default_value_t = 15.0, value_parser = seconds)]
+    #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
     pub worker_grace: f64,
     /// Seconds that the evaluator has
     #[arg(long, value_name = "S", default_value_t = 120.0, value_parser = seconds)]
