@@ -110,3 +110,15 @@ fn json_lines_say_everything() {
     }
     assert_eq!(lines.last().expect("an end")["exit_codes"]["chief/0"], 0);
 }
+
+#[test]
+fn a_full_disk_stops_no_job() {
+    let job = Job::new();
+    std::fs::create_dir_all(job.dir.path().join("logs")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", job.dir.path().join("logs/chief-0.log")).unwrap();
+    let output = job.run(&["--ps", "0", "--workers", "0"], "echo one; sleep 0.3; echo two");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert!(out.contains("| one") && out.contains("| two"), "{out}");
+    assert_eq!(err.matches("not all of its logs are kept").count(), 1, "{err}");
+}

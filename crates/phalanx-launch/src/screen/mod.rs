@@ -203,6 +203,10 @@ impl Watcher for Screen {
         put_out(&format!("{} | {text}", self.paint.task(at, &label)));
     }
 
+    fn warn(&mut self, text: &str) {
+        Self::warn(self, text);
+    }
+
     fn tick(&mut self) -> Vec<TaskId> {
         if self.progress != Progress::None && Instant::now() >= self.next {
             self.next = Instant::now() + if self.progress == Progress::Bar { REDRAW } else { PLAIN };
