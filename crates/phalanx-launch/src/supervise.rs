@@ -50,7 +50,7 @@ impl Default for Rules {
             worker_grace: Duration::from_secs(10),
             evaluator_grace: Duration::from_secs(120),
             server_grace: Some(Duration::from_secs(3)),
-            kill_after: Duration::from_secs(3),
+            kill_after: Duration::from_millis(2500),
             save_time: Duration::from_secs(25),
         }
     }
