@@ -57,3 +57,12 @@ TRAINJOB = kind("trainer.kubeflow.org/v1alpha1", "TrainJob", object_(
     ["runtimeRef"], runtimeRef=object_(["name"], apiGroup={"const": "trainer.kubeflow.org"}, kind={"enum": ["TrainingRuntime", "ClusterTrainingRuntime"]}, name=NAME)))
 
 KINDS = {"PersistentVolumeClaim": CLAIM, "TFJob": TFJOB, "TrainingRuntime": RUNTIME, "TrainJob": TRAINJOB}
+
+SERVICE = object_(
+    ["image"], image=TEXT, command=list_(TEXT), restart={"type": "string", "pattern": "^(no|always|unless-stopped|on-failure(:[0-9]+)?)$"},
+    stop_grace_period={"type": "string", "pattern": "^[0-9]+s$"}, stop_signal={"enum": ["SIGTERM"]}, user=TEXT, read_only=FLAG, tmpfs=list_(TEXT),
+    cap_drop=list_(TEXT), security_opt=list_(TEXT), volumes=list_({"type": "string", "pattern": "^[a-z]+:/"}), hostname=NAME,
+    environment={"type": "object", "additionalProperties": {"type": "string"}})
+# The compose specification, services as they are after merging; names that begin with x- are free.
+COMPOSE = {**object_(["services"], name=NAME, services={"type": "object", "additionalProperties": SERVICE},
+                     volumes={"type": "object", "additionalProperties": {"type": ["object", "null"]}}), "patternProperties": {"^x-": {}}}

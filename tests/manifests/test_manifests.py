@@ -12,7 +12,7 @@ import subprocess
 import jsonschema
 import pytest
 import yaml
-from schemas import KINDS
+from schemas import COMPOSE, KINDS
 
 FLAGS = ["--name", "ctr", "--workers", "2", "--ps", "2", "--evaluator", "--model-dir", "/model"]
 # Words that YAML, a shell, compose and systemd would each like to read otherwise.
@@ -73,6 +73,7 @@ def test_a_trainer_runtime_tells_every_pod_who_it_is(tmp_path):
 def test_compose_services_name_each_other(tmp_path):
     write("compose", tmp_path)
     text = yaml.safe_load((tmp_path / "compose.yaml").read_text())
+    jsonschema.validate(text, COMPOSE, cls=jsonschema.Draft202012Validator)
     assert set(text["services"]) == {"chief-0", "worker-0", "worker-1", "ps-0", "ps-1", "evaluator-0"}
     for name, service in text["services"].items():
         config = json.loads(service["environment"]["TF_CONFIG"])

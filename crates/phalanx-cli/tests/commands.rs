@@ -18,8 +18,7 @@ fn run(command: &mut Command) -> (Output, String, String) {
 fn a_launched_job_has_a_page_and_a_status_after() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().to_str().unwrap();
-    let flags =
-        ["launch", "--ps", "1", "--workers", "1", "--ps-grace", "0", "--run-dir", path, "--", "sh", "-c", "echo here"];
+    let flags = ["launch", "--ps", "1", "--workers", "1", "--run-dir", path, "--", "sh", "-c", "echo here"];
     let (output, out, err) = run(&mut phalanx(&flags));
     assert_eq!(output.status.code(), Some(0), "{err}");
     assert_eq!(out.matches("| here").count(), 3, "{out}");

@@ -82,7 +82,7 @@ pub struct LaunchArgs {
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub max_restarts: u32,
     /// Seconds that workers have after the chief's success
-    #[arg(long, value_name = "S", default_value_t = 15.0, value_parser = seconds)]
+    #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
     pub worker_grace: f64,
     /// Seconds that the evaluator has
     #[arg(long, value_name = "S", default_value_t = 120.0, value_parser = seconds)]
@@ -91,7 +91,7 @@ pub struct LaunchArgs {
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub ps_grace: Option<f64>,
     /// Seconds between being asked to stop and being killed, after Ctrl-C and after the chief's success
-    #[arg(long, value_name = "S", default_value_t = 3.0, value_parser = seconds)]
+    #[arg(long, value_name = "S", default_value_t = 2.5, value_parser = seconds)]
     pub kill_after: f64,
     /// The same after SIGTERM or another task's failure: time for a checkpoint
     #[arg(long, value_name = "S", default_value_t = 25.0, value_parser = seconds)]

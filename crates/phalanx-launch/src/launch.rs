@@ -25,6 +25,8 @@ pub trait Watcher {
     fn event(&mut self, event: &Happened);
     /// A task printed a line.
     fn line(&mut self, task: TaskId, text: &str);
+    /// Something is not as it should be, and the job goes on.
+    fn warn(&mut self, text: &str);
     /// Some time has passed; names tasks that are to be killed now, to show what happens then.
     fn tick(&mut self) -> Vec<TaskId> {
         Vec::new()
@@ -32,6 +34,30 @@ pub trait Watcher {
 }
 
 /// A job to be launched.
+///
+/// ```no_run
+/// use phalanx_launch::{Launch, Layout, Progress, Rules, RunDir, Screen, Shape, Signals, new_token};
+/// // A program that launches itself: its `main` begins with `phalanx_launch::guard_if_asked()`.
+/// let layout = Layout::local(&Shape { ps: 2, workers: 2, evaluator: true, chief: "chief" })?;
+/// let run = RunDir::at("runs/demo");
+/// let launch = Launch {
+///     here: layout.tasks().to_vec(),
+///     layout,
+///     program: vec!["/proc/self/exe".into(), "demo-task".into()],
+///     env: Vec::new(),
+///     model_dir: run.root().into(),
+///     run,
+///     token: Some(new_token()?),
+///     rules: Rules::default(),
+///     ssh: None,
+/// };
+/// let tasks: Vec<_> = launch.here.iter().map(|placed| placed.task).collect();
+/// let mut screen = Screen::new(Progress::Auto, &launch.run, &tasks);
+/// screen.kill_at(&[("ps/0".parse()?, 500)]);
+/// let report = launch.run(&Signals::listen()?, &mut screen)?;
+/// screen.finish(&report);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Launch {
     /// The whole job.
@@ -65,6 +91,7 @@ struct Running<'a> {
     last_lines: BTreeMap<TaskId, Vec<String>>,
     ends: BTreeMap<TaskId, TaskEnd>,
     asked: (u32, u32),
+    complained: bool,
 }
 
 impl Launch {
@@ -94,16 +121,18 @@ impl Launch {
             last_lines: BTreeMap::new(),
             ends: BTreeMap::new(),
             asked: (0, 0),
+            complained: false,
         };
         running.happened(Happened::now(Kind::Launched, None, 0, self.layout.in_words()))?;
         running.go(&listen, signals)?;
         let Some(ending) = running.supervision.ending().cloned() else {
             return Err(Error::new(Code::Internal, "the job ended without an end"));
         };
-        let report = Report::new(ending, running.ends, running.last_lines, started.elapsed(), self.run.clone());
+        let (ends, last_lines) = (std::mem::take(&mut running.ends), std::mem::take(&mut running.last_lines));
+        let report = Report::new(ending, ends, last_lines, started.elapsed(), self.run.clone());
         let text = report.in_one_line();
         let finished = Happened::now(Kind::Finished, None, 0, text);
-        running.journal.event(&finished)?;
+        running.keep(|journal| journal.event(&finished));
         running.watcher.event(&finished);
         Ok(report)
     }
@@ -128,7 +157,8 @@ impl Running<'_> {
                 while let Ok(heard) = listen.try_recv() {
                     self.take(heard)?;
                 }
-                return self.journal.flush();
+                self.keep(Journal::flush);
+                return Ok(());
             }
             match listen.recv_timeout(ROUND) {
                 Ok(heard) => {
@@ -141,7 +171,7 @@ impl Running<'_> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(Error::new(Code::Internal, "nobody is heard")),
             }
-            self.journal.flush()?;
+            self.keep(Journal::flush);
             for victim in self.watcher.tick() {
                 if let Some(process) = self.processes.get_mut(&victim) {
                     process.order(Order::Kill);
@@ -220,7 +250,7 @@ impl Running<'_> {
             Some((of, rest)) if self.launch.here.iter().any(|placed| placed.task == of) => (of, rest),
             _ => (task, text),
         };
-        self.journal.line(task, at_ms, text)?;
+        self.keep(|journal| journal.line(task, at_ms, text));
         let last = self.last_lines.entry(task).or_default();
         if last.len() == LAST_LINES {
             last.remove(0);
@@ -245,9 +275,19 @@ impl Running<'_> {
         Ok(())
     }
 
+    /// Writes something down. A disk that is full does not stop training: it is said once, and tried again.
+    fn keep(&mut self, write: impl FnOnce(&mut Journal) -> Result<()>) {
+        match write(&mut self.journal) {
+            Err(error) if !self.complained => {
+                self.complained = true;
+                self.watcher.warn(&format!("the job goes on, but not all of its logs are kept: {error}"));
+            }
+            _ => {}
+        }
+    }
+
     fn happened(&mut self, event: Happened) -> Result<()> {
-        self.journal.flush()?;
-        self.journal.event(&event)?;
+        self.keep(|journal| journal.flush().and_then(|()| journal.event(&event)));
         self.watcher.event(&event);
         Ok(())
     }

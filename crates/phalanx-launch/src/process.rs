@@ -14,6 +14,10 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a task's output is waited for after its end.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// What comes from a process.
 #[derive(Debug)]
@@ -121,6 +125,10 @@ fn watch(task: TaskId, reports: UnixStream, mut guard: Child, readers: Vec<JoinH
         // The guard itself was killed: the kernel has ended the program, this ends the rest of its group.
         let _ = kill_process_group(group, Signal::KILL);
     }
-    readers.into_iter().for_each(|reader| drop(reader.join()));
+    // The last lines are worth a moment; a process in the kernel's hands, which holds the pipe and cannot be ended, is not.
+    let until = Instant::now() + LAST_LINES;
+    while readers.iter().any(|reader| !reader.is_finished()) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(2));
+    }
     let _ = heard.send(Heard::Ended { task, exit: exit.unwrap_or(Exit::Signal(9)) });
 }

@@ -47,10 +47,10 @@ impl Default for Rules {
             restart: [Restart::ExitCode; 4],
             max_restarts: 3,
             pause: Duration::from_millis(500),
-            worker_grace: Duration::from_secs(15),
+            worker_grace: Duration::from_secs(10),
             evaluator_grace: Duration::from_secs(120),
             server_grace: Some(Duration::from_secs(3)),
-            kill_after: Duration::from_secs(3),
+            kill_after: Duration::from_millis(2500),
             save_time: Duration::from_secs(25),
         }
     }

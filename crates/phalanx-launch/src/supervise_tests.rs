@@ -35,7 +35,7 @@ impl Job {
 fn servers_that_never_end_are_told_and_then_killed() {
     let mut job = Job::new(&["chief/0", "worker/0", "ps/0"]);
     assert_eq!(job.ends("chief/0", Exit::Code(0)), None);
-    assert_eq!(job.after(10 * SECOND), [], "a worker still computes");
+    assert_eq!(job.after(9 * SECOND), [], "a worker still computes");
     job.ends("worker/0", Exit::Code(0));
     assert_eq!(job.after(2 * SECOND), []);
     assert_eq!(job.after(SECOND), [Do::Tell(id("ps/0"))]);
@@ -50,9 +50,9 @@ fn servers_that_never_end_are_told_and_then_killed() {
 fn workers_get_time_and_the_evaluator_more() {
     let mut job = Job::new(&["chief/0", "worker/0", "evaluator/0"]);
     job.ends("chief/0", Exit::Code(0));
-    assert_eq!(job.after(15 * SECOND), [Do::Tell(id("worker/0"))]);
+    assert_eq!(job.after(10 * SECOND), [Do::Tell(id("worker/0"))]);
     job.ends("worker/0", Exit::Code(143));
-    assert_eq!(job.after(104 * SECOND), []);
+    assert_eq!(job.after(109 * SECOND), []);
     assert_eq!(job.after(SECOND), [Do::Tell(id("evaluator/0"))]);
 }
 

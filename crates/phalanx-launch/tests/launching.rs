@@ -10,7 +10,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 #[test]
 fn the_chief_s_success_ends_servers_that_never_would() {
     let job = Job::new();
-    let script = r#"echo "I am $role/$index"; [ "$role" = ps ] && sleep 600; exit 0"#;
+    let script = r#"echo "I am $role/$index"; [ "$role" = ps ] && sleep 600; [ "$role" = chief ] && sleep 2; exit 0"#;
     let output = job.run(&["--ps", "2", "--workers", "1", "--evaluator", "--ps-grace", "0.2"], script);
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{err}");
@@ -83,7 +83,7 @@ fn a_task_takes_all_of_its_processes_with_it() {
 #[test]
 fn a_token_goes_to_every_task_and_into_no_file() {
     let job = Job::new();
-    let output = job.run(&["--ps", "1", "--ps-grace", "0"], r#"[ ${#PHALANX_TOKEN} = 32 ] && echo has one"#);
+    let output = job.run(&["--ps", "1"], r#"[ ${#PHALANX_TOKEN} = 32 ] && echo has one"#);
     let out = text(&output.stdout);
     assert_eq!(out.matches("| has one").count(), 3, "{out} {}", text(&output.stderr));
 }
@@ -109,4 +109,16 @@ fn json_lines_say_everything() {
         assert!(kinds.contains(&kind), "{kind} is missing: {out}");
     }
     assert_eq!(lines.last().expect("an end")["exit_codes"]["chief/0"], 0);
+}
+
+#[test]
+fn a_full_disk_stops_no_job() {
+    let job = Job::new();
+    std::fs::create_dir_all(job.dir.path().join("logs")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", job.dir.path().join("logs/chief-0.log")).unwrap();
+    let output = job.run(&["--ps", "0", "--workers", "0"], "echo one; sleep 0.3; echo two");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert!(out.contains("| one") && out.contains("| two"), "{out}");
+    assert_eq!(err.matches("not all of its logs are kept").count(), 1, "{err}");
 }

@@ -77,3 +77,35 @@ fn ctrl_c_comes_back_with_nothing_left() {
     }
     eprintln!("Ctrl-C at {count} moments: back after at most {longest:.2?}");
 }
+
+/// The parent of a process.
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[test]
+fn a_task_whose_guard_is_killed_ends_with_it_and_is_started_again() {
+    let job = Job::new();
+    let script = r#"echo $$ > "$0.$PHALANX_ATTEMPT"; [ $PHALANX_ATTEMPT = 2 ] && exit 0; sleep 600"#;
+    let pids = job.dir.path().join("pid");
+    let mut command = job.command(&["--ps", "0", "--workers", "0"], script);
+    let mut child =
+        command.arg(&pids).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the launcher starts");
+    let file = pids.with_extension("1");
+    let until = Instant::now() + Duration::from_secs(30);
+    let first = loop {
+        if let Some(pid) = std::fs::read_to_string(&file).ok().and_then(|text| text.trim().parse::<u32>().ok()) {
+            break pid;
+        }
+        assert!(Instant::now() < until, "the task did not start");
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    let guard = parent(first).expect("a task has a guard");
+    assert_ne!(guard, child.id(), "between launcher and task stands the guard");
+    kill_process(Pid::from_raw(guard.cast_signed()).expect("a process id"), Signal::KILL).expect("it runs");
+    let status = ends_within(&mut child, Duration::from_secs(30));
+    assert_eq!(status.code(), Some(0), "the task's second life succeeded");
+    assert!(pids.with_extension("2").exists());
+    job.none_left_within(Duration::from_secs(30));
+}

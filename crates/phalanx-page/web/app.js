@@ -18,7 +18,8 @@ function open(name, focus = false) {
     if (one === name) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
   if (focus) $(`tab-${name}`).focus();
-  history.replaceState(null, "", `${location.pathname}${location.search}#${name}`);
+  // The slash keeps the browser from moving the focus to the view.
+  history.replaceState(null, "", `${location.pathname}${location.search}#/${name}`);
   draw(new Set(["state", "events", "points", "lines"]));
 }
 
@@ -32,7 +33,8 @@ function header() {
   const { state, connected } = store;
   if (!state) return;
   const job = state.job ?? {};
-  const name = (job.model_dir ?? "").split("/").filter(Boolean).at(-1) ?? "run";
+  const parts = (job.model_dir ?? "").split("/").filter((part) => part !== "" && part !== "model");
+  const name = parts.at(-1) ?? "run";
   $("name").textContent = name;
   document.title = `${name} · ${state.state} · Phalanx`;
   $("state").textContent = state.state;
@@ -79,5 +81,6 @@ overview.start(); tables.start(); logs.start();
 theme(themes.includes(kept) ? kept : "auto");
 listen((kinds) => { header(); draw(kinds); });
 setInterval(header, 1000);
-open(names.includes(location.hash.slice(1)) ? location.hash.slice(1) : "overview");
+const asked = location.hash.replace(/^#\/?/, "");
+open(names.includes(asked) ? asked : "overview");
 connect();

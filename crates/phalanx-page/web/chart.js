@@ -90,7 +90,10 @@ export function draw(canvas, series, marks, options, pointer) {
     context.fillText(short(options.log ? 10 ** tick : tick), left - 6, py(tick));
   }
   context.textAlign = "center"; context.textBaseline = "top";
-  for (const tick of ticks(x0, x1, Math.max(2, Math.floor(width / 110)))) context.fillText(time ? `${short(tick)} s` : short(tick), px(tick), bottom + 6);
+  for (const tick of ticks(x0, x1, Math.max(2, Math.floor(width / 110)))) {
+    const text = time ? `${short(tick)} s` : short(tick);
+    context.fillText(text, Math.min(px(tick), width - context.measureText(text).width / 2 - 1), bottom + 6);
+  }
   context.save();
   context.beginPath(); context.rect(left, 0, right - left + 2, bottom + 1); context.clip();
   const placed = new Map();

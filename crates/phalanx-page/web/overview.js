@@ -89,7 +89,7 @@ function numbers(state) {
   const told = (key) => { const list = state.tasks.map((task) => task.status?.[key]).filter((value) => typeof value === "number"); return list.length ? list.reduce((a, b) => a + b, 0) : null; };
   const most = state.tasks.map((task) => task.status?.max_steps).find((value) => typeof value === "number");
   const up = state.tasks.filter((task) => task.state === "running").length;
-  const evals = store.curves.filter((curve) => curve && curve.run !== "" && curve.points.length && /auc|accuracy/.test(curve.tag));
+  const evals = store.curves.filter((curve) => curve && curve.run !== "" && curve.points.length && /auc|accuracy/.test(curve.tag)).sort((a, b) => rank(a.tag) - rank(b.tag));
   const list = [
     ["step", most ? `${count(state.step)} / ${count(most)}` : count(state.step)],
     ["steps per second", number(state.steps_per_s)],
@@ -133,7 +133,8 @@ function topology(state) {
 }
 
 function events() {
-  const bad = (event) => event.kind === "killed" || (event.kind === "exited" && event.exit !== 0);
+  const told = new Set(store.events.filter((event) => event.kind === "told").map((event) => `${event.task} ${event.attempt}`));
+  const bad = (event) => event.kind === "killed" || (event.kind === "exited" && event.exit !== 0 && !told.has(`${event.task} ${event.attempt}`));
   const items = store.events.slice(-300).sort((a, b) => b.at - a.at).map((event) => el("li", {},
     el("time", {}, time(event.at)), el("span", { class: `mark ${bad(event) ? "failed" : ""}`, "aria-hidden": "true" }, signs[event.kind] ?? "·"),
     el("span", { class: bad(event) ? "failed" : undefined }, `${event.task ? `${event.task} ` : ""}${event.kind}${event.text ? `: ${event.text}` : ""}`)));

@@ -1,5 +1,6 @@
 //! Who lives below a process.
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -7,21 +8,28 @@ use std::time::{Duration, Instant};
 /// Processes in the kernel's hands cannot be killed; nobody waits longer for them.
 const LONGEST: Duration = Duration::from_secs(3);
 
-/// Ends everything below this process. What appears meanwhile is ended too: the list is made again until it is empty.
+/// Ends everything below this process. A list of processes alone cannot tell when that is done: one may fork and end while the
+/// list is made, and neither it nor its child is on it. But whoever lives below has an ancestor that is our child, because
+/// orphans become ours; so it is done when the kernel says that we have no children.
 pub(super) fn end_all() {
     let until = Instant::now() + LONGEST;
-    loop {
-        let below = below(getpid());
-        for &pid in &below {
+    while has_children() && Instant::now() < until {
+        for pid in below(getpid()) {
             // Already gone is as good as killed.
             let _ = kill_process(pid, Signal::KILL);
         }
-        // Those whose parents died are ours to bury.
-        while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
-        if below.is_empty() || Instant::now() > until {
-            return;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Takes leave of children that have ended; says whether there are others.
+fn has_children() -> bool {
+    loop {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
         }
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -48,9 +48,7 @@ impl Live {
         parts.extend(rate.map(|rate| format!("{rate:.0} step/s")));
         parts.extend(self.sum("examples_per_s").map(|rate| format!("{} ex/s", short(rate))));
         parts.extend(board.loss().map(|loss| format!("loss {loss:.4}")));
-        let eval = board.curves.iter().filter(|curve| !curve.run.is_empty());
-        let eval = eval.filter(|curve| matches!(curve.tag.as_str(), "auc" | "accuracy" | "epoch_accuracy"));
-        parts.extend(eval.filter_map(|curve| Some(format!("{} {:.3}", curve.tag, curve.points.last()?.value))).take(1));
+        parts.extend(self.evaluation());
         parts.extend(self.lag().map(|lag| format!("lag {lag}")));
         parts.extend(self.up());
         if step.is_none() && !parts.is_empty() {
@@ -82,6 +80,15 @@ impl Live {
         let tasks = self.follower.board().tasks.iter();
         let told: Vec<f64> = tasks.filter_map(|task| task.status[key].as_f64()).collect();
         (!told.is_empty()).then(|| told.iter().sum())
+    }
+
+    /// One number of the newest evaluation.
+    fn evaluation(&self) -> Option<String> {
+        let curves = &self.follower.board().curves;
+        ["auc", "accuracy", "epoch_accuracy"].iter().find_map(|tag| {
+            let curve = curves.iter().find(|curve| !curve.run.is_empty() && curve.tag == *tag)?;
+            Some(format!("{tag} {:.3}", curve.points.last()?.value))
+        })
     }
 
     /// The median over the trainers.

@@ -8,6 +8,7 @@ use live::Live;
 use paint::Paint;
 use phalanx_base::TaskId;
 use serde_json::json;
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,8 @@ pub struct Screen {
     next: Instant,
     kills: Vec<(TaskId, u64)>,
     looked: Instant,
+    /// Asked to go: how they end is no news.
+    told: BTreeSet<TaskId>,
 }
 
 impl Screen {
@@ -67,6 +70,7 @@ impl Screen {
             next,
             kills: Vec::new(),
             looked: Instant::now(),
+            told: BTreeSet::new(),
         }
     }
 
@@ -126,6 +130,7 @@ impl Screen {
             None => self.say("Finished", &report.in_one_line()),
         }
         self.say("Stopped", &format!("{} tasks, nothing left running", report.tasks.len()));
+        self.say("Next", &format!("phalanx dashboard {}", report.run.root().display()));
     }
 
     fn above(&mut self, print: impl FnOnce(&Self)) {
@@ -173,9 +178,13 @@ impl Watcher for Screen {
         }
         let Some(task) = event.task else { return };
         let text = format!("{task} {}", event.text);
+        if matches!(event.kind, Kind::Told | Kind::Killed) {
+            self.told.insert(task);
+        }
         match (event.kind, &event.exit) {
             (Kind::Started, _) => self.say("Started", &format!("{task} ({})", event.text)),
             (Kind::Exited, Some(exit)) if exit.success() => self.say("Ended", &task.to_string()),
+            (Kind::Exited, _) if self.told.contains(&task) => self.say("Ended", &format!("{task} ({})", event.text)),
             (Kind::Exited, _) => self.warn(&format!("{task} ended: {}", event.text)),
             (Kind::Restarting, _) => self.say("Restarting", &text),
             (Kind::Told, _) => self.say("Stopping", &text),
@@ -192,6 +201,10 @@ impl Watcher for Screen {
         let at = self.tasks.iter().position(|&one| one == task).unwrap_or(0);
         let label = format!("{:<width$}", task.to_string(), width = self.width);
         put_out(&format!("{} | {text}", self.paint.task(at, &label)));
+    }
+
+    fn warn(&mut self, text: &str) {
+        Self::warn(self, text);
     }
 
     fn tick(&mut self) -> Vec<TaskId> {
