@@ -94,13 +94,13 @@ impl<'a, M: Network> Fitting<'a, M> {
             let epoch = self.place.epoch;
             self.progress.epoch(epoch as u64 + 1, epochs as u64);
             self.tell(|callback, cx| callback.on_epoch_begin(cx, epoch))?;
-            self.epoch()?;
-            if self.place.batch == 0 {
+            if self.epoch()? == 0 {
+                // No step, no numbers: 0 would be the best loss ever.
                 if !goes_on && history.epochs().is_empty() {
                     return Err(nothing("train on"));
                 }
                 // A pass that was done before the chief was started again.
-                self.place.epoch += 1;
+                self.place = Place { epoch: epoch + 1, batch: 0 };
                 continue;
             }
             let logs = self.epoch_ended(epoch)?;
@@ -132,13 +132,17 @@ impl<'a, M: Network> Fitting<'a, M> {
         Ok(done > 0)
     }
 
-    /// The steps of one epoch.
-    fn epoch(&mut self) -> Result<()> {
+    /// The steps of one epoch, and how many there were.
+    fn epoch(&mut self) -> Result<u64> {
+        let before = self.place.batch;
         let mut scheduled = VecDeque::new();
         self.crew.begin();
         let ahead = AHEAD * (self.crew.size() + 1);
         let mut over = false;
         loop {
+            if let Some(error) = self.interrupted() {
+                return Err(error);
+            }
             while scheduled.len() < ahead && !over && !self.stop && self.wants(scheduled.len() as u64) {
                 scheduled.push_back(self.coordinator.schedule(TRAIN, &self.order().arguments())?);
             }
@@ -161,7 +165,7 @@ impl<'a, M: Network> Fitting<'a, M> {
         if over {
             self.say_what_ended()?;
         }
-        Ok(())
+        Ok(self.place.batch - before)
     }
 
     /// Whether another step should be scheduled beside those that are.
