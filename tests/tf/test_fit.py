@@ -177,7 +177,8 @@ def test_arrays_that_are_shorter_than_an_epoch_begin_again():
 
 @pytest.mark.parametrize("kind, rate", [("sgd", 0.05), ("adam", 0.01), ("adagrad", 0.1)])
 def test_a_coordinator_with_rounds_of_one_worker(kind, rate):
-    case = regression(validation_split=0.3, callbacks=[{"kind": "LearningRateScheduler", "rates": [rate, rate / 2, rate / 8] * 2}])
+    scheduler = {"kind": "LearningRateScheduler", "rates": [rate, rate / 2, rate / 8] * 2}
+    case = regression(validation_split=0.3, callbacks=[scheduler])
     case["optimizer"] = {"kind": kind, "learning_rate": rate}
     check({**case, "workers": 1})
 
