@@ -96,6 +96,7 @@ fn creating_the_same_again_changes_nothing() {
             note: Bytes::new(),
             basis: None,
             clock: 0,
+            learning_rate: None,
         };
         client.exchange(&mut first, Some(&push), &[], Mode::Asynchronous).unwrap();
         let mut again = Remote::create(client, same(), &[Bytes::from(9.0_f32.to_le_bytes().repeat(6))]).unwrap();

@@ -71,6 +71,7 @@ impl Server1 {
             note: Bytes::new(),
             basis: None,
             clock: 0,
+            learning_rate: None,
         };
         let pulled = self.client.exchange(&mut self.remote, Some(&push), &[], Mode::Asynchronous).unwrap();
         assert_eq!(pulled.dense, [Some(vec![-(self.steps as f32); 4])]);

@@ -168,3 +168,50 @@ fn a_message_that_does_not_fit_changes_nothing_at_all() {
     assert_eq!(values(&store, 4, 0), [0.0; 4]);
     assert_eq!(store.global_step(), 0);
 }
+
+fn step(number: u64, learning_rate: Option<f32>) -> Exchange {
+    Exchange { step: number, parts: 1, dense_push: whole(2), learning_rate, ..Exchange::default() }
+}
+
+#[test]
+fn values_of_a_model_that_is_trained_are_replaced_once_by_each_message() {
+    let store = Store::default();
+    store.create(&[variable(2)]).expect("a new variable");
+    let replace = |number: u64, value: f32| {
+        let ask = Assign { ranges: whole(2), replaces: true, number, ..Assign::default() };
+        store.replace(worker(0), &ask, &value.to_le_bytes().repeat(2))
+    };
+    assert_eq!(replace(1, 5.0).unwrap_err().code(), Code::NotInitialized, "there is nothing to replace yet");
+    store.set_ready();
+    let ask = Assign { ranges: whole(2), ..Assign::default() };
+    assert_eq!(store.assign(&ask, &ones(2)).unwrap_err().code(), Code::VariableConflict, "not by mistake");
+    replace(1, 5.0).unwrap();
+    store.exchange(worker(1), &step(1, None), &ones(2)).unwrap();
+    assert_eq!(values(&store, 2, 0), [4.0, 4.0]);
+    replace(1, 5.0).unwrap();
+    assert_eq!(values(&store, 2, 0), [4.0, 4.0], "the same message came again");
+    replace(2, 7.0).unwrap();
+    assert_eq!(values(&store, 2, 0), [7.0, 7.0]);
+    replace(1, 5.0).unwrap();
+    assert_eq!(values(&store, 2, 0), [7.0, 7.0], "an older one came late");
+    let slots =
+        Assign { ranges: vec![Range { slot: 1, ..whole(2)[0] }], replaces: true, number: 3, ..Assign::default() };
+    assert_eq!(store.replace(worker(0), &slots, &ones(2)).unwrap_err().code(), Code::BadMessage);
+    let long = Assign { ranges: whole(3), replaces: true, number: 3, ..Assign::default() };
+    assert_eq!(store.replace(worker(0), &long, &ones(3)).unwrap_err().code(), Code::ShapeMismatch);
+    store.fence(worker(0).0, worker(0).1);
+    assert_eq!(replace(3, 9.0).unwrap_err().code(), Code::Fenced, "who was shut out replaces nothing");
+    assert_eq!(values(&store, 2, 0), [7.0, 7.0]);
+}
+
+#[test]
+fn a_learning_rate_that_cannot_be_one_leaves_everything_as_it_was() {
+    let store = Store::default();
+    store.create(&[variable(2)]).expect("a new variable");
+    for rate in [f32::NAN, f32::INFINITY, -1.0] {
+        assert_eq!(store.exchange(worker(0), &step(1, Some(rate)), &ones(2)).unwrap_err().code(), Code::BadSetting);
+    }
+    store.exchange(worker(0), &step(1, Some(0.5)), &ones(2)).unwrap();
+    store.exchange(worker(0), &step(2, None), &ones(2)).unwrap();
+    assert_eq!(values(&store, 2, 0), [-1.5, -1.5]);
+}

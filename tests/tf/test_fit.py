@@ -175,6 +175,28 @@ def test_arrays_that_are_shorter_than_an_epoch_begin_again():
     same_weights(found, model)
 
 
+@pytest.mark.parametrize("kind, rate", [("sgd", 0.05), ("adam", 0.01), ("adagrad", 0.1)])
+def test_a_coordinator_with_rounds_of_one_worker(kind, rate):
+    scheduler = {"kind": "LearningRateScheduler", "rates": [rate, rate / 2, rate / 8] * 2}
+    case = regression(validation_split=0.3, callbacks=[scheduler])
+    case["optimizer"] = {"kind": kind, "learning_rate": rate}
+    check({**case, "workers": 1})
+
+
+def test_a_coordinator_with_steps_and_two_outputs():
+    model, data, loss = two_by_two(weights=True)
+    case = {"model": model, "data": data, "loss": loss, "optimizer": {"kind": "rmsprop", "learning_rate": 0.01}}
+    check({**drawn(case), "fit": {"epochs": 3, "steps_per_epoch": 4, "batch_size": 8}, "workers": 1})
+
+
+def test_a_coordinator_with_early_stopping():
+    stopping = {"kind": "EarlyStopping", "monitor": "val_loss", "patience": 1, "restore_best_weights": True}
+    case = regression(validation_split=0.3, epochs=40, callbacks=[stopping])
+    case["optimizer"]["learning_rate"] = 0.4
+    found, history = check({**case, "workers": 1})
+    assert 2 <= len(found["epochs"]) < 40
+
+
 def test_what_keras_refuses_we_refuse():
     model, data, loss = two_by_two()
     case = {"model": model, "data": data, "loss": loss, "optimizer": {"kind": "sgd", "learning_rate": 0.1}}

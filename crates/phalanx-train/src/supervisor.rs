@@ -67,6 +67,13 @@ impl Supervisor {
         }
     }
 
+    /// Changes variables by this optimizer instead.
+    #[must_use]
+    pub(crate) fn optimizer(mut self, optimizer: Optimizer) -> Self {
+        self.optimizer = optimizer;
+        self
+    }
+
     /// Changes the variable of this name by an optimizer of its own.
     #[must_use]
     pub fn optimizer_of(mut self, variable: &str, optimizer: impl Into<Optimizer>) -> Self {

@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use phalanx::callbacks::{
     BackupAndRestore, CsvLogger, Direction, EarlyStopping, Lambda, LearningRateScheduler, ModelCheckpoint,
@@ -17,6 +18,7 @@ use phalanx::model::{
 };
 use phalanx_base::{Code, Context, Error, Result, Shape};
 use phalanx_optim::{Optimizer, Sgd};
+use phalanx_train::{MiniCluster, ParameterServerStrategy, Server, ServerOptions, Supervisor};
 use serde_json::{Map, Value, json};
 
 fn main() -> ExitCode {
@@ -43,9 +45,14 @@ fn answer(case: &Value) -> Result<Value> {
         model.load_weights(prefix)?;
     }
     let data = data(&case["data"])?;
-    let history = match &case["fit"] {
-        Value::Null => History::default(),
-        settings => model.fit(data.clone(), fit(settings, case)?)?,
+    let history = match (&case["fit"], case["workers"].as_u64()) {
+        (Value::Null, _) => History::default(),
+        (settings, None) => model.fit(data.clone(), fit(settings, case)?)?,
+        (_, Some(workers)) => {
+            let history;
+            (model, history) = with_coordinator(case, u32::try_from(workers).unwrap_or(1))?;
+            history
+        }
     };
     if let Some(prefix) = case["save"].as_str() {
         model.save_weights(prefix)?;
@@ -71,6 +78,24 @@ fn answer(case: &Value) -> Result<Value> {
         answer["predict"] = outputs.collect::<Result<Vec<_>>>()?.into();
     }
     Ok(answer)
+}
+
+/// The same on two servers and so many workers, whose gradients are collected into rounds.
+fn with_coordinator(case: &Value, workers: u32) -> Result<(Compiled<Model>, History)> {
+    let options = ServerOptions { say: Arc::new(|_| {}), ..ServerOptions::default() };
+    let cluster = MiniCluster::start_with(2, workers + 1, options)?;
+    let task = |server: &Server| {
+        let model = compiled(case)?;
+        let supervisor = Supervisor::new(server, optimizer(&case["optimizer"])?);
+        let strategy = ParameterServerStrategy::new(supervisor).consistency("sync")?;
+        strategy.fit(model, data(&case["data"])?, fit(&case["fit"], case)?)
+    };
+    let done = std::thread::scope(|scope| {
+        // What goes wrong in a worker is the chief's error, too.
+        cluster.trainers()[1..].iter().for_each(|server| drop(scope.spawn(|| task(server).map(drop))));
+        task(&cluster.trainers()[0])
+    });
+    done?.ok_or_else(|| Error::new(Code::Internal, "the chief has no result"))
 }
 
 fn compiled(case: &Value) -> Result<Compiled<Model>> {

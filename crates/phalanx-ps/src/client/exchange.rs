@@ -39,6 +39,8 @@ pub struct Push {
     pub basis: Option<u64>,
     /// The worker's count of steps under a coordinator; 0 where there is none.
     pub clock: u64,
+    /// The learning rate of this update, where it is not that of the variables' own optimizers.
+    pub learning_rate: Option<f32>,
 }
 
 /// What came back.
@@ -161,11 +163,54 @@ impl Client {
 
     /// Replaces the values of one server's shards, in as many messages as it takes.
     pub(super) fn assign(&self, remote: &Remote, server: usize, values: &[Bytes]) -> Result<()> {
+        self.assign_with(remote, server, 0, values, Assign::default)
+    }
+
+    /// Replaces the values of all variables of a model that is being trained, one for each of the layout. Updates wait
+    /// meanwhile; what was pushed before for rounds below `closed` is replaced too. Slots stay as they are.
+    ///
+    /// # Errors
+    /// When the values do not fit, or a server refuses or does not answer; some servers may then have the new values.
+    pub fn replace(&self, remote: &mut Remote, values: &[Bytes], closed: u64) -> Result<()> {
+        remote.check_values(values)?;
+        let mut number = remote.replaced;
+        let mut next = || {
+            number += 1;
+            Assign { replaces: true, closed, number, ..Assign::default() }
+        };
+        let done = (0..self.servers()).try_for_each(|server| self.replace_on(remote, server, values, &mut next));
+        remote.replaced = number;
+        done
+    }
+
+    fn replace_on(
+        &self,
+        remote: &mut Remote,
+        server: usize,
+        values: &[Bytes],
+        next: &mut impl FnMut() -> Assign,
+    ) -> Result<()> {
+        loop {
+            match self.assign_with(remote, server, remote.lives[server], values, &mut *next) {
+                Err(error) if error.code() == Code::ServerRestarted => self.find_again(remote)?,
+                done => return done,
+            }
+        }
+    }
+
+    fn assign_with(
+        &self,
+        remote: &Remote,
+        server: usize,
+        life: u64,
+        values: &[Bytes],
+        mut with: impl FnMut() -> Assign,
+    ) -> Result<()> {
         let pieces = &remote.pieces[server];
         for part in pack(pieces, &[], &[]) {
             let pieces = &pieces[part.pieces];
             let ranges = pieces.iter().map(|piece| range(remote, piece, 0)).collect();
-            let mut frame = self.frame(request::Op::Assign(Assign { ranges, ..Assign::default() }));
+            let mut frame = self.frame_for(life, request::Op::Assign(Assign { ranges, ..with() }));
             for piece in pieces {
                 let shard = &remote.layout.shards()[piece.shard];
                 let at = shard.elements.start + piece.elements.start;
@@ -206,6 +251,7 @@ impl Client {
         }
         if let Some(push) = push {
             (header.step, header.part, header.parts) = (push.name.sequence, number as u32, last as u32 + 1);
+            header.learning_rate = push.learning_rate;
             let own = (push.name.task, push.name.incarnation) == (self.options().task, self.options().incarnation);
             if server == 0 && number == last {
                 header.note = push.note.to_vec();

@@ -21,6 +21,8 @@ pub struct Remote {
     pub(super) held: Vec<Vec<u64>>,
     /// Per server, the life that gave the handles out.
     pub(super) lives: Vec<u64>,
+    /// Messages that replaced values.
+    pub(super) replaced: u64,
 }
 
 impl Remote {
@@ -30,15 +32,7 @@ impl Remote {
     /// # Errors
     /// When something of the same name but another kind is there, or a server does not answer.
     pub fn create(client: &Client, layout: Layout, values: &[Bytes]) -> Result<Self> {
-        for (spec, value) in layout.variables().iter().zip(values) {
-            if value.len() != 4 * spec.shape.elements() {
-                return Err(Error::new(
-                    Code::ShapeMismatch,
-                    format!("the initial value of {:?} does not fit", spec.name),
-                )
-                .because(format!("{} bytes for shape {}", value.len(), spec.shape)));
-            }
-        }
+        check_values(&layout, values)?;
         let remote = Self::announce(client, layout)?;
         for server in 0..client.servers() {
             // A server that is ready holds a model that is being trained; it keeps its values.
@@ -79,7 +73,7 @@ impl Remote {
         let held = pieces.iter().map(|pieces| vec![0; pieces.len()]).collect();
         let (handles, tables) = (vec![0; layout.shards().len()], vec![Vec::new(); layout.servers()]);
         let lives = vec![0; layout.servers()];
-        let mut remote = Self { layout, handles, tables, pieces, held, lives };
+        let mut remote = Self { layout, handles, tables, pieces, held, lives, replaced: 0 };
         for (server, made) in per_server.into_iter().enumerate() {
             remote.take(server, made)?;
         }
@@ -100,6 +94,10 @@ impl Remote {
         Ok(())
     }
 
+    pub(super) fn check_values(&self, values: &[Bytes]) -> Result<()> {
+        check_values(&self.layout, values)
+    }
+
     pub(crate) fn handle(&self, shard: usize) -> u32 {
         self.handles[shard]
     }
@@ -118,4 +116,19 @@ impl Remote {
     pub(super) fn dim(&self, set: &RowSet) -> usize {
         self.layout.tables()[set.table()].dim
     }
+}
+
+/// Values, one for each variable of the layout, must have its size.
+fn check_values(layout: &Layout, values: &[Bytes]) -> Result<()> {
+    if values.len() != layout.variables().len() {
+        let what = format!("{} values for a model of {} variables", values.len(), layout.variables().len());
+        return Err(Error::new(Code::ShapeMismatch, what));
+    }
+    for (spec, value) in layout.variables().iter().zip(values) {
+        if value.len() != 4 * spec.shape.elements() {
+            return Err(Error::new(Code::ShapeMismatch, format!("the value of {:?} does not fit", spec.name))
+                .because(format!("{} bytes for shape {}", value.len(), spec.shape)));
+        }
+    }
+    Ok(())
 }

@@ -1,12 +1,14 @@
-//! Replacing what a server holds, as a restore does.
+//! Replacing what a server holds: all of it, as a restore does, or the values of a model that is being trained.
 
 use super::body::Body;
+use super::cut::not_ready;
 use super::items::Item;
 use super::notes::Notes;
 use super::service::identity;
-use super::{Progress, Store};
-use phalanx_base::{Code, Error, Result};
+use super::{Progress, Store, lock};
+use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
 use phalanx_wire::proto::params::{Applied, Assign};
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 impl Store {
@@ -49,9 +51,42 @@ impl Store {
         }
         body.end()
     }
+
+    /// Replaces values of a model that is being trained, between two updates; slots stay as they are. The same message
+    /// again, or an older one of the same task, changes nothing.
+    ///
+    /// # Errors
+    /// When the model is not ready, the sender was declared lost, or the message does not fit what is held here.
+    pub fn replace(&self, from: (TaskId, Incarnation), ask: &Assign, body: &[u8]) -> Result<()> {
+        if !self.is_ready() {
+            return Err(not_ready());
+        }
+        let mut body = Body(body);
+        let mut values = Vec::with_capacity(ask.ranges.len().min(1024));
+        for range in &ask.ranges {
+            let shard = self.dense(range.handle)?;
+            let elements = shard.check(range.start, range.count)?;
+            if range.slot != 0 {
+                return Err(Error::new(Code::BadMessage, "slots of a model that is being trained are not replaced")
+                    .at(shard.name.clone()));
+            }
+            values.push((shard, body.numbers(elements.len())?, elements));
+        }
+        body.end()?;
+        lock(&self.applied.of(from.0, from.1)).admit()?;
+        // Updates in progress come to their end; new ones wait.
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let mut newest = lock(&self.replaced);
+        if newest.is_some_and(|(whose, number)| whose == from && ask.number <= number) {
+            return Ok(());
+        }
+        values.into_iter().try_for_each(|(shard, numbers, range)| shard.replace(ask.closed, range, numbers))?;
+        *newest = Some((from, ask.number));
+        Ok(())
+    }
 }
 
-fn read(applied: &Applied) -> Result<((phalanx_base::TaskId, phalanx_base::Incarnation), Progress)> {
+fn read(applied: &Applied) -> Result<((TaskId, Incarnation), Progress)> {
     let Applied { life, step, parts_applied, parts, fenced } = *applied;
     Ok((identity(life.as_ref())?, Progress { step, parts_applied, parts, fenced, behind: true }))
 }

@@ -27,6 +27,8 @@ struct Chunk {
 struct Pending {
     round: u64,
     count: u32,
+    /// As its newest gradient wants it.
+    rate: Option<f32>,
     sum: Box<[f32]>,
 }
 
@@ -83,14 +85,25 @@ impl Dense {
         }
     }
 
+    /// The optimizer, at the learning rate that an update wants where it wants one.
+    fn optimizer_at(&self, rate: Option<f32>) -> Optimizer {
+        rate.map_or(self.optimizer, |rate| self.optimizer.with_learning_rate(rate))
+    }
+
     /// Applies a gradient at once.
-    pub(crate) fn push(&self, range: Range<usize>, gradient: &[u8], block: &mut F32Block) -> Result<()> {
+    pub(crate) fn push(
+        &self,
+        range: Range<usize>,
+        gradient: &[u8],
+        rate: Option<f32>,
+        block: &mut F32Block,
+    ) -> Result<()> {
         let step = if range.start == 0 {
             self.updates.fetch_add(1, Ordering::AcqRel) + 1
         } else {
             self.updates.load(Ordering::Acquire)
         };
-        let rule = self.optimizer.at_step(step);
+        let rule = self.optimizer_at(rate).at_step(step);
         let now = self.clock.now();
         self.each_chunk(&range, |chunk, inside, at| {
             chunk.kept.keep(now);
@@ -111,6 +124,7 @@ impl Dense {
         round: u64,
         range: Range<usize>,
         gradient: &[u8],
+        rate: Option<f32>,
         block: &mut F32Block,
     ) -> Result<bool> {
         let whole = |at: usize| at.is_multiple_of(CHUNK) || at == self.len;
@@ -132,9 +146,9 @@ impl Dense {
                 return Ok(());
             }
             let n = inside.len();
-            let pending =
-                chunk.pending.get_or_insert_with(|| Pending { round, count: 0, sum: vec![0.0; n].into_boxed_slice() });
-            pending.round = round;
+            let first = || Pending { round, count: 0, rate, sum: vec![0.0; n].into_boxed_slice() };
+            let pending = chunk.pending.get_or_insert_with(first);
+            (pending.round, pending.rate) = (round, rate);
             pending.count += 1;
             block.each(&gradient[4 * at..4 * (at + n)], |offset, run| {
                 pending.sum[offset..].iter_mut().zip(run).for_each(|(sum, x)| *sum += x);
@@ -168,6 +182,21 @@ impl Dense {
         self.each_chunk(&range, |chunk, inside, at| {
             let first = slot * chunk.kept.numbers.len() / (1 + self.optimizer.slot_count());
             read_f32s(&values[4 * at..], &mut chunk.kept.numbers[first + inside.start..first + inside.end]);
+            Ok(())
+        })?;
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Replaces the values of `range` in a model that is being trained. What came for rounds below `closed` is replaced
+    /// with them; slots stay.
+    pub(crate) fn replace(&self, closed: u64, range: Range<usize>, values: &[u8]) -> Result<()> {
+        let closed = self.close(closed);
+        let now = self.clock.now();
+        self.each_chunk(&range, |chunk, inside, at| {
+            self.settle(chunk, closed)?;
+            chunk.kept.keep(now);
+            read_f32s(&values[4 * at..], &mut chunk.kept.numbers[inside]);
             Ok(())
         })?;
         self.changes.fetch_add(1, Ordering::AcqRel);
@@ -223,7 +252,8 @@ impl Dense {
                 }
                 let scale = 1.0 / pending.count as f32;
                 pending.sum.iter_mut().for_each(|sum| *sum *= scale);
-                self.optimizer.at_step(pending.round + 1).apply(&mut chunk.kept.numbers, &pending.sum)?;
+                let rule = self.optimizer_at(pending.rate).at_step(pending.round + 1);
+                rule.apply(&mut chunk.kept.numbers, &pending.sum)?;
                 pending.count = 0;
                 pending.sum.fill(0.0);
                 Ok(())
@@ -289,9 +319,9 @@ mod tests {
         let (whole, parts) = (shard(len, Adagrad::new(0.1)), shard(len, Adagrad::new(0.1)));
         let mut block = F32Block::default();
         for _ in 0..3 {
-            whole.push(0..len, &bytes(&gradient), &mut block).unwrap();
-            parts.push(0..CHUNK + 7, &bytes(&gradient[..CHUNK + 7]), &mut block).unwrap();
-            parts.push(CHUNK + 7..len, &bytes(&gradient[CHUNK + 7..]), &mut block).unwrap();
+            whole.push(0..len, &bytes(&gradient), None, &mut block).unwrap();
+            parts.push(0..CHUNK + 7, &bytes(&gradient[..CHUNK + 7]), None, &mut block).unwrap();
+            parts.push(CHUNK + 7..len, &bytes(&gradient[CHUNK + 7..]), None, &mut block).unwrap();
         }
         assert_eq!(values(&whole), values(&parts));
         assert!(whole.version() > 1 && parts.version() > 1);
@@ -301,13 +331,50 @@ mod tests {
     fn a_round_applies_the_mean_once_it_is_closed() {
         let shard = shard(2, Sgd::new(1.0));
         let mut block = F32Block::default();
-        assert!(shard.contribute(0, 0..2, &bytes(&[1.0, 2.0]), &mut block).unwrap());
-        assert!(shard.contribute(0, 0..2, &bytes(&[3.0, 2.0]), &mut block).unwrap());
+        assert!(shard.contribute(0, 0..2, &bytes(&[1.0, 2.0]), None, &mut block).unwrap());
+        assert!(shard.contribute(0, 0..2, &bytes(&[3.0, 2.0]), None, &mut block).unwrap());
         assert_eq!(values(&shard), [0.0, 0.0], "not before it is closed");
         shard.close(1);
         assert_eq!(values(&shard), [-2.0, -2.0]);
-        assert!(!shard.contribute(0, 0..2, &bytes(&[9.0, 9.0]), &mut block).unwrap(), "late");
+        assert!(!shard.contribute(0, 0..2, &bytes(&[9.0, 9.0]), None, &mut block).unwrap(), "late");
         assert_eq!(values(&shard), [-2.0, -2.0]);
+    }
+
+    #[test]
+    fn an_update_may_have_a_learning_rate_of_its_own() {
+        let shard = shard(1, Sgd::new(1.0));
+        let mut block = F32Block::default();
+        shard.push(0..1, &bytes(&[1.0]), Some(0.25), &mut block).unwrap();
+        assert_eq!(values(&shard), [-0.25]);
+        shard.push(0..1, &bytes(&[1.0]), None, &mut block).unwrap();
+        assert_eq!(values(&shard), [-1.25]);
+        assert!(shard.contribute(0, 0..1, &bytes(&[2.0]), Some(0.5), &mut block).unwrap());
+        shard.close(1);
+        assert_eq!(values(&shard), [-2.25]);
+        assert!(shard.contribute(1, 0..1, &bytes(&[2.0]), None, &mut block).unwrap());
+        shard.close(2);
+        assert_eq!(values(&shard), [-4.25]);
+    }
+
+    #[test]
+    fn values_that_are_replaced_keep_their_slots_and_lose_closed_rounds() {
+        let shard = shard(2, Adagrad::new(1.0).initial_accumulator_value(0.0));
+        let mut block = F32Block::default();
+        shard.push(0..2, &bytes(&[3.0, 3.0]), None, &mut block).unwrap();
+        assert!(shard.contribute(0, 0..2, &bytes(&[9.0, 9.0]), None, &mut block).unwrap());
+        let before = shard.version();
+        shard.replace(1, 0..2, &bytes(&[5.0, 6.0])).unwrap();
+        assert_eq!(values(&shard), [5.0, 6.0], "the round was closed before");
+        assert!(shard.version() != before);
+        let mut accumulator = Vec::new();
+        shard.cut(1);
+        shard
+            .at_cut(1, |numbers| {
+                accumulator.extend_from_slice(numbers);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(accumulator, [90.0, 90.0], "what the updates left beside the values");
     }
 
     #[test]

@@ -64,7 +64,11 @@ impl Service {
             request::Op::Create(ask) => Some(handles(store.create(&ask.specs)?)),
             request::Op::Find(ask) => Some(handles(store.find(&ask.specs)?)),
             request::Op::Assign(ask) => {
-                store.assign(&ask, frame.body())?;
+                if ask.replaces {
+                    store.replace(from?, &ask, frame.body())?;
+                } else {
+                    store.assign(&ask, frame.body())?;
+                }
                 None
             }
             request::Op::SetReady(_) => {

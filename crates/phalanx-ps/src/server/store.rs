@@ -12,6 +12,7 @@ use super::notes::Notes;
 use super::staleness::Staleness;
 use super::table::Table;
 use phalanx_base::{Code, Error, F32Block, Incarnation, Result, TaskId};
+use phalanx_optim::Optimizer;
 use phalanx_wire::limits;
 use phalanx_wire::proto::params::{Exchange, Exchanged, Fenced, Spec};
 use std::collections::BTreeSet;
@@ -48,6 +49,8 @@ pub struct Store {
     repeats: AtomicU64,
     pub(super) staleness: Staleness,
     pub(super) counters: Counters,
+    /// Whose message replaced values last, and its number.
+    pub(super) replaced: Mutex<Option<((TaskId, Incarnation), u64)>>,
 }
 
 impl Default for Store {
@@ -67,6 +70,7 @@ impl Default for Store {
             repeats: AtomicU64::default(),
             staleness: Staleness::default(),
             counters: Counters::default(),
+            replaced: Mutex::default(),
         }
     }
 }
@@ -118,11 +122,13 @@ impl Store {
         for range in &ask.dense_push {
             let shard = self.dense(range.handle)?;
             let elements = shard.check(range.start, range.count)?;
+            check_rate(&shard.optimizer, ask.learning_rate)?;
             dense.push((shard, body.numbers(elements.len())?, elements));
         }
         let mut rows = Vec::with_capacity(ask.row_push.len().min(1024));
         for push in &ask.row_push {
             let table = self.table(push.handle)?;
+            check_rate(&table.optimizer, ask.learning_rate)?;
             let ids = body.ids(push.count as usize)?;
             let gradients = body.numbers(ids.len() * table.dim)?;
             rows.push((table, ids, gradients));
@@ -175,18 +181,18 @@ impl Store {
                 return Ok(());
             }
         }
-        let mut block = F32Block::default();
+        let (mut block, rate) = (F32Block::default(), ask.learning_rate);
         let mut taken = true;
         for (shard, gradient, elements) in dense {
             match ask.round.checked_sub(1) {
-                None => shard.push(elements, gradient, &mut block)?,
-                Some(round) => taken &= shard.contribute(round, elements, gradient, &mut block)?,
+                None => shard.push(elements, gradient, rate, &mut block)?,
+                Some(round) => taken &= shard.contribute(round, elements, gradient, rate, &mut block)?,
             }
         }
         for (table, ids, gradients) in rows {
             match ask.round.checked_sub(1) {
-                None => table.push(&ids, gradients)?,
-                Some(round) => taken &= table.contribute(round, &ids, gradients)?,
+                None => table.push(&ids, gradients, rate)?,
+                Some(round) => taken &= table.contribute(round, &ids, gradients, rate)?,
             }
         }
         progress.advance(ask.step, ask.part, ask.parts);
@@ -305,4 +311,9 @@ impl Store {
             Item::Dense(shard) => Err(Error::new(Code::ShapeMismatch, format!("{:?} is not a table", shard.name))),
         }
     }
+}
+
+/// A learning rate that came from outside must be one that the optimizer takes.
+fn check_rate(optimizer: &Optimizer, rate: Option<f32>) -> Result<()> {
+    rate.map_or(Ok(()), |rate| optimizer.with_learning_rate(rate).validate())
 }

@@ -38,6 +38,8 @@ struct Pending {
     ids: Vec<i64>,
     counts: Vec<u32>,
     sums: Vec<f32>,
+    /// As its newest gradients want it.
+    rate: Option<f32>,
 }
 
 pub(crate) struct Table {
@@ -95,9 +97,14 @@ impl Table {
         })
     }
 
+    /// The arithmetic of one update, at a learning rate of its own where it wants one.
+    fn rule(&self, step: u64, rate: Option<f32>) -> Rule {
+        rate.map_or(self.optimizer, |rate| self.optimizer.with_learning_rate(rate)).at_step(step)
+    }
+
     /// Applies row gradients at once. Ids are unique.
-    pub(crate) fn push(&self, ids: &[i64], gradients: &[u8]) -> Result<()> {
-        let rule = self.optimizer.at_step(self.updates.fetch_add(1, Ordering::AcqRel) + 1);
+    pub(crate) fn push(&self, ids: &[i64], gradients: &[u8], rate: Option<f32>) -> Result<()> {
+        let rule = self.rule(self.updates.fetch_add(1, Ordering::AcqRel) + 1, rate);
         let mut gradient = vec![0.0; self.dim];
         self.each_stripe(ids, |stripe, group| {
             for &at in group {
@@ -109,7 +116,7 @@ impl Table {
     }
 
     /// Adds row gradients to their round; `false` if the round is closed already.
-    pub(crate) fn contribute(&self, round: u64, ids: &[i64], gradients: &[u8]) -> Result<bool> {
+    pub(crate) fn contribute(&self, round: u64, ids: &[i64], gradients: &[u8], rate: Option<f32>) -> Result<bool> {
         if round < self.close(round) {
             return Ok(false);
         }
@@ -122,7 +129,7 @@ impl Table {
                 taken = false;
                 return Ok(());
             }
-            stripe.pending.round = round;
+            (stripe.pending.round, stripe.pending.rate) = (round, rate);
             for &at in group {
                 read_f32s(self.slice(gradients, at), &mut gradient);
                 stripe.pending.add(ids[at as usize], &gradient);
@@ -217,7 +224,7 @@ impl Table {
             return Ok(());
         }
         let mut pending = std::mem::take(&mut stripe.pending);
-        let rule: Rule = self.optimizer.at_step(pending.round + 1);
+        let rule = self.rule(pending.round + 1, pending.rate);
         for (i, &id) in pending.ids.iter().enumerate() {
             let sum = &mut pending.sums[i * self.dim..][..self.dim];
             let scale = 1.0 / pending.counts[i] as f32;
@@ -339,8 +346,18 @@ mod tests {
     #[test]
     fn only_touched_rows_change() {
         let table = table(Sgd::new(0.5));
-        table.push(&[7, -3], &bytes(&[1.0, 2.0, 4.0, 0.0])).unwrap();
+        table.push(&[7, -3], &bytes(&[1.0, 2.0, 4.0, 0.0]), None).unwrap();
         assert_eq!(rows(&table, &[-3, 5, 7]), [-1.0, 1.0, 1.0, 1.0, 0.5, 0.0]);
+    }
+
+    #[test]
+    fn an_update_may_have_a_learning_rate_of_its_own() {
+        let table = table(Sgd::new(1.0));
+        table.push(&[7], &bytes(&[1.0, 2.0]), Some(0.5)).unwrap();
+        assert_eq!(rows(&table, &[7]), [0.5, 0.0]);
+        assert!(table.contribute(0, &[7], &bytes(&[4.0, 4.0]), Some(0.25)).unwrap());
+        table.close(1);
+        assert_eq!(rows(&table, &[7]), [-0.5, -1.0]);
     }
 
     #[test]
@@ -360,11 +377,11 @@ mod tests {
     #[test]
     fn a_round_averages_each_row_over_the_gradients_that_had_it() {
         let table = table(Sgd::new(1.0));
-        assert!(table.contribute(0, &[1, 2], &bytes(&[1.0, 1.0, 1.0, 1.0])).unwrap());
-        assert!(table.contribute(0, &[2], &bytes(&[3.0, 3.0])).unwrap());
+        assert!(table.contribute(0, &[1, 2], &bytes(&[1.0, 1.0, 1.0, 1.0]), None).unwrap());
+        assert!(table.contribute(0, &[2], &bytes(&[3.0, 3.0]), None).unwrap());
         assert_eq!(rows(&table, &[1, 2]), [1.0; 4]);
         table.close(1);
         assert_eq!(rows(&table, &[1, 2]), [0.0, 0.0, -1.0, -1.0]);
-        assert!(!table.contribute(0, &[1], &bytes(&[9.0, 9.0])).unwrap());
+        assert!(!table.contribute(0, &[1], &bytes(&[9.0, 9.0]), None).unwrap());
     }
 }

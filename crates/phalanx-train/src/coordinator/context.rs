@@ -68,6 +68,17 @@ impl<M: Module> StepContext<'_, M> {
         self.inputs.rewind(self.steps, dataset)
     }
 
+    /// Begins pass `number` over a dataset, unless this worker is in it already, or in a later one; answers in which it
+    /// is. A worker that was started again knows in which it was.
+    pub(crate) fn begin_pass(&mut self, dataset: &str, number: u64) -> Result<u64> {
+        self.inputs.begin_pass(self.steps, dataset, number)
+    }
+
+    /// Whether the step finishes what a lost worker began: it must then push, if only nothing.
+    pub(crate) fn acts_for_another(&self) -> bool {
+        self.session.acts_for_another()
+    }
+
     /// Part `index` of `of` of a dataset: what an evaluation reads, so that all its parts together are all of it, whoever
     /// reads them.
     ///

@@ -12,6 +12,8 @@ const NOTE: usize = 64 << 10;
 pub(super) struct Inputs {
     cx: InputContext,
     open: BTreeMap<String, (Dataset, DatasetIter)>,
+    /// Which pass over each dataset this is, where somebody counts them.
+    passes: BTreeMap<String, u64>,
     resources: BTreeMap<String, Box<dyn Any>>,
     /// Where a former life of this worker stopped, by dataset.
     recalled: BTreeMap<String, Vec<u8>>,
@@ -22,8 +24,12 @@ pub(super) struct Inputs {
 impl Inputs {
     /// Goes on where the note of a former life says.
     pub(super) fn new(cx: InputContext, note: Option<&[u8]>) -> Self {
-        let recalled = note.and_then(read_note).unwrap_or_default();
-        Self { cx, open: BTreeMap::new(), resources: BTreeMap::new(), recalled, last: None }
+        let (mut recalled, mut passes) = (BTreeMap::new(), BTreeMap::new());
+        for (name, position, pass) in note.and_then(read_note).unwrap_or_default() {
+            passes.insert(name.clone(), pass);
+            recalled.insert(name, position);
+        }
+        Self { cx, open: BTreeMap::new(), passes, resources: BTreeMap::new(), recalled, last: None }
     }
 
     pub(super) fn next<M>(&mut self, steps: &Steps<M>, name: &str) -> Result<Option<Batch>> {
@@ -52,6 +58,20 @@ impl Inputs {
         Ok(())
     }
 
+    /// Begins a pass by its number, unless this worker is in it or behind it; answers in which it is.
+    pub(super) fn begin_pass<M>(&mut self, steps: &Steps<M>, name: &str, number: u64) -> Result<u64> {
+        let now = self.passes.get(name).copied().unwrap_or(0);
+        if now >= number {
+            return Ok(now);
+        }
+        self.passes.insert(name.to_owned(), number);
+        self.recalled.remove(name);
+        if self.open.contains_key(name) {
+            self.rewind(steps, name)?;
+        }
+        Ok(number)
+    }
+
     /// A part of a dataset, for a step that is told which: all of it when every part is read.
     pub(super) fn part<M>(&self, steps: &Steps<M>, name: &str, index: usize, of: usize) -> Result<DatasetIter> {
         let cx = InputContext { num_input_pipelines: of, input_pipeline_id: index, num_replicas_in_sync: of };
@@ -71,7 +91,8 @@ impl Inputs {
     pub(super) fn note(&self) -> Option<Vec<u8>> {
         let mut note = Vec::new();
         let mut add = |name: &str, position: &[u8]| {
-            for bytes in [name.as_bytes(), position] {
+            let pass = self.passes.get(name).copied().unwrap_or(0).to_le_bytes();
+            for bytes in [name.as_bytes(), position, &pass] {
                 note.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
                 note.extend_from_slice(bytes);
             }
@@ -89,8 +110,8 @@ impl Inputs {
 }
 
 /// `None` where the note is not one of ours: the input then starts at its beginning.
-fn read_note(mut note: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
-    let mut found = BTreeMap::new();
+fn read_note(mut note: &[u8]) -> Option<Vec<(String, Vec<u8>, u64)>> {
+    let mut found = Vec::new();
     let take = |rest: &mut &[u8]| -> Option<Vec<u8>> {
         let (length, after) = rest.split_first_chunk::<4>()?;
         let (bytes, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
@@ -99,7 +120,8 @@ fn read_note(mut note: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
     };
     while !note.is_empty() {
         let name = String::from_utf8(take(&mut note)?).ok()?;
-        found.insert(name, take(&mut note)?);
+        let (position, pass) = (take(&mut note)?, take(&mut note)?);
+        found.push((name, position, u64::from_le_bytes(pass.try_into().ok()?)));
     }
     Some(found)
 }
@@ -120,5 +142,24 @@ mod tests {
         let again = rest(Inputs::new(cx, Some(&note)));
         assert_eq!((rest(inputs), again.len()), (again.clone(), 2));
         assert_eq!(rest(Inputs::new(cx, Some(b"rubbish"))).len(), 3);
+    }
+
+    #[test]
+    fn a_pass_is_begun_once_whatever_life_is_asked() {
+        let steps: Steps<()> = Steps::new().dataset("numbers", |_| Ok(Dataset::range(0, 3, 1)));
+        let mut inputs = Inputs::new(InputContext::default(), None);
+        let read =
+            |inputs: &mut Inputs| inputs.next(&steps, "numbers").unwrap().map(|row| row.i64("value").unwrap()[0]);
+        assert_eq!(inputs.begin_pass(&steps, "numbers", 0).unwrap(), 0);
+        assert_eq!(read(&mut inputs), Some(0));
+        assert_eq!(inputs.begin_pass(&steps, "numbers", 2).unwrap(), 2);
+        assert_eq!((read(&mut inputs), read(&mut inputs)), (Some(0), Some(1)));
+        let mut later = Inputs::new(InputContext::default(), inputs.note().as_deref());
+        assert_eq!(later.begin_pass(&steps, "numbers", 1).unwrap(), 2);
+        assert_eq!(later.begin_pass(&steps, "numbers", 2).unwrap(), 2);
+        assert_eq!((read(&mut later), read(&mut later)), (Some(2), None));
+        let mut later = Inputs::new(InputContext::default(), inputs.note().as_deref());
+        assert_eq!(later.begin_pass(&steps, "numbers", 3).unwrap(), 3);
+        assert_eq!(read(&mut later), Some(0));
     }
 }

@@ -6,6 +6,7 @@ use crate::{Server, Supervisor};
 use phalanx_base::{Code, Error, Result, Role};
 use phalanx_cluster::schedule::{Consistency, Options};
 use phalanx_nn::burn::module::Module;
+use phalanx_optim::Optimizer;
 use std::time::Duration;
 
 /// Variables on parameter servers, steps on workers, one coordinator that hands them out: TensorFlow's
@@ -81,6 +82,25 @@ impl ParameterServerStrategy {
     pub fn watchdog(mut self, longest: Duration) -> Self {
         self.options.watchdog = Some(longest);
         self
+    }
+
+    /// The task that plays a part.
+    pub(crate) fn server(&self) -> &Server {
+        self.supervisor.server()
+    }
+
+    /// Changes variables by this optimizer.
+    pub(crate) fn optimizer(mut self, optimizer: Optimizer) -> Self {
+        self.supervisor = self.supervisor.optimizer(optimizer);
+        self
+    }
+
+    /// How many steps make an update.
+    pub(crate) fn round(&self) -> u64 {
+        match self.options.consistency {
+            Consistency::Rounds { size, .. } => size.max(1),
+            Consistency::Async | Consistency::Bounded(_) => 1,
+        }
     }
 
     /// Plays this task's part until the job is over. The chief runs `coordinate`, and ends the job with it, well or

@@ -5,6 +5,7 @@ use super::progress::{Mode, Verbose};
 use super::step::check_losses;
 use crate::{DistributedDataset, Replicated, Strategy};
 use phalanx_base::{Code, Error, Result};
+use phalanx_data::Batch;
 use phalanx_nn::Network;
 use phalanx_nn::metrics::{Loss, Metric, parse};
 use phalanx_nn::model::Value;
@@ -108,6 +109,19 @@ pub(super) struct Aim {
 }
 
 impl Aim {
+    /// The same once more, that has counted nothing.
+    pub(super) fn copy(&self) -> Self {
+        let metric = |own: &Measured| Measured { metric: own.fresh(), weighted: own.weighted };
+        Self {
+            output: self.output.clone(),
+            loss: self.loss,
+            weight: self.weight,
+            metrics: self.metrics.iter().map(metric).collect(),
+            named: self.named.clone(),
+            reported: self.reported.clone(),
+        }
+    }
+
     /// Adds metrics. Unknown names are refused now; which kind it is depends on the output.
     fn measure(&mut self, metrics: &[MetricChoice], weighted: bool) -> Result<()> {
         for metric in metrics {
@@ -261,13 +275,18 @@ impl<M: Network> Compiled<M> {
 
     /// Finds the metrics that were named, once it is known how wide the outputs are.
     pub(super) fn resolve(&mut self, input: &DistributedDataset) -> Result<()> {
+        self.resolve_with(|| input.input().dataset().iter()?.next().transpose())
+    }
+
+    /// The same with a function that reads a batch, should one be needed.
+    pub(super) fn resolve_with(&mut self, first: impl FnOnce() -> Result<Option<Batch>>) -> Result<()> {
         if self.aims.iter().all(|aim| aim.named.is_empty()) {
             return Ok(());
         }
         let widths = match self.module().output_widths() {
             Some(widths) => widths,
             // A module of the user's shows it with a row of the data.
-            None => match input.input().dataset().iter()?.next().transpose()?.filter(|batch| !batch.is_empty()) {
+            None => match first()?.filter(|batch| !batch.is_empty()) {
                 Some(batch) => self.predict_on_batch(&batch.slice(0..1))?.iter().map(width).collect(),
                 None => return Ok(()),
             },

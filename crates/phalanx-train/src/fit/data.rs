@@ -1,21 +1,30 @@
 //! What a model is fitted to: a dataset, or arrays.
 
+use super::DatasetCreator;
 use phalanx_base::{Code, Error, Result};
-use phalanx_data::{Batch, Column, Dataset};
+use phalanx_data::{Batch, Column, Dataset, InputContext};
 
 /// The columns' names where arrays have none.
 const X: &str = "x";
 const Y: &str = "y";
 pub(super) const WEIGHT: &str = "sample_weight";
 
-/// A batched dataset, or everything in memory: `(x, y)`, `(x, y, sample_weight)`, or a [`Batch`] of named columns.
+/// A batched dataset, a [`DatasetCreator`], or everything in memory: `(x, y)`, `(x, y, sample_weight)`, or a [`Batch`]
+/// of named columns.
 #[derive(Clone, Debug)]
 pub struct Data(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
     Batches(Dataset),
+    Made(DatasetCreator),
     Rows(Result<Batch>),
+}
+
+impl From<DatasetCreator> for Data {
+    fn from(creator: DatasetCreator) -> Self {
+        Self(Kind::Made(creator))
+    }
 }
 
 impl From<Dataset> for Data {
@@ -78,15 +87,34 @@ impl Data {
         matches!(self.0, Kind::Rows(_))
     }
 
+    /// How many rows there are, where everything is in memory.
+    pub(super) fn rows(&self) -> Option<usize> {
+        match &self.0 {
+            Kind::Rows(Ok(rows)) => Some(rows.rows()),
+            _ => None,
+        }
+    }
+
+    /// What makes it, where every reader makes its own.
+    pub(super) fn creator(&self) -> Option<&DatasetCreator> {
+        match &self.0 {
+            Kind::Made(creator) => Some(creator),
+            _ => None,
+        }
+    }
+
     /// As global batches; only arrays are cut into batches here, and shuffled for each epoch where `seed` says so.
     pub(super) fn batched(self, batch_size: Option<usize>, shuffle: Option<u64>) -> Result<Batched> {
         match (self.0, batch_size) {
-            (Kind::Batches(_), Some(size)) => {
+            (Kind::Batches(_) | Kind::Made(_), Some(size)) => {
                 Err(Error::new(Code::BadSetting, format!("batch_size({size}) was given beside a dataset"))
                     .because("a dataset is batched by itself")
                     .help("leave batch_size out, and call batch on the dataset"))
             }
             (Kind::Batches(dataset), None) => Ok(Batched { dataset, steps: None }),
+            (Kind::Made(creator), None) => {
+                Ok(Batched { dataset: creator.create(&InputContext::default())?, steps: None })
+            }
             (Kind::Rows(rows), size) => {
                 let (rows, size) = (rows?, size.unwrap_or(32));
                 let (count, steps) = (rows.rows(), rows.rows().div_ceil(size.max(1)) as u64);
@@ -112,9 +140,11 @@ impl Data {
                 let at = (rows.rows() as f64 * (1.0 - fraction)) as usize;
                 Ok((rows.slice(0..at).into(), rows.slice(at..rows.rows()).into()))
             }
-            Kind::Batches(_) => Err(Error::new(Code::BadSetting, "validation_split was given beside a dataset")
-                .because("only arrays have a last part that is known beforehand")
-                .help("give the validation data with validation(…)")),
+            Kind::Batches(_) | Kind::Made(_) => {
+                Err(Error::new(Code::BadSetting, "validation_split was given beside a dataset")
+                    .because("only arrays have a last part that is known beforehand")
+                    .help("give the validation data with validation(…)"))
+            }
         }
     }
 }

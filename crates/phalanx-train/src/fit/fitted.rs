@@ -12,15 +12,19 @@ pub(crate) trait Fitted {
     fn learning_rate(&self) -> f32;
     fn set_learning_rate(&mut self, rate: f32) -> Result<()>;
     /// The weights of the model, moving averages included.
-    fn weights(&self) -> Result<Vec<Weight>>;
+    fn weights(&mut self) -> Result<Vec<Weight>>;
     /// The moving averages alone: within an epoch every worker moves its own.
-    fn states(&self) -> Result<Vec<Weight>>;
+    fn states(&mut self) -> Result<Vec<Weight>>;
     fn set_weights(&mut self, weights: Vec<Weight>) -> Result<()>;
-    fn save_weights(&self, location: &str) -> Result<()>;
+    fn save_weights(&mut self, location: &str) -> Result<()>;
     fn load_weights(&mut self, location: &str) -> Result<()>;
     /// The optimizer's slots, under the names of TensorFlow's checkpoints.
-    fn slots(&self) -> Vec<Weight>;
+    fn slots(&mut self) -> Vec<Weight>;
     fn set_slots(&mut self, slots: Vec<Weight>, iterations: u64) -> Result<()>;
+    /// Whether a backup of all this is of use.
+    fn check_backup(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl<M: Network> Fitted for Compiled<M> {
@@ -40,11 +44,11 @@ impl<M: Network> Fitted for Compiled<M> {
         Self::set_learning_rate(self, rate)
     }
 
-    fn weights(&self) -> Result<Vec<Weight>> {
+    fn weights(&mut self) -> Result<Vec<Weight>> {
         Self::weights(self)
     }
 
-    fn states(&self) -> Result<Vec<Weight>> {
+    fn states(&mut self) -> Result<Vec<Weight>> {
         Ok(Self::weights(self)?.split_off(self.model.book.parameters().len()))
     }
 
@@ -52,7 +56,7 @@ impl<M: Network> Fitted for Compiled<M> {
         Self::set_weights(self, weights)
     }
 
-    fn save_weights(&self, location: &str) -> Result<()> {
+    fn save_weights(&mut self, location: &str) -> Result<()> {
         Self::save_weights(self, location)
     }
 
@@ -60,7 +64,7 @@ impl<M: Network> Fitted for Compiled<M> {
         Self::load_weights(self, location)
     }
 
-    fn slots(&self) -> Vec<Weight> {
+    fn slots(&mut self) -> Vec<Weight> {
         let Some(update) = &self.model.update else { return Vec::new() };
         let optimizer = update.optimizer();
         let of = |(parameter, slots): (&Parameter, &Vec<Vec<f32>>)| {

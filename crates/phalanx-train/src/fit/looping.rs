@@ -210,6 +210,9 @@ impl<'a, M: Network> Fitting<'a, M> {
 
     /// After a step: the display and the callbacks, with what this process has counted so far.
     fn stepped(&mut self, batches: &DistributedIter) -> Result<()> {
+        if !self.place.batch.is_multiple_of(self.fit.steps_per_execution.max(1)) {
+            return Ok(());
+        }
         let logs = Tally::sum(&self.compiled.aims, &self.tallies)?.logs(&self.compiled.aims, "");
         self.progress.update(self.place.batch, &logs.pairs());
         for callback in &mut self.callbacks {

@@ -1,4 +1,5 @@
-//! Keras' four verbs: compile, fit, evaluate, predict; under any [`Strategy`](crate::Strategy).
+//! Keras' four verbs: compile, fit, evaluate, predict; under any [`Strategy`](crate::Strategy), or with a
+//! [`ParameterServerStrategy`](crate::ParameterServerStrategy::fit).
 //!
 //! ```
 //! use phalanx_data::Column;
@@ -19,14 +20,16 @@
 //! | read | for |
 //! | --- | --- |
 //! | [`Compile`], [`Compiled`] | a model with optimizer, losses and metrics |
-//! | [`Data`], [`Fit`] | what it learns from, and how |
+//! | [`Data`], [`DatasetCreator`], [`Fit`] | what it learns from, and how |
 //! | [`callbacks`] | what happens in between |
 //! | [`History`], [`Logs`] | what came out |
 //! | [`progress`] | what is shown meanwhile |
 
 pub mod callbacks;
 mod compiled;
+mod coordinated;
 mod data;
+mod dataset_creator;
 mod evaluate;
 mod feed;
 mod fitted;
@@ -44,6 +47,7 @@ mod weights;
 
 pub use compiled::{Compile, Compiled, LossChoice, LossChoices, MetricChoice};
 pub use data::Data;
+pub use dataset_creator::DatasetCreator;
 pub use history::History;
 pub use logs::Logs;
 pub use options::Fit;

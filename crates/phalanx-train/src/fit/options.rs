@@ -23,6 +23,7 @@ pub struct Fit {
     pub(super) callbacks: Vec<Box<dyn Callback>>,
     pub(super) verbose: Verbose,
     pub(super) interrupt: Interrupt,
+    pub(super) steps_per_execution: u64,
 }
 
 impl Fit {
@@ -129,6 +130,14 @@ impl Fit {
     #[must_use]
     pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
         self.interrupt = interrupt;
+        self
+    }
+
+    /// The display moves on, and callbacks hear of steps, only after every so many of an epoch; 1 unless set. Keras has it
+    /// in `compile`.
+    #[must_use]
+    pub fn steps_per_execution(mut self, steps: u64) -> Self {
+        self.steps_per_execution = steps;
         self
     }
 

@@ -42,7 +42,7 @@ struct Part {
 
 /// Saves everything. All workers take part: each knows where its own data is; the first writes.
 pub(crate) fn save(
-    fitted: &dyn Fitted,
+    fitted: &mut dyn Fitted,
     place: Place,
     batches: Option<&DistributedIter>,
     tallies: &[Tally],
@@ -53,9 +53,13 @@ pub(crate) fn save(
         words: if place.batch > 0 { tallies.iter().flat_map(Tally::words).collect() } else { Vec::new() },
         states: Vec::new(),
     };
-    let Some(workers) = fitted.strategy().workers() else { return write(fitted, place, &[own], catalog) };
+    if fitted.strategy().workers().is_none() {
+        return write(fitted, place, &[own], catalog);
+    }
     let states = if place.batch > 0 { fitted.states()? } else { Vec::new() };
     let own = Part { states: states.into_iter().flat_map(|state| state.values).collect(), ..own };
+    let strategy = fitted.strategy().clone();
+    let Some(workers) = strategy.workers() else { return Ok(()) };
     let all = workers.patiently(|group| group.all_gather(&own.to_bytes()))?;
     let parts = all.iter().map(|bytes| Part::read(bytes)).collect::<Result<Vec<_>>>()?;
     let written = if workers.rank() == 0 { write(fitted, place, &parts, catalog) } else { Ok(()) };
@@ -66,7 +70,7 @@ pub(crate) fn save(
     written
 }
 
-fn write(fitted: &dyn Fitted, place: Place, parts: &[Part], catalog: &mut Option<Catalog>) -> Result<()> {
+fn write(fitted: &mut dyn Fitted, place: Place, parts: &[Part], catalog: &mut Option<Catalog>) -> Result<()> {
     let Some(catalog) = catalog else { return Ok(()) };
     let mut tensors = fitted.weights()?;
     tensors.extend(fitted.slots());

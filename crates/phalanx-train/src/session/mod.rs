@@ -72,6 +72,8 @@ pub struct Session<M> {
     coordinated: bool,
     /// How it wants the next step done.
     turn: Turn,
+    /// The learning rate of what is pushed, where it is not the optimizers' own.
+    learning_rate: Option<f32>,
     pending: Option<Push>,
     /// Goes with the next gradients.
     note: Bytes,
@@ -113,6 +115,7 @@ impl<M: Module> Session<M> {
             sent: 0,
             coordinated: false,
             turn: Turn::default(),
+            learning_rate: None,
             pending: None,
             note: Bytes::new(),
             recalled,
@@ -281,8 +284,8 @@ impl<M: Module> Session<M> {
                 (name, std::mem::take(&mut self.note))
             }
         };
-        let (basis, clock) = (Some(self.global_step), self.turn.clock);
-        self.pending = Some(Push { name, dense, rows, note, basis, clock });
+        let (basis, clock, learning_rate) = (Some(self.global_step), self.turn.clock, self.learning_rate);
+        self.pending = Some(Push { name, dense, rows, note, basis, clock, learning_rate });
         Ok(())
     }
 

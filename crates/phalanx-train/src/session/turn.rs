@@ -40,6 +40,11 @@ impl<M: Module> Session<M> {
         self.turn = turn;
     }
 
+    /// Whether the step is to finish what a lost worker began: it must then push something.
+    pub(crate) fn acts_for_another(&self) -> bool {
+        self.turn.on_behalf_of.is_some()
+    }
+
     /// The name of the gradients that have not been sent yet.
     pub(crate) fn pending_name(&self) -> Option<UpdateName> {
         self.pending.as_ref().map(|push| push.name)

@@ -4,7 +4,9 @@ use super::{Rounds, RowValues, Session};
 use crate::checkpoint::Saved;
 use crate::summary::SummaryWriter;
 use phalanx_base::{Code, Error, Result, Shape};
+use phalanx_nn::Book;
 use phalanx_nn::burn::module::Module;
+use phalanx_ps::client::Mode;
 use std::time::Duration;
 
 /// How long a save that somebody waits for may take.
@@ -77,6 +79,26 @@ impl<M: Module> Session<M> {
             (parameter.name.clone(), parameter.shape.clone(), numbers)
         });
         Ok(variables.collect())
+    }
+
+    /// Pushes gradients at this learning rate from now on; `None`: at those of the variables' own optimizers.
+    pub fn set_learning_rate(&mut self, rate: impl Into<Option<f32>>) {
+        self.learning_rate = rate.into();
+    }
+
+    /// Replaces the values of all variables on the servers by those that `module` has; the optimizers' slots stay. Other
+    /// trainers go on meanwhile: their next step is computed on the new values.
+    ///
+    /// # Errors
+    /// When the module is another one than the session's, or a server does not answer.
+    pub fn replace(&mut self, module: &M) -> Result<()> {
+        let values = Book::of(module)?.values(module)?;
+        let closed = match self.rounds.as_ref().map_or(self.turn.mode(), Rounds::mode) {
+            Mode::Asynchronous => 0,
+            Mode::Synchronous { closed, .. } => closed,
+        };
+        self.client.replace(&mut self.remote, &values, closed)?;
+        self.refresh()
     }
 
     /// Fetches the newest values into the model.

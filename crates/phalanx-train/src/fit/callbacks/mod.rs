@@ -33,7 +33,9 @@ use phalanx_base::Result;
 use phalanx_data::DistributedIter;
 
 /// Keras' callback: override what is needed. With several workers every worker calls its own; numbers of an epoch are
-/// those of all workers together, numbers of a batch those of the worker. Epochs and batches count from 0.
+/// those of all workers together, numbers of a batch those of the worker. Under a
+/// [`ParameterServerStrategy`](crate::ParameterServerStrategy) the chief alone calls them, and all numbers are those of all
+/// workers. Epochs and batches count from 0.
 #[allow(unused_variables, reason = "the names say what is given")]
 pub trait Callback {
     /// Before the first epoch.
@@ -126,7 +128,7 @@ impl<'a> FitContext<'a> {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub fn weights(&self) -> Result<Vec<Weight>> {
+    pub fn weights(&mut self) -> Result<Vec<Weight>> {
         self.fitted.weights()
     }
 
@@ -142,7 +144,7 @@ impl<'a> FitContext<'a> {
     ///
     /// # Errors
     /// When the files cannot be written.
-    pub fn save_weights(&self, location: &str) -> Result<()> {
+    pub fn save_weights(&mut self, location: &str) -> Result<()> {
         self.fitted.save_weights(location)
     }
 
@@ -167,11 +169,12 @@ impl<'a> FitContext<'a> {
 
     /// Saves everything that is needed to go on; all workers take part.
     fn back_up(&mut self, catalog: &mut Option<Catalog>) -> Result<()> {
-        save(&*self.fitted, self.place, self.batches, self.tallies, catalog)
+        save(self.fitted, self.place, self.batches, self.tallies, catalog)
     }
 
     /// Goes on from the newest backup, if there is one.
     fn resume(&mut self, catalog: &Catalog) -> Result<bool> {
+        self.fitted.check_backup()?;
         *self.resumed = restore(self.fitted, catalog)?;
         Ok(self.resumed.is_some())
     }

@@ -1,0 +1,101 @@
+//! Who reads what: data shared out among the workers of a job.
+
+use crate::fit::{Data, DatasetCreator, Fit};
+use phalanx_base::Result;
+use phalanx_data::{AutoShardPolicy, Dataset, InputContext, Options};
+
+/// Data of which every worker reads its share.
+#[derive(Clone, Debug)]
+pub(super) enum Shared {
+    /// Divided here: every row goes to one worker.
+    Divided {
+        dataset: Dataset,
+        /// The rows and the batch size of arrays.
+        arrays: Option<(usize, usize)>,
+    },
+    /// Every worker makes its own.
+    Made(DatasetCreator),
+}
+
+impl Shared {
+    /// What is learned from.
+    pub(super) fn training(data: Data, fit: &Fit) -> Result<Self> {
+        let rows = data.rows();
+        if let (Some(creator), None) = (data.creator(), fit.batch_size) {
+            return Ok(Self::Made(creator.clone()));
+        }
+        let batched = data.batched(fit.batch_size, (!fit.in_order).then_some(fit.seed))?;
+        let batched = if fit.steps_per_epoch.is_some() { batched.repeated() } else { batched };
+        let size = fit.batch_size.unwrap_or(32).max(1);
+        Ok(Self::Divided { dataset: batched.dataset, arrays: rows.map(|rows| (rows, size)) })
+    }
+
+    /// What is evaluated on: the first `steps` batches, or everything. Every example is in one of the parts, whatever
+    /// the training's policy is.
+    pub(super) fn evaluation(data: Data, batch_size: Option<usize>, steps: Option<u64>) -> Result<Self> {
+        // The batch size is that of arrays, and the training's may be some where these are none.
+        let size = batch_size.filter(|_| data.is_rows());
+        if let (Some(creator), None) = (data.creator(), steps) {
+            return Ok(Self::Made(creator.clone()));
+        }
+        let batched = data.batched(size, None)?;
+        let dataset = match steps {
+            Some(steps) => batched.dataset.take(steps),
+            None => batched.dataset,
+        };
+        let divided = Options { auto_shard_policy: Some(AutoShardPolicy::Data), ..Options::default() };
+        let dataset = match dataset.options().auto_shard_policy {
+            Some(AutoShardPolicy::Off | AutoShardPolicy::File) => dataset.with_options(divided),
+            _ => dataset,
+        };
+        Ok(Self::Divided { dataset, arrays: None })
+    }
+
+    /// The share of one reader.
+    pub(super) fn of(&self, cx: &InputContext) -> Result<Dataset> {
+        match self {
+            Self::Divided { dataset, .. } => Ok(dataset.shard_for(cx)?.0),
+            Self::Made(creator) => creator.create(cx),
+        }
+    }
+
+    /// How many batches a pass over all shares has, where that is known.
+    pub(super) fn batches(&self, workers: usize) -> Option<u64> {
+        let Self::Divided { arrays: Some((rows, size)), .. } = self else { return None };
+        let share = |worker: usize| rows.saturating_sub(worker).div_ceil(workers.max(1));
+        Some((0..workers).map(|worker| share(worker).div_ceil(*size) as u64).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_data::Column;
+
+    #[test]
+    fn the_batches_of_all_shares_are_known_for_arrays() {
+        for (rows, size, workers) in [(10, 3, 1), (10, 3, 2), (7, 2, 3), (2, 4, 3), (33, 8, 4)] {
+            let numbers = || Column::f32((0..rows).map(|i| i as f32).collect());
+            let fit = Fit::default().batch_size(size);
+            let shared = Shared::training((numbers(), numbers()).into(), &fit).unwrap();
+            let of = |worker| {
+                let cx = InputContext {
+                    num_input_pipelines: workers,
+                    input_pipeline_id: worker,
+                    num_replicas_in_sync: workers,
+                };
+                shared.of(&cx).unwrap().iter().unwrap().map(|batch| batch.unwrap().rows()).collect::<Vec<_>>()
+            };
+            let shares: Vec<usize> = (0..workers).flat_map(of).collect();
+            assert_eq!(shares.iter().sum::<usize>(), rows);
+            assert_eq!(shared.batches(workers), Some(shares.len() as u64), "{rows} rows, {workers} workers");
+        }
+    }
+
+    #[test]
+    fn a_batch_size_beside_a_function_is_refused() {
+        let data: Data = DatasetCreator::new(|_| Ok(Dataset::range(0, 3, 1).batch(2))).into();
+        assert!(Shared::training(data.clone(), &Fit::default().batch_size(3)).is_err());
+        assert!(Shared::training(data, &Fit::default()).unwrap().batches(2).is_none());
+    }
+}

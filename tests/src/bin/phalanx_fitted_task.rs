@@ -1,0 +1,83 @@
+//! One task of a `fit` under a coordinator, for the tests that kill processes: every step takes 1/4 from the bias, whatever
+//! the batch, so that the bias tells how many steps took effect.
+
+#![allow(clippy::print_stdout)]
+
+use clap::Parser;
+use phalanx::callbacks::Lambda;
+use phalanx::data::{Batch, Column, Dataset};
+use phalanx::fit::DatasetCreator;
+use phalanx::model::{Dense, Sequential};
+use phalanx::prelude::*;
+use phalanx_train::ParameterServerStrategy;
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(Parser)]
+struct Args {
+    #[arg(long, default_value_t = 3)]
+    epochs: usize,
+    /// Steps of an epoch over all workers; without, an epoch is a pass over the 240 rows
+    #[arg(long)]
+    steps: Option<u64>,
+    /// How long a worker takes to read a batch of 4 rows
+    #[arg(long, default_value_t = 2)]
+    step_ms: u64,
+    #[arg(long, default_value = "async")]
+    consistency: String,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    phalanx::exit(with_threads(1, || run(&args)).and_then(|result| result))
+}
+
+fn run(args: &Args) -> phalanx::Result<()> {
+    let mut options = ServerOptions::from_env()?;
+    options.interrupt = Interrupt::listen()?;
+    let server = Server::start_with(task_from_env()?, options)?;
+    let mut model = Sequential::new().add(Dense::new(1)).build([1])?.compile(Sgd::new(0.25), "mae", [""; 0])?;
+    let mut weights = model.weights()?;
+    weights.iter_mut().for_each(|weight| weight.values.fill(if weight.name == "dense/bias" { 1000.0 } else { 0.0 }));
+    model.set_weights(weights)?;
+    let mut fit = Fit::epochs(args.epochs).verbose(Verbose::Silent).callback(
+        Lambda::new()
+            .on_epoch_begin(|_, epoch| {
+                println!("epoch {epoch} begins");
+                Ok(())
+            })
+            .on_batch_end(|_, batch, _| {
+                println!("batch {batch}");
+                Ok(())
+            })
+            .on_epoch_end(|cx, epoch, _| {
+                println!("epoch {epoch} ended at {}", cx.iterations());
+                Ok(())
+            }),
+    );
+    if let Some(steps) = args.steps {
+        fit = fit.steps_per_epoch(steps);
+    }
+    let (pause, repeats) = (Duration::from_millis(args.step_ms), args.steps.is_some());
+    let data = DatasetCreator::new(move |cx| {
+        let rows = Dataset::from_tensor_slices(rows()?).shard(cx).batch(4).map(move |batch| {
+            std::thread::sleep(pause);
+            Ok(batch)
+        });
+        Ok(if repeats { rows.repeat() } else { rows })
+    });
+    let supervisor = Supervisor::new(&server, Sgd::new(0.25));
+    let strategy = ParameterServerStrategy::new(supervisor).consistency(&args.consistency)?.attempts(100);
+    if let Some((model, history)) = strategy.fit(model, data, fit)? {
+        let bias = model.weights()?.into_iter().find(|weight| weight.name == "dense/bias");
+        let taken = bias.map_or(f32::NAN, |bias| (1000.0 - bias.values[0]) / 0.25);
+        println!("done: {} updates, {taken} took effect, {} epochs here", model.iterations(), history.epochs().len());
+    }
+    Ok(())
+}
+
+/// Zeros with zeros as labels: the gradient of the bias is one while it is above zero.
+fn rows() -> phalanx::Result<Batch> {
+    let x = Column::f32(vec![0.0; 240]).with_row_shape([1])?;
+    Batch::new([("x", x), ("y", Column::f32(vec![0.0; 240]))])?.with_label("y")
+}
