@@ -23,12 +23,12 @@ def watch(url):
         pass  # The page went with the launcher.
 
 
-def main(phalanx, steps="60000"):
+def main(phalanx, steps="8000"):
     phalanx = os.path.abspath(phalanx)
     with tempfile.TemporaryDirectory() as work:
         out, err = os.path.join(work, "out"), os.path.join(work, "err")
         command = [phalanx, "launch", "--ps", "2", "--workers", "1", "--run-dir", os.path.join(work, "run"), "--progress", "plain",
-                   "--", phalanx, "demo-task", "--steps", steps]
+                   "--", phalanx, "demo-task", "--max-steps", steps, "--model-dir", os.path.join(work, "model")]
         job = subprocess.Popen(command, stdout=open(out, "w"), stderr=open(err, "w"))
         found = None
         while not found and job.poll() is None:

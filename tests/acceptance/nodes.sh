@@ -75,12 +75,12 @@ check() { # NAME LOG: every trainer of the job computed, every server held somet
 }
 
 flags=(--nodes "$list" --worker-port 2223 --ps-port 2222)
-program=("$phalanx" demo-task --steps 2000)
+program=("$phalanx" demo-task --max-steps 400 --model-dir)
 
 cd "$work"
 status=0
 timeout 120 "$phalanx" launch "${flags[@]}" --ssh --ssh-command "$work/ssh" --no-page --progress plain --run-dir over-ssh \
-  -- "${program[@]}" >ssh.out 2>&1 || status=$?
+  -- "${program[@]}" "$work/model-ssh" >ssh.out 2>&1 || status=$?
 if [ "$status" -ne 0 ]; then
   echo "FAILED: nodes, over ssh: exit code $status" >&2
   tail -n 40 ssh.out >&2
@@ -91,7 +91,7 @@ check "over ssh" ssh.out
 export PHALANX_TOKEN=0123456789abcdef0123456789abcdef
 for i in 0 1 2 3; do
   ip netns exec "$id-$i" timeout 120 "$phalanx" launch "${flags[@]}" --node "$i" --no-page --progress plain --run-dir "node$i" \
-    -- "${program[@]}" >"node$i.out" 2>&1 &
+    -- "${program[@]}" "$work/model-nodes" >"node$i.out" 2>&1 &
   pids+=("$!")
 done
 for i in 0 1 2 3; do

@@ -1,93 +1,142 @@
-//! `phalanx demo`: a whole job on this machine, on data made here, with nothing left behind.
+//! `phalanx demo`: a whole job on this machine, on clicks made here: wide & deep, with a page to watch it.
 
-use crate::demo_model::{BEST, Batches, Classifier};
-use phalanx::prelude::*;
-use phalanx::{Code, Error, Result};
-use phalanx_launch::{LocalJob, die_with_parent, local_cluster};
-use std::io::Write;
-use std::process::Command;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-const SERVERS: usize = 2;
-const TRAINERS: usize = 2;
+use crate::demo_task;
+use phalanx_base::{Code, Error, Result, TaskId};
+use phalanx_launch::{Launch, Layout, Progress, Report, Rules, RunDir, Screen, Shape, Signals, kill_at, new_token};
+use phalanx_page::Page;
+use serde_json::json;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Steps of all workers together
-    #[arg(long, default_value_t = 4000)]
-    steps: u64,
+    /// Steps of all trainers together
+    #[arg(long, default_value_t = 8000)]
+    max_steps: u64,
+    /// Where checkpoints, events, logs and the exported model go; a new folder under runs/ unless given
+    #[arg(long)]
+    model_dir: Option<PathBuf>,
+    /// Kill a task when the job reaches a step, as ps/0@500, to see what happens then
+    #[arg(long, value_name = "TASK@STEP", value_delimiter = ',', value_parser = kill_at)]
+    kill: Vec<(TaskId, u64)>,
+    /// No web page
+    #[arg(long)]
+    no_page: bool,
+    /// Ends with one line of JSON, and shows nothing else
+    #[arg(long)]
+    json: bool,
 }
 
-/// Starts the job and shows what its tasks say.
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let started = Instant::now();
-    let cluster = local_cluster(SERVERS, TRAINERS)?;
-    say(&format!("a chief, a worker and two parameter servers, {} steps, on made data", args.steps));
-    for job in cluster.jobs() {
-        let addresses: Vec<&str> = cluster.job_tasks(job)?.into_iter().flatten().collect();
-        say(&format!("  {job} at {}", addresses.join(", ")));
+/// Runs the command; the exit code is the job's.
+pub(crate) fn run(args: &Args) -> ExitCode {
+    match demo(args) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => phalanx::exit(Err(error)),
     }
+}
+
+fn demo(args: &Args) -> Result<u8> {
+    let signals = Signals::listen()?;
+    let started = millis();
+    let model_dir = args.model_dir.clone().unwrap_or_else(|| format!("runs/demo-{}", started / 1000).into());
+    let model_dir = std::path::absolute(&model_dir).unwrap_or(model_dir);
+    let layout = Layout::local(&Shape { ps: 2, workers: 2, evaluator: true, chief: "chief" })?;
+    let tasks: Vec<TaskId> = layout.tasks().iter().map(|placed| placed.task).collect();
+    if let Some((task, _)) = args.kill.iter().find(|(task, _)| !tasks.contains(task)) {
+        return Err(Error::new(Code::NoSuchTask, format!("--kill names {task}, which the demo does not have")));
+    }
+    let run = RunDir::at(&model_dir);
+    let progress = if args.json { Progress::None } else { Progress::Auto };
+    let mut screen = Screen::new(progress, &run, &tasks);
+    screen.say("Cluster", &format!("{} on this machine", layout.in_words()));
+    screen.say("Model", "wide & deep on a click log made here: 13 numbers and 26 columns of ids");
+    screen.say("Run", &model_dir.display().to_string());
+    let page = if args.no_page { None } else { Some(Page::start(&run, ([127, 0, 0, 1], 0).into())?) };
+    if let Some(page) = &page {
+        screen.say("Dashboard", page.url());
+    }
+    screen.kill_at(&args.kill);
+    let launch = Launch {
+        here: layout.tasks().to_vec(),
+        layout,
+        program: program(args, &model_dir)?,
+        env: vec![(demo_task::STARTED.into(), started.to_string().into())],
+        run,
+        model_dir: model_dir.clone(),
+        token: Some(new_token()?),
+        rules: Rules::default(),
+        ssh: None,
+    };
+    let report = launch.run(&signals, &mut screen)?;
+    screen.finish(&report);
+    let found = Found::read(&model_dir);
+    if args.json {
+        crate::status::print(&format!("{}\n", found.json(&model_dir, &report)));
+    } else if report.exit_code() == 0 {
+        found.tell(&mut screen, &model_dir);
+    }
+    Ok(report.exit_code())
+}
+
+fn program(args: &Args, model_dir: &Path) -> Result<Vec<OsString>> {
     let executable =
         std::env::current_exe().map_err(|error| Error::new(Code::Internal, "no executable").because(error))?;
-    let command = |_| {
-        let mut command = Command::new(&executable);
-        command.args(["demo-task", "--steps", &args.steps.to_string()]);
-        command
-    };
-    let mut job = LocalJob::start(&cluster, command, Arc::new(|task, line| say(&format!("{task} | {line}"))))?;
-    let ended = job.wait(Duration::from_secs(600))?;
-    if let Some(ended) = ended.iter().find(|ended| !ended.status.success()) {
-        return Err(Error::new(Code::JobFailed, format!("{} failed", ended.task)).because(ended.status));
-    }
-    say(&format!("all {} processes ended by themselves, after {:.1} s", ended.len(), started.elapsed().as_secs_f32()));
-    Ok(())
+    let options = ["demo-task".into(), "--max-steps".into(), args.max_steps.to_string().into(), "--model-dir".into()];
+    Ok(std::iter::once(executable.into()).chain(options).chain([model_dir.into()]).collect())
 }
 
-/// One task of the job.
-pub(crate) fn task(args: &Args) -> Result<()> {
-    die_with_parent()?;
-    let options = ServerOptions { interrupt: Interrupt::listen()?, ..ServerOptions::from_env()? };
-    let server = Server::start_with(task_from_env()?, options)?;
-    if server.task().role == Role::Ps {
-        return server.join();
-    }
-    with_threads(1, || train(args, &server)).and_then(|result| result)
+/// Milliseconds since 1970.
+pub(crate) fn millis() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-fn train(args: &Args, server: &Server) -> Result<()> {
-    let mut batches = Batches::new(1 + server.config().trainer_index().unwrap_or(0) as u64);
-    let supervisor = Supervisor::new(server, Adagrad::new(0.1));
-    let mut session = supervisor.prepare_or_wait_for_session(Classifier::new())?;
-    let started = Instant::now();
-    let mut next_line = 0;
-    let mut steps = 0_u64;
-    loop {
-        let (input, labels) = batches.next_batch(100);
-        let Some(step) = session.step(|model| model.loss(input, labels))? else { break };
-        steps += 1;
-        if server.is_chief() && step.global_step >= next_line {
-            say(&format!("step {:>5}  loss {:.4}", step.global_step, step.loss));
-            next_line += args.steps.div_ceil(10).max(1);
+/// What the tasks have left.
+struct Found {
+    trained: serde_json::Value,
+    evaluated: serde_json::Value,
+    export: Option<PathBuf>,
+}
+
+impl Found {
+    fn read(model_dir: &Path) -> Self {
+        let read = |name: &str| {
+            let text = std::fs::read_to_string(model_dir.join(name)).ok();
+            text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+        };
+        let exports = std::fs::read_dir(model_dir.join("export").join(demo_task::EXPORT)).ok();
+        let export = exports.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).max();
+        Self { trained: read(demo_task::TRAINED), evaluated: read(demo_task::EVALUATED), export }
+    }
+
+    fn json(&self, model_dir: &Path, report: &Report) -> serde_json::Value {
+        let codes = report.tasks.iter().map(|(task, end)| (task.to_string(), json!(end.exit.code())));
+        json!({
+            "auc": self.evaluated["auc"],
+            "best_auc": demo_task::best_auc(),
+            "steps_per_s": self.trained["steps_per_s"],
+            "first_step_s": self.trained["first_step_s"],
+            "model_dir": model_dir,
+            "export_dir": self.export,
+            "exit_codes": codes.collect::<serde_json::Map<_, _>>(),
+        })
+    }
+
+    fn tell(&self, screen: &mut Screen, model_dir: &Path) {
+        let number = |value: &serde_json::Value| value.as_f64().unwrap_or(f64::NAN);
+        let (auc, rate) = (number(&self.evaluated["auc"]), number(&self.trained["steps_per_s"]));
+        let first = number(&self.trained["first_step_s"]);
+        let best = demo_task::best_auc();
+        screen.say(
+            "Learned",
+            &format!("AUC {auc:.4} (best attainable {best:.4}), {rate:.0} steps/s, first step after {first:.1} s"),
+        );
+        screen.say("Stored", &format!("checkpoints and event files in {}", model_dir.display()));
+        if let Some(export) = &self.export {
+            screen.say("Exported", &format!("a SavedModel in {}", export.display()));
         }
-        if step.global_step >= args.steps {
-            break;
-        }
+        screen.say("Next", &format!("phalanx dashboard {}", model_dir.display()));
+        screen.say("", "phalanx demo --kill ps/0@500    a recovery to watch");
     }
-    say(&format!("computed {steps} steps"));
-    if server.is_chief() {
-        session.refresh()?;
-        let rate = session.global_step() as f32 / started.elapsed().as_secs_f32();
-        let accuracy = session.model()?.accuracy(&mut Batches::new(0));
-        say(&format!(
-            "{} steps, {rate:.0} steps/s, accuracy {accuracy:.3} (best attainable {BEST:.3})",
-            session.global_step()
-        ));
-    }
-    supervisor.stop(session)
-}
-
-/// A line on standard output; a closed pipe is no reason to fail.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stdout().lock(), "{line}");
 }

@@ -3,7 +3,7 @@
 mod ckpt;
 mod dashboard;
 mod demo;
-mod demo_model;
+mod demo_task;
 mod doctor;
 mod job;
 mod launch;
@@ -22,7 +22,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(name = "phalanx", version, about)]
 enum Command {
-    /// Trains a small model on made data with two parameter servers and two workers, as processes of their own
+    /// Trains wide & deep on made clicks as a job of six processes, with a page to watch it
     Demo(demo::Args),
     /// Trains and evaluates what a file describes, as the task that TF_CONFIG names
     Train(job::TrainArgs),
@@ -50,7 +50,7 @@ enum Command {
     TfConfig(tf_config::TfConfigArgs),
     /// One task of the demo
     #[command(hide = true)]
-    DemoTask(demo::Args),
+    DemoTask(demo_task::Args),
 }
 
 fn main() -> ExitCode {
@@ -63,8 +63,8 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Manifest(args) => manifest::run(&args),
-        Command::Demo(args) => phalanx::exit(demo::run(&args)),
-        Command::DemoTask(args) => phalanx::exit(demo::task(&args)),
+        Command::Demo(args) => demo::run(&args),
+        Command::DemoTask(args) => phalanx::exit(demo_task::run(&args)),
         Command::Train(args) => job::train(&args),
         Command::Eval(args) => job::evaluate(&args),
         Command::Predict(args) => job::predict(&args),

@@ -229,7 +229,11 @@ fn restart_rule(text: &str) -> Result<(Role, Restart), String> {
     Ok((role, when))
 }
 
-fn kill_at(text: &str) -> Result<(TaskId, u64), String> {
+/// Reads `ps/0@500`: a task, and the step at which it is killed.
+///
+/// # Errors
+/// Says what is wrong.
+pub fn kill_at(text: &str) -> Result<(TaskId, u64), String> {
     let parts = text.split_once('@').and_then(|(task, step)| Some((task.parse().ok()?, step.parse().ok()?)));
     parts.ok_or_else(|| "write ps/0@500: a task, and the step at which it is killed".to_owned())
 }

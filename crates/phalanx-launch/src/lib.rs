@@ -25,7 +25,7 @@ mod supervise;
 mod token;
 mod watch;
 
-pub use args::{LaunchArgs, LayoutArgs, print_tf_configs};
+pub use args::{LaunchArgs, LayoutArgs, kill_at, print_tf_configs};
 pub use clock::{now_ms, stamp};
 pub use command::launch;
 pub use disk::free_bytes;

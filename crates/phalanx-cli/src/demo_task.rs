@@ -1,0 +1,120 @@
+//! One task of the demo: wide & deep on a click log that is made on the spot.
+
+use phalanx::Result;
+use phalanx::data::{Clicks, synthetic_clicks};
+use phalanx::estimator::{Control, Hook};
+use phalanx::prelude::*;
+use serde_json::json;
+use std::io::Write;
+use std::path::Path;
+
+/// When the command was given, in milliseconds since 1970.
+pub(crate) const STARTED: &str = "PHALANX_DEMO_STARTED";
+/// What the chief and the evaluator leave in the run directory, and what the export is called.
+pub(crate) const TRAINED: &str = "demo.trained.json";
+pub(crate) const EVALUATED: &str = "demo.evaluated.json";
+pub(crate) const EXPORT: &str = "clicks";
+
+/// Few ids in a column, so that a short training sees each of them.
+const IDS: u64 = 50;
+const ROWS: u64 = 2_000_000;
+const BATCH: usize = 256;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Steps of all trainers together
+    #[arg(long, default_value_t = 8000)]
+    max_steps: u64,
+    /// Where everything is kept
+    #[arg(long)]
+    model_dir: String,
+}
+
+fn log(seed: u64, rows: u64) -> Clicks {
+    synthetic_clicks(seed, rows).max_ids(IDS)
+}
+
+/// The AUC of whoever knows how the clicks were made.
+pub(crate) fn best_auc() -> f64 {
+    log(1, 1).best().auc
+}
+
+/// Runs the task that `TF_CONFIG` names.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    with_threads(1, || train(args)).and_then(|result| result)
+}
+
+fn train(args: &Args) -> Result<()> {
+    let numbers: Vec<FeatureColumn> =
+        Clicks::number_names().into_iter().map(|name| numeric_column(name).normalizer_fn(|x| x.ln())).collect();
+    let ids = log(1, 1).categories();
+    let ids: Vec<_> = ids.into_iter().map(|(name, ids)| categorical_column_with_identity(name, ids as usize)).collect();
+    let deep: Vec<_> =
+        numbers.into_iter().chain(ids.iter().map(|column| embedding_column(column.clone(), 8))).collect();
+    let model = WideDeepClassifier::new(ids, deep)
+        .hidden_units([64, 32])
+        .linear_optimizer(Ftrl::new(0.1))
+        .dnn_optimizer(Adagrad::new(0.1));
+    let options = ServerOptions { interrupt: Interrupt::listen()?, ..ServerOptions::from_env()? };
+    let config = RunConfig::from_env()?
+        .server_options(options)
+        .model_dir(&args.model_dir)
+        .tf_random_seed(1)
+        .save_summary_steps((args.max_steps / 100).max(1))
+        .save_checkpoints_steps((args.max_steps / 8).max(1))
+        .log_step_count_steps((args.max_steps / 20).max(1));
+    let chief = config.task_config().task().is_none_or(|task| task.role == Role::Chief);
+    let train = TrainSpec::new(|cx| log(1, ROWS).shard(cx).repeat().batch(BATCH).prefetch(2)).max_steps(args.max_steps);
+    let train = if chief { train.hook(FirstStep { first: None, dir: args.model_dir.clone() }) } else { train };
+    let eval = EvalSpec::new(|_| log(2, 20_000).batch(1000))
+        .steps(None)
+        .start_delay_secs(0)
+        .throttle_secs(3)
+        .exporter(Exporter::at_end(EXPORT));
+    let done = train_and_evaluate(&model, train, eval, config)?;
+    if let Some(training) = &done.training {
+        say(&format!("computed {} steps", training.steps));
+        if chief {
+            let rate = training.global_step as f64 / training.seconds;
+            say(&format!("{} steps, {rate:.0} steps/s", training.global_step));
+            add(&args.model_dir, TRAINED, "steps_per_s", rate)?;
+        }
+    }
+    if let Some(auc) = done.evaluation.as_ref().and_then(|found| found.get("auc")) {
+        add(&args.model_dir, EVALUATED, "auc", auc)?;
+    }
+    Ok(())
+}
+
+/// Notes when the first step was done.
+struct FirstStep {
+    first: Option<f64>,
+    dir: String,
+}
+
+impl Hook for FirstStep {
+    fn after_step(&mut self, _: &Step) -> Result<Control> {
+        if self.first.is_none() {
+            let began = std::env::var(STARTED).ok().and_then(|text| text.parse::<u64>().ok());
+            let seconds = began.map_or(0.0, |began| crate::demo::millis().saturating_sub(began) as f64 / 1000.0);
+            self.first = Some(seconds);
+            add(&self.dir, TRAINED, "first_step_s", seconds)?;
+        }
+        Ok(Control::Continue)
+    }
+}
+
+/// Adds a number to a file of them.
+fn add(dir: &str, file: &str, name: &str, number: f64) -> Result<()> {
+    let path = Path::new(dir).join(file);
+    let known = std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str(&text).ok());
+    let mut known: serde_json::Value = known.unwrap_or_else(|| json!({}));
+    known[name] = json!(number);
+    std::fs::write(&path, known.to_string())
+        .map_err(|error| Error::new(Code::StorageWrite, format!("{} cannot be written", path.display())).because(error))
+}
+
+/// A line on standard output; a closed pipe is no reason to fail.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
