@@ -13,7 +13,7 @@ use std::time::SystemTime;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Steps of all trainers together
-    #[arg(long, default_value_t = 8000)]
+    #[arg(long, default_value_t = 16_000)]
     max_steps: u64,
     /// Where checkpoints, events, logs and the exported model go; a new folder under runs/ unless given
     #[arg(long)]
@@ -136,7 +136,6 @@ impl Found {
         if let Some(export) = &self.export {
             screen.say("Exported", &format!("a SavedModel in {}", export.display()));
         }
-        screen.say("Next", &format!("phalanx dashboard {}", model_dir.display()));
-        screen.say("", "phalanx demo --kill ps/0@500    a recovery to watch");
+        screen.say("Then", "phalanx demo --kill ps/0@500    a recovery to watch");
     }
 }

@@ -23,7 +23,7 @@ const BATCH: usize = 256;
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Steps of all trainers together
-    #[arg(long, default_value_t = 8000)]
+    #[arg(long, default_value_t = 16_000)]
     max_steps: u64,
     /// Where everything is kept
     #[arg(long)]
@@ -39,14 +39,22 @@ pub(crate) fn best_auc() -> f64 {
     log(1, 1).best().auc
 }
 
+/// The numbers are counts with long tails: their logarithms are learned from, and served.
+fn logarithms(mut batch: Batch) -> Result<Batch> {
+    for name in Clicks::number_names() {
+        let numbers = batch.f32(&name)?.iter().map(|number| number.ln()).collect();
+        batch = batch.with_column(&name, Column::f32(numbers))?;
+    }
+    Ok(batch)
+}
+
 /// Runs the task that `TF_CONFIG` names.
 pub(crate) fn run(args: &Args) -> Result<()> {
     with_threads(1, || train(args)).and_then(|result| result)
 }
 
 fn train(args: &Args) -> Result<()> {
-    let numbers: Vec<FeatureColumn> =
-        Clicks::number_names().into_iter().map(|name| numeric_column(name).normalizer_fn(|x| x.ln())).collect();
+    let numbers: Vec<FeatureColumn> = Clicks::number_names().into_iter().map(numeric_column).collect();
     let ids = log(1, 1).categories();
     let ids: Vec<_> = ids.into_iter().map(|(name, ids)| categorical_column_with_identity(name, ids as usize)).collect();
     let deep: Vec<_> =
@@ -64,9 +72,10 @@ fn train(args: &Args) -> Result<()> {
         .save_checkpoints_steps((args.max_steps / 8).max(1))
         .log_step_count_steps((args.max_steps / 20).max(1));
     let chief = config.task_config().task().is_none_or(|task| task.role == Role::Chief);
-    let train = TrainSpec::new(|cx| log(1, ROWS).shard(cx).repeat().batch(BATCH).prefetch(2)).max_steps(args.max_steps);
+    let train = TrainSpec::new(|cx| log(1, ROWS).shard(cx).repeat().batch(BATCH).map(logarithms).prefetch(2))
+        .max_steps(args.max_steps);
     let train = if chief { train.hook(FirstStep { first: None, dir: args.model_dir.clone() }) } else { train };
-    let eval = EvalSpec::new(|_| log(2, 20_000).batch(1000))
+    let eval = EvalSpec::new(|_| log(2, 20_000).batch(1000).map(logarithms))
         .steps(None)
         .start_delay_secs(0)
         .throttle_secs(3)
