@@ -255,6 +255,13 @@ fn a_variable_is_read_as_one_tensor_and_by_rows() {
         assert_eq!(coordinator.read("counter")?, [7.0; 8]);
         assert_eq!(coordinator.read_rows("counter", 3..6)?, [7.0; 3], "over both parts");
         assert_eq!(coordinator.read_rows("counter", 3..9).unwrap_err().code(), Code::ShapeMismatch);
+        let numbers: Vec<f32> = (0..8_u8).map(f32::from).collect();
+        coordinator.assign("counter", numbers.clone())?;
+        (0..40).try_for_each(|_| coordinator.schedule("slow on the first", &[]).map(drop))?;
+        assert_eq!(coordinator.assign("counter", vec![0.0; 8]).unwrap_err().code(), Code::BadSetting);
+        coordinator.join()?;
+        assert_eq!(coordinator.read("counter")?, numbers.iter().map(|number| number + 40.0).collect::<Vec<_>>());
+        assert_eq!(coordinator.assign("counter", vec![0.0; 7]).unwrap_err().code(), Code::ShapeMismatch);
         Ok(())
     })
     .unwrap();

@@ -8,6 +8,7 @@ use crate::session::Turn;
 use crate::{Server, Session};
 use phalanx_base::{Code, Context, Error, Incarnation, Result, TaskId};
 use phalanx_cluster::schedule::{Effect, Life, Options, Why, WorkerView};
+use phalanx_nn::Book;
 use phalanx_nn::burn::module::Module;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -214,6 +215,29 @@ impl<M: Module> Coordinator<M> {
         }
         let width = shape.elements() / count.max(1);
         Ok(self.read(name)?[rows.start * width..rows.end * width].to_vec())
+    }
+
+    /// Replaces a variable's numbers on the servers, whichever parts they lie in; optimizers' slots stay.
+    ///
+    /// # Errors
+    /// When there is no such variable, it has another number of elements, steps are under way, or a server does not answer.
+    pub fn assign(&mut self, name: &str, numbers: Vec<f32>) -> Result<()> {
+        let elements = find(self.variables()?, name)?.shape.elements();
+        if numbers.len() != elements {
+            let what = format!("{name:?} has {elements} numbers, not {}", numbers.len());
+            return Err(Error::new(Code::ShapeMismatch, what));
+        }
+        if !self.shared.lock().is_done() {
+            return Err(Error::new(Code::BadSetting, format!("{name:?} cannot be assigned while steps are under way"))
+                .because("what they push meanwhile would be lost")
+                .help("join first"));
+        }
+        self.refresh()?;
+        let session = self.session_mut()?;
+        let model = session.model()?.clone();
+        let book = Book::of(&model)?;
+        let values = book.parameters().iter().map(|known| (known.name == name).then(|| numbers.clone())).collect();
+        session.replace(&book.load(model, values))
     }
 
     /// The model with the newest values, for an evaluation by the chief itself.
