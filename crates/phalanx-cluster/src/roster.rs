@@ -308,7 +308,13 @@ impl Roster {
         std::mem::take(&mut self.lost)
     }
 
-    /// Whether every task that is here has heard that the job is over.
+    /// Whether nobody is here any more.
+    #[must_use]
+    pub fn everybody_is_gone(&self) -> bool {
+        self.members.values().all(|member| member.state == State::Gone)
+    }
+
+    /// Whether every task that is here has been told that the job is over.
     #[must_use]
     pub fn everybody_knows(&self) -> bool {
         self.members.values().all(|member| member.state == State::Gone || member.told_over)
@@ -427,7 +433,9 @@ mod tests {
         assert!(!roster.everybody_knows());
         assert_eq!(roster.beat(seconds(1), WORKER, Incarnation(1), Mood::Leaving).unwrap(), Phase::Over);
         assert_eq!(roster.beat(seconds(1), PS, Incarnation(1), Mood::Here).unwrap(), Phase::Over);
-        assert!(roster.everybody_knows());
+        assert!(roster.everybody_knows() && !roster.everybody_is_gone());
+        roster.beat(seconds(1), PS, Incarnation(1), Mood::Leaving).unwrap();
+        assert!(roster.everybody_is_gone());
     }
 
     #[test]

@@ -13,6 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// How long those who were told that the job is over have to say goodbye.
+const GOODBYE: Duration = Duration::from_millis(500);
+
 struct State {
     roster: Roster,
     /// Why a task is missing, as the last look at its address showed.
@@ -101,12 +104,18 @@ impl Chief {
             None => self.change(Roster::end),
         }
         let deadline = Instant::now() + Duration::from_secs(2);
-        while Instant::now() < deadline
-            && !self.change(|roster, now| {
+        let mut told = None;
+        while Instant::now() < deadline {
+            let (gone, all_told) = self.change(|roster, now| {
                 roster.tick(now);
-                roster.phase() == Phase::Over && roster.everybody_knows()
-            })
-        {
+                let over = roster.phase() == Phase::Over;
+                (over && roster.everybody_is_gone(), over && roster.everybody_knows())
+            });
+            // An answer that was made has not arrived yet: those who hear it say goodbye.
+            let told_for = all_told.then(|| told.get_or_insert_with(Instant::now).elapsed());
+            if gone || told_for.is_some_and(|told_for| told_for > GOODBYE) {
+                break;
+            }
             std::thread::sleep(Duration::from_millis(10));
         }
         self.change(|roster, now| roster.tick(now));

@@ -50,6 +50,12 @@ impl Member {
             if let Some(line) = waiting_for.filter(|_| reminder.is_due()) {
                 (self.options.say)(&format!("{}: waiting for {line}", self.who.task));
             }
+            if self.job.phase() == Phase::Over {
+                // So that the chief knows that its word has arrived, and can go.
+                let goodbye = client.beat(self.beat(beat_request::Mood::Leaving, None));
+                let _ = tokio::time::timeout(Duration::from_secs(1), goodbye).await;
+                return;
+            }
             tokio::time::sleep(self.options.beat).await;
         }
     }
