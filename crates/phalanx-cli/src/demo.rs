@@ -62,7 +62,7 @@ fn demo(args: &Args) -> Result<u8> {
         here: layout.tasks().to_vec(),
         layout,
         program: program(args, &model_dir)?,
-        env: vec![(demo_task::STARTED.into(), started.to_string().into())],
+        env: vec![(demo_task::STARTED.into(), started.to_string())],
         run,
         model_dir: model_dir.clone(),
         token: Some(new_token()?),
