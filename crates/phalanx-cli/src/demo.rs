@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// No web page
     #[arg(long)]
     no_page: bool,
-    /// Ends with one line of JSON, and shows nothing else
+    /// Ends with one line of JSON on standard output
     #[arg(long)]
     json: bool,
 }
