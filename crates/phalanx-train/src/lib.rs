@@ -24,6 +24,7 @@ mod local;
 mod membership;
 mod mini_cluster;
 mod options;
+mod resolver;
 mod run_dir;
 pub mod saved_model;
 mod server;
@@ -41,6 +42,7 @@ pub use coordinator::{
 pub use interrupt::Interrupt;
 pub use mini_cluster::MiniCluster;
 pub use options::{Say, ServerOptions};
+pub use resolver::{ClusterResolver, SimpleClusterResolver, TfConfigClusterResolver};
 pub use server::Server;
 pub use session::{NonFinite, RowValues, Session, Step, SyncReplicas};
 pub use sidecar::SidecarEvaluator;

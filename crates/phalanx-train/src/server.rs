@@ -4,7 +4,7 @@ use crate::coordinator::Desk;
 use crate::job::Job;
 use crate::membership::{Membership, Who};
 use crate::status::{Pulse, Reporter};
-use crate::{ServerOptions, identity};
+use crate::{ClusterResolver, ServerOptions, identity};
 use phalanx_base::{Code, Error, Incarnation, Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, Phase, TaskConfig};
 use phalanx_data::{Dataset, InputContext};
@@ -59,6 +59,14 @@ impl Server {
     pub fn start(cluster: &ClusterSpec, job: &str, index: u32) -> Result<Self> {
         let config = TaskConfig::from_cluster(cluster.clone(), TaskId::new(job.parse()?, index))?;
         Self::start_with(config, ServerOptions::from_env()?)
+    }
+
+    /// The task that a resolver names.
+    ///
+    /// # Errors
+    /// When it names none, or as [`Self::start_with`].
+    pub fn resolved(resolver: &impl ClusterResolver, options: ServerOptions) -> Result<Self> {
+        Self::start_with(resolver.resolve()?, options)
     }
 
     /// Starts the task that `config` names; without a cluster this process is the whole job.

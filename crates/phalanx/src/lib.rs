@@ -73,8 +73,8 @@ pub use phalanx_train::{
 /// A chief that hands steps to workers: `ParameterServerStrategy` and its coordinator.
 pub mod coordinator {
     pub use phalanx_train::{
-        Coordinator, ParameterServerStrategy, RemoteValue, ShardedVariable, SidecarEvaluator, Staleness, StepContext,
-        Steps, VariableShard,
+        ClusterResolver, Coordinator, ParameterServerStrategy, RemoteValue, ShardedVariable, SidecarEvaluator,
+        SimpleClusterResolver, Staleness, StepContext, Steps, TfConfigClusterResolver, VariableShard,
     };
 }
 
@@ -122,13 +122,7 @@ pub mod prelude {
 /// # Errors
 /// When the variable's text is not a valid `TF_CONFIG`.
 pub fn task_from_env() -> Result<TaskConfig> {
-    use phalanx_base::Context;
-    let text = match std::env::var("TF_CONFIG") {
-        Ok(text) => Some(text),
-        Err(std::env::VarError::NotPresent) => None,
-        Err(error) => return Err(error).context(Code::ConfigSyntax, "TF_CONFIG cannot be read"),
-    };
-    let config = TaskConfig::from_tf_config(text.as_deref())?;
+    let config = coordinator::ClusterResolver::resolve(&coordinator::TfConfigClusterResolver)?;
     config.warnings().iter().for_each(|warning| eprint!("{}", warning.report()));
     Ok(config)
 }

@@ -1,0 +1,62 @@
+//! Where a program learns which task of which cluster it is, under TensorFlow's names.
+
+use phalanx_base::{Code, Context, Result, TaskId};
+use phalanx_cluster::{ClusterSpec, TaskConfig};
+
+/// Knows the cluster and this task's place in it. [`Server::resolved`](crate::Server::resolved) starts the task.
+pub trait ClusterResolver {
+    /// The cluster, and which task of it this process is.
+    ///
+    /// # Errors
+    /// When what it reads is wrong.
+    fn resolve(&self) -> Result<TaskConfig>;
+}
+
+/// `TF_CONFIG` of the environment; without it, this process is the whole job.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TfConfigClusterResolver;
+
+impl ClusterResolver for TfConfigClusterResolver {
+    fn resolve(&self) -> Result<TaskConfig> {
+        let text = match std::env::var("TF_CONFIG") {
+            Ok(text) => Some(text),
+            Err(std::env::VarError::NotPresent) => None,
+            Err(error) => return Err(error).context(Code::ConfigSyntax, "TF_CONFIG cannot be read"),
+        };
+        TaskConfig::from_tf_config(text.as_deref())
+    }
+}
+
+/// A cluster that the program itself knows.
+///
+/// ```
+/// use phalanx_base::{Role, TaskId};
+/// use phalanx_cluster::ClusterSpec;
+/// use phalanx_train::{ClusterResolver, SimpleClusterResolver};
+/// let cluster = ClusterSpec::new()
+///     .job("chief", vec!["10.0.0.1:2222".into()])
+///     .job("ps", vec!["10.0.0.2:2222".into()])
+///     .job("worker", vec!["10.0.0.3:2222".into()]);
+/// let resolver = SimpleClusterResolver::new(cluster, TaskId::new(Role::Worker, 0));
+/// assert_eq!(resolver.resolve()?.trainers().len(), 2);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SimpleClusterResolver {
+    cluster: ClusterSpec,
+    task: TaskId,
+}
+
+impl SimpleClusterResolver {
+    /// This task of that cluster.
+    #[must_use]
+    pub fn new(cluster: ClusterSpec, task: TaskId) -> Self {
+        Self { cluster, task }
+    }
+}
+
+impl ClusterResolver for SimpleClusterResolver {
+    fn resolve(&self) -> Result<TaskConfig> {
+        TaskConfig::from_cluster(self.cluster.clone(), self.task)
+    }
+}
