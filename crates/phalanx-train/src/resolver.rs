@@ -34,9 +34,9 @@ impl ClusterResolver for TfConfigClusterResolver {
 /// use phalanx_cluster::ClusterSpec;
 /// use phalanx_train::{ClusterResolver, SimpleClusterResolver};
 /// let cluster = ClusterSpec::new()
-///     .job("chief", vec!["10.0.0.1:2222".into()])
-///     .job("ps", vec!["10.0.0.2:2222".into()])
-///     .job("worker", vec!["10.0.0.3:2222".into()]);
+///     .job("chief", ["10.0.0.1:2222"])
+///     .job("ps", ["10.0.0.2:2222"])
+///     .job("worker", ["10.0.0.3:2222"]);
 /// let resolver = SimpleClusterResolver::new(cluster, TaskId::new(Role::Worker, 0));
 /// assert_eq!(resolver.resolve()?.trainers().len(), 2);
 /// # Ok::<(), phalanx_base::Error>(())
