@@ -182,3 +182,18 @@ fn when_all_workers_are_killed_steps_wait_for_those_who_come_back() {
     let chief = end(running, &[1, 3]);
     assert!(chief.contains("done: 300 steps, exact"), "{chief}");
 }
+
+#[test]
+fn a_chief_that_is_asked_to_stop_saves_before_the_job_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = format!("--model-dir={}", folder.path().display());
+    // Nothing else saves meanwhile.
+    let job = job(&["--steps=100000", "--step-ms=2", "--save-steps=1000000", &dir]);
+    let mut running = job.start_all();
+    running.trainers[0].wait_for_line(&["scheduled 80"], LONG);
+    running.trainers[0].signal(Signal::TERM);
+    let chief = running.trainers[0].expect(143, LONG).text;
+    let saved = chief.split("saved model.ckpt-").last().and_then(|rest| rest.split(':').next());
+    assert!(saved.and_then(|step| step.parse::<u64>().ok()).is_some_and(|step| step >= 20), "{chief}");
+    running.trainers[1..].iter_mut().chain(&mut running.ps).for_each(|task| drop(task.expect(0, LONG)));
+}

@@ -2,7 +2,7 @@
 
 use crate::trained::Trained;
 use crate::{Estimator, EvalSpec, Evaluation, Trainable};
-use phalanx_base::{Code, Error, Result};
+use phalanx_base::Result;
 use phalanx_train::job_state::{Sight, Watcher};
 use std::time::{Duration, Instant};
 
@@ -89,21 +89,10 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
                 self.evaluate(true)?;
                 return Ok(self.last);
             }
-            match sight {
-                Sight::Open => std::thread::sleep(LOOK),
-                Sight::Ended => return Ok(self.last),
-                Sight::Failed(why) => {
-                    return Err(Error::new(Code::JobFailed, "the training that is evaluated has failed")
-                        .at(self.estimator.dir.location())
-                        .because(why));
-                }
-                Sight::Silent(time) => {
-                    return Err(Error::new(Code::ChiefLost, "the training that is evaluated shows no sign of life")
-                        .at(self.estimator.dir.location())
-                        .because(format!("nothing for {} s", time.as_secs()))
-                        .help("see the chief's log; an evaluator that is started again goes on where this one ended"));
-                }
+            if sight.has_ended(&self.estimator.dir)? {
+                return Ok(self.last);
             }
+            std::thread::sleep(LOOK);
         }
     }
 

@@ -119,6 +119,28 @@ pub enum Sight {
     Silent(Duration),
 }
 
+impl Sight {
+    /// Whether training has ended well.
+    ///
+    /// # Errors
+    /// When it has failed, or its chief shows no sign of life.
+    pub fn has_ended(&self, dir: &Dir) -> Result<bool> {
+        match self {
+            Self::Open => Ok(false),
+            Self::Ended => Ok(true),
+            Self::Failed(why) => Err(Error::new(Code::JobFailed, "the training that is evaluated has failed")
+                .at(dir.location())
+                .because(why)),
+            Self::Silent(time) => {
+                Err(Error::new(Code::ChiefLost, "the training that is evaluated shows no sign of life")
+                    .at(dir.location())
+                    .because(format!("nothing for {} s", time.as_secs()))
+                    .help("see the chief's log; an evaluator that is started again goes on where this one ended"))
+            }
+        }
+    }
+}
+
 impl Watcher {
     /// Looks for the first time.
     ///
@@ -166,8 +188,11 @@ mod tests {
         assert_eq!(late.look(Duration::ZERO).unwrap(), Sight::Ended);
         let herald = Herald::start(&dir).unwrap();
         assert_eq!(late.look(long).unwrap(), Sight::Open);
-        assert!(matches!(late.look(Duration::ZERO).unwrap(), Sight::Silent(_)));
+        let silent = late.look(Duration::ZERO).unwrap();
+        assert_eq!(silent.has_ended(&dir).unwrap_err().code(), Code::ChiefLost);
         herald.end(Some(&Error::new(Code::NotFinite, "the loss is not finite"))).unwrap();
-        assert!(matches!(late.look(long).unwrap(), Sight::Failed(why) if why.contains("not finite")));
+        let failed = late.look(long).unwrap().has_ended(&dir).unwrap_err();
+        assert!(failed.code() == Code::JobFailed && failed.why().unwrap().contains("not finite"), "{failed}");
+        assert!(Sight::Ended.has_ended(&dir).unwrap() && !Sight::Open.has_ended(&dir).unwrap());
     }
 }

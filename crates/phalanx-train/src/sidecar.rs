@@ -1,7 +1,7 @@
 //! A task that evaluates beside a job: it follows the checkpoints of the run directory, and talks to nobody.
 
 use crate::checkpoint::{Catalog, Retention};
-use crate::job_state::{Sight, Watcher};
+use crate::job_state::Watcher;
 use crate::run_dir;
 use crate::{Interrupt, Say, SummaryWriter};
 use phalanx_base::{Code, Error, Result};
@@ -95,45 +95,41 @@ impl SidecarEvaluator {
             // Looked at before the checkpoints: what was saved before the end is then seen.
             let sight = watcher.look(self.patience)?;
             let newest = self.newest()?.filter(|newest| seen.as_ref() != Some(newest));
-            if let Some(name) = newest {
-                match load(&self.dir, &name, &book, model.clone()) {
-                    Ok((loaded, step)) => {
-                        model = loaded;
-                        let found = evaluate(&model, step)?;
-                        for (tag, number) in &found {
-                            summaries.scalar(step, &format!("evaluation_{tag}_vs_iterations"), *number as f32);
-                        }
-                        let found: Vec<String> =
-                            found.iter().map(|(tag, number)| format!("{tag} {number:.4}")).collect();
-                        (self.say)(&format!("evaluator: step {step}: {}", found.join(", ")));
-                        (seen, count) = (Some(name), count + 1);
-                        if self.max_evaluations.is_some_and(|most| step >= most) {
-                            return Ok(count);
-                        }
-                    }
-                    // It may be deleted while it is read, when training is faster than evaluation: the next one will do.
-                    Err(error) if self.newest()?.as_ref() != Some(&name) => {
-                        (self.say)(&format!("evaluator: {name} went while it was read: {error}"));
-                    }
-                    Err(error) => return Err(error),
+            if let Some((name, (loaded, step))) =
+                newest.map(|name| self.load(name, &book, &model)).transpose()?.flatten()
+            {
+                model = loaded;
+                self.write_down(&summaries, step, &evaluate(&model, step)?);
+                (seen, count) = (Some(name), count + 1);
+                if self.max_evaluations.is_some_and(|most| step >= most) {
+                    return Ok(count);
                 }
             }
-            match sight {
-                Sight::Open => std::thread::sleep(LOOK),
-                Sight::Ended => return Ok(count),
-                Sight::Failed(why) => {
-                    return Err(Error::new(Code::JobFailed, "the training that is evaluated has failed")
-                        .at(self.dir.location())
-                        .because(why));
-                }
-                Sight::Silent(time) => {
-                    return Err(Error::new(Code::ChiefLost, "the training that is evaluated shows no sign of life")
-                        .at(self.dir.location())
-                        .because(format!("nothing for {} s", time.as_secs()))
-                        .help("see the chief's log"));
-                }
+            if sight.has_ended(&self.dir)? {
+                return Ok(count);
             }
+            std::thread::sleep(LOOK);
         }
+    }
+
+    /// A checkpoint may be deleted while it is read, when training is faster than evaluation: the next one will do.
+    fn load<M: Module>(&self, name: String, book: &Book, model: &M) -> Result<Option<(String, (M, u64))>> {
+        match load(&self.dir, &name, book, model.clone()) {
+            Ok(loaded) => Ok(Some((name, loaded))),
+            Err(error) if self.newest()?.as_ref() != Some(&name) => {
+                (self.say)(&format!("evaluator: {name} went while it was read: {error}"));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write_down(&self, summaries: &SummaryWriter, step: u64, found: &[(String, f64)]) {
+        for (tag, number) in found {
+            summaries.scalar(step, &format!("evaluation_{tag}_vs_iterations"), *number as f32);
+        }
+        let found: Vec<String> = found.iter().map(|(tag, number)| format!("{tag} {number:.4}")).collect();
+        (self.say)(&format!("evaluator: step {step}: {}", found.join(", ")));
     }
 
     fn newest(&self) -> Result<Option<String>> {

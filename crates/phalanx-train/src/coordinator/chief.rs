@@ -1,17 +1,14 @@
 //! The chief: it schedules steps, waits for them, and deals with workers that are lost.
 
 use super::shared::{Shared, Work};
-use super::variables::{ShardedVariable, find, variables};
 use super::watcher::Watcher;
 use super::{RemoteValue, Steps};
 use crate::session::Turn;
 use crate::{Server, Session};
 use phalanx_base::{Code, Context, Error, Incarnation, Result, TaskId};
 use phalanx_cluster::schedule::{Effect, Life, Options, Why, WorkerView};
-use phalanx_nn::Book;
 use phalanx_nn::burn::module::Module;
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -72,15 +69,19 @@ impl<M: Module> Coordinator<M> {
         }
         self.server.take_over(known.clone());
         let own = self.server.task();
-        let mut told = Instant::now();
+        let began = Instant::now();
+        let mut told = began;
         loop {
             self.shared.check()?;
-            self.go_on()?;
             let queue = self.shared.lock();
             let away = |life: Life| life.task != own && !queue.has(life) && !queue.is_over(life);
             let away: Vec<Life> = known.iter().map(|&life| Life::from(life)).filter(|&life| away(life)).collect();
             if away.is_empty() {
                 return Ok(());
+            }
+            if began.elapsed() > self.server.options().formation_deadline {
+                // Whatever keeps them: the job does not wait for them any longer.
+                self.server.job().add_lost(away.iter().map(|life| (life.task, life.incarnation)).collect());
             }
             if told.elapsed() > Duration::from_secs(5) {
                 told = Instant::now();
@@ -123,7 +124,6 @@ impl<M: Module> Coordinator<M> {
                 Err(refused) => {
                     work = refused.work;
                     queue = self.shared.wait(queue, Duration::from_millis(200));
-                    self.go_on()?;
                 }
             }
         }
@@ -145,7 +145,6 @@ impl<M: Module> Coordinator<M> {
                 return Ok(());
             }
             queue = self.shared.wait(queue, Duration::from_millis(200));
-            self.go_on()?;
         }
     }
 
@@ -174,72 +173,6 @@ impl<M: Module> Coordinator<M> {
         Ok(Staleness { counts: description.staleness, widest_lag: description.widest_lag })
     }
 
-    /// The variables, and where their parts are.
-    ///
-    /// # Errors
-    /// When there is no model.
-    pub fn variables(&self) -> Result<Vec<ShardedVariable>> {
-        variables(self.session()?)
-    }
-
-    /// One variable by name.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn variable(&self, name: &str) -> Result<ShardedVariable> {
-        find(self.variables()?, name)
-    }
-
-    /// A variable's numbers as the servers have them now, all parts as one tensor.
-    ///
-    /// # Errors
-    /// When there is no such variable, or a server does not answer.
-    pub fn read(&mut self, name: &str) -> Result<Vec<f32>> {
-        find(self.variables()?, name)?;
-        self.refresh()?;
-        let values = self.session_mut()?.present_values()?;
-        let found = values.into_iter().find(|(known, _, _)| known == name);
-        found.map(|(_, _, numbers)| numbers).ok_or_else(gone)
-    }
-
-    /// Some rows of a variable, in whichever parts they lie.
-    ///
-    /// # Errors
-    /// As [`Self::read`], and when there are no such rows.
-    pub fn read_rows(&mut self, name: &str, rows: Range<usize>) -> Result<Vec<f32>> {
-        let shape = find(self.variables()?, name)?.shape;
-        let count = shape.dims().first().copied().unwrap_or(1);
-        if rows.start > rows.end || rows.end > count {
-            return Err(Error::new(Code::ShapeMismatch, format!("{name:?} has no rows {rows:?}"))
-                .because(format!("it has {count}")));
-        }
-        let width = shape.elements() / count.max(1);
-        Ok(self.read(name)?[rows.start * width..rows.end * width].to_vec())
-    }
-
-    /// Replaces a variable's numbers on the servers, whichever parts they lie in; optimizers' slots stay.
-    ///
-    /// # Errors
-    /// When there is no such variable, it has another number of elements, steps are under way, or a server does not answer.
-    pub fn assign(&mut self, name: &str, numbers: Vec<f32>) -> Result<()> {
-        let elements = find(self.variables()?, name)?.shape.elements();
-        if numbers.len() != elements {
-            let what = format!("{name:?} has {elements} numbers, not {}", numbers.len());
-            return Err(Error::new(Code::ShapeMismatch, what));
-        }
-        if !self.shared.lock().is_done() {
-            return Err(Error::new(Code::BadSetting, format!("{name:?} cannot be assigned while steps are under way"))
-                .because("what they push meanwhile would be lost")
-                .help("join first"));
-        }
-        self.refresh()?;
-        let session = self.session_mut()?;
-        let model = session.model()?.clone();
-        let book = Book::of(&model)?;
-        let values = book.parameters().iter().map(|known| (known.name == name).then(|| numbers.clone())).collect();
-        session.replace(&book.load(model, values))
-    }
-
     /// The model with the newest values, for an evaluation by the chief itself.
     ///
     /// # Errors
@@ -249,7 +182,7 @@ impl<M: Module> Coordinator<M> {
         self.session()?.model()
     }
 
-    fn refresh(&mut self) -> Result<()> {
+    pub(super) fn refresh(&mut self) -> Result<()> {
         let closed = self.shared.lock().closed_rounds();
         let session = self.session_mut()?;
         session.take_turn(Turn { closed, ..Turn::default() });
@@ -299,14 +232,13 @@ impl<M: Module> Coordinator<M> {
         self.session.as_mut().ok_or_else(gone)
     }
 
-    fn session(&self) -> Result<&Session<M>> {
+    pub(super) fn session(&self) -> Result<&Session<M>> {
         self.session.as_ref().ok_or_else(gone)
     }
 
-    /// Whether the job can go on.
-    fn go_on(&self) -> Result<()> {
-        let job = self.server.job();
-        job.interrupted().or_else(|| job.failure()).map_or(Ok(()), Err)
+    /// Whether nothing waits or runs.
+    pub(super) fn is_idle(&self) -> bool {
+        self.shared.lock().is_done()
     }
 
     /// Ends coordinating; the session is left.
@@ -335,6 +267,6 @@ impl<M> Drop for Coordinator<M> {
     }
 }
 
-fn gone() -> Error {
+pub(super) fn gone() -> Error {
     Error::new(Code::Internal, "the model is gone")
 }

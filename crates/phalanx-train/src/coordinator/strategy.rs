@@ -142,10 +142,11 @@ impl ParameterServerStrategy {
         // For those who follow the checkpoints and talk to nobody.
         let herald = self.supervisor.kept_in().map(Herald::start).transpose()?;
         let done = coordinate(&mut coordinator);
-        let stopped = coordinator.finish().and_then(|session| match &done {
-            Ok(_) => self.supervisor.stop(session),
-            Err(_) => Ok(()),
-        });
+        // Whoever is asked to stop saves; after a mistake there is nothing that is worth it.
+        let asked = |error: &Error| matches!(error.code(), Code::Interrupted | Code::Terminated);
+        let saves = done.as_ref().err().is_none_or(asked);
+        let stopped =
+            coordinator.finish().and_then(|session| if saves { self.supervisor.stop(session) } else { Ok(()) });
         let done = done.and_then(|done| stopped.map(|()| done));
         if let Err(error) = &done {
             server.leave(Some(error));

@@ -1,8 +1,12 @@
-//! Where the parts of a variable are.
+//! Variables as the chief sees them: where their parts are, and their numbers.
 
+use super::Coordinator;
+use super::chief::gone;
 use crate::Session;
 use phalanx_base::{Code, Error, Result, Role, Shape, TaskId};
+use phalanx_nn::Book;
 use phalanx_nn::burn::module::Module;
+use std::ops::Range;
 
 /// One part of a variable: some of its rows, on one parameter server.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,8 +38,76 @@ pub struct ShardedVariable {
     pub shards: Vec<VariableShard>,
 }
 
+impl<M: Module> Coordinator<M> {
+    /// The variables, and where their parts are.
+    ///
+    /// # Errors
+    /// When there is no model.
+    pub fn variables(&self) -> Result<Vec<ShardedVariable>> {
+        variables(self.session()?)
+    }
+
+    /// One variable by name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn variable(&self, name: &str) -> Result<ShardedVariable> {
+        find(self.variables()?, name)
+    }
+
+    /// A variable's numbers as the servers have them now, all parts as one tensor.
+    ///
+    /// # Errors
+    /// When there is no such variable, or a server does not answer.
+    pub fn read(&mut self, name: &str) -> Result<Vec<f32>> {
+        find(self.variables()?, name)?;
+        self.refresh()?;
+        let values = self.session_mut()?.present_values()?;
+        let found = values.into_iter().find(|(known, _, _)| known == name);
+        found.map(|(_, _, numbers)| numbers).ok_or_else(gone)
+    }
+
+    /// Some rows of a variable, in whichever parts they lie.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and when there are no such rows.
+    pub fn read_rows(&mut self, name: &str, rows: Range<usize>) -> Result<Vec<f32>> {
+        let shape = find(self.variables()?, name)?.shape;
+        let count = shape.dims().first().copied().unwrap_or(1);
+        if rows.start > rows.end || rows.end > count {
+            return Err(Error::new(Code::ShapeMismatch, format!("{name:?} has no rows {rows:?}"))
+                .because(format!("it has {count}")));
+        }
+        let width = shape.elements() / count.max(1);
+        Ok(self.read(name)?[rows.start * width..rows.end * width].to_vec())
+    }
+
+    /// Replaces a variable's numbers on the servers, whichever parts they lie in; optimizers' slots stay.
+    ///
+    /// # Errors
+    /// When there is no such variable, it has another number of elements, steps are under way, or a server does not answer.
+    pub fn assign(&mut self, name: &str, numbers: Vec<f32>) -> Result<()> {
+        let elements = find(self.variables()?, name)?.shape.elements();
+        if numbers.len() != elements {
+            let what = format!("{name:?} has {elements} numbers, not {}", numbers.len());
+            return Err(Error::new(Code::ShapeMismatch, what));
+        }
+        if !self.is_idle() {
+            return Err(Error::new(Code::BadSetting, format!("{name:?} cannot be assigned while steps are under way"))
+                .because("what they push meanwhile would be lost")
+                .help("join first"));
+        }
+        self.refresh()?;
+        let session = self.session_mut()?;
+        let model = session.model()?.clone();
+        let book = Book::of(&model)?;
+        let values = book.parameters().iter().map(|known| (known.name == name).then(|| numbers.clone())).collect();
+        session.replace(&book.load(model, values))
+    }
+}
+
 /// The variables of a model, in its order.
-pub(super) fn variables<M: Module>(session: &Session<M>) -> Result<Vec<ShardedVariable>> {
+fn variables<M: Module>(session: &Session<M>) -> Result<Vec<ShardedVariable>> {
     let layout = session.layout();
     let mut found: Vec<ShardedVariable> = layout
         .variables()
@@ -61,7 +133,7 @@ pub(super) fn variables<M: Module>(session: &Session<M>) -> Result<Vec<ShardedVa
 }
 
 /// One of them by name.
-pub(super) fn find(variables: Vec<ShardedVariable>, name: &str) -> Result<ShardedVariable> {
+fn find(variables: Vec<ShardedVariable>, name: &str) -> Result<ShardedVariable> {
     let names: Vec<String> = variables.iter().map(|variable| variable.name.clone()).collect();
     variables.into_iter().find(|variable| variable.name == name).ok_or_else(|| {
         Error::new(Code::NoSuchVariable, format!("the model has no variable {name:?}"))

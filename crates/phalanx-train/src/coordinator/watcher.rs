@@ -7,6 +7,7 @@ use crate::services::Watch;
 use phalanx_base::{Code, Error, Result};
 use phalanx_cluster::schedule::{Consistency, Life};
 use phalanx_ps::Client;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -39,6 +40,11 @@ impl Watcher {
         let mut asked = Instant::now();
         let mut alone = Alone::default();
         while !self.stop.load(Ordering::Acquire) {
+            let job = self.server.job();
+            if let Some(error) = job.interrupted().or_else(|| job.failure()) {
+                // Whatever the program waits for, it hears of it.
+                self.shared.fail(error);
+            }
             self.shut_out_the_lost(&client);
             if let Err(error) = self.close_round(&client) {
                 self.fail(error);
@@ -71,23 +77,27 @@ impl Watcher {
     }
 
     fn shut_out_the_lost(&self, client: &Client) {
-        let mut lost: Vec<Life> = self.server.job().take_lost().into_iter().map(Life::from).collect();
+        let mut lost: BTreeSet<Life> = self.server.job().take_lost().into_iter().map(Life::from).collect();
         {
             let mut queue = self.shared.lock();
+            lost.retain(|&life| !queue.is_over(life));
             for &life in &lost {
                 // One that never asked has no steps, but may have pushed for a former chief.
                 let _ = queue.lost(life);
             }
-            let more: Vec<Life> = queue.to_fence().filter(|life| !lost.contains(life)).collect();
-            lost.extend(more);
+            lost.extend(queue.to_fence());
         }
         for life in lost {
             match client.fence(life.task, life.incarnation) {
                 Ok(progress) => {
-                    let known = self.shared.lock().has(life);
-                    let fenced = self.shared.lock().fenced(life, &progress);
-                    let remark = fenced.err().filter(|_| known).map_or(String::new(), |remark| format!(" ({remark})"));
-                    self.server.say(&format!("{} is lost; its steps go to other workers{remark}", life.task));
+                    let mut queue = self.shared.lock();
+                    let known = queue.has(life);
+                    let remark = queue.fenced(life, &progress).err();
+                    drop(queue);
+                    if known {
+                        let remark = remark.map_or(String::new(), |remark| format!(" ({remark})"));
+                        self.server.say(&format!("{} is lost; its steps go to other workers{remark}", life.task));
+                    }
                     self.shared.notify_changed();
                     self.shared.notify_work();
                 }
