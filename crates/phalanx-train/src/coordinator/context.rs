@@ -141,7 +141,8 @@ impl<M: Module> StepContext<'_, M> {
                 .at(self.task().to_string())
                 .help("register what trains with Steps::step, and compute one loss in it"));
         }
-        if let Some(note) = self.inputs.note() {
+        let server = self.session.server().clone();
+        if let Some(note) = self.inputs.note(|line| server.say(line)) {
             self.session.remember(note);
         }
         act(self.session)

@@ -19,6 +19,8 @@ pub(super) struct Inputs {
     recalled: BTreeMap<String, Vec<u8>>,
     /// The dataset that was read last.
     last: Option<String>,
+    /// Whether it was said that the place in the input cannot be kept.
+    told: bool,
 }
 
 impl Inputs {
@@ -29,7 +31,7 @@ impl Inputs {
             passes.insert(name.clone(), pass);
             recalled.insert(name, position);
         }
-        Self { cx, open: BTreeMap::new(), passes, resources: BTreeMap::new(), recalled, last: None }
+        Self { cx, open: BTreeMap::new(), passes, resources: BTreeMap::new(), recalled, last: None, told: false }
     }
 
     pub(super) fn next<M>(&mut self, steps: &Steps<M>, name: &str) -> Result<Option<Batch>> {
@@ -87,8 +89,8 @@ impl Inputs {
         found.map(|made| &mut **made).ok_or_else(|| Error::new(Code::Internal, "a resource is gone"))
     }
 
-    /// Where every dataset stands, for a later life of this worker; `None` if that is too long to keep.
-    pub(super) fn note(&self) -> Option<Vec<u8>> {
+    /// Where every dataset stands, for a later life of this worker; `None` if that is too long to keep, which is said once.
+    pub(super) fn note(&mut self, say: impl FnOnce(&str)) -> Option<Vec<u8>> {
         let mut note = Vec::new();
         let mut add = |name: &str, position: &[u8]| {
             let pass = self.passes.get(name).copied().unwrap_or(0).to_le_bytes();
@@ -99,6 +101,11 @@ impl Inputs {
         };
         self.open.iter().for_each(|(name, (_, iter))| add(name, &iter.position().to_bytes()));
         self.recalled.iter().for_each(|(name, position)| add(name, position));
+        if note.len() > NOTE && !std::mem::replace(&mut self.told, true) {
+            say(
+                "where this worker's input stands is too long to keep: started again, it begins where it last was kept",
+            );
+        }
         (note.len() <= NOTE).then_some(note)
     }
 
@@ -136,7 +143,7 @@ mod tests {
         let cx = InputContext { num_input_pipelines: 3, input_pipeline_id: 1, num_replicas_in_sync: 3 };
         let mut inputs = Inputs::new(cx, None);
         inputs.next(&steps, "numbers").unwrap();
-        let note = inputs.note().unwrap();
+        let note = inputs.note(|_| {}).unwrap();
         let rest =
             |mut inputs: Inputs| std::iter::from_fn(|| inputs.next(&steps, "numbers").unwrap()).collect::<Vec<Batch>>();
         let again = rest(Inputs::new(cx, Some(&note)));
@@ -154,11 +161,11 @@ mod tests {
         assert_eq!(read(&mut inputs), Some(0));
         assert_eq!(inputs.begin_pass(&steps, "numbers", 2).unwrap(), 2);
         assert_eq!((read(&mut inputs), read(&mut inputs)), (Some(0), Some(1)));
-        let mut later = Inputs::new(InputContext::default(), inputs.note().as_deref());
+        let mut later = Inputs::new(InputContext::default(), inputs.note(|_| {}).as_deref());
         assert_eq!(later.begin_pass(&steps, "numbers", 1).unwrap(), 2);
         assert_eq!(later.begin_pass(&steps, "numbers", 2).unwrap(), 2);
         assert_eq!((read(&mut later), read(&mut later)), (Some(2), None));
-        let mut later = Inputs::new(InputContext::default(), inputs.note().as_deref());
+        let mut later = Inputs::new(InputContext::default(), inputs.note(|_| {}).as_deref());
         assert_eq!(later.begin_pass(&steps, "numbers", 3).unwrap(), 3);
         assert_eq!(read(&mut later), Some(0));
     }
