@@ -13,6 +13,7 @@ use phalanx_estimator::{
     IntoModel, LinearClassifier, LinearRegressor, WideDeepClassifier, WideDeepRegressor,
 };
 use phalanx_feature::{Combiner, FeatureColumn};
+use phalanx_nn::Precision;
 use phalanx_nn::model::Function;
 use phalanx_optim::Optimizer;
 
@@ -49,6 +50,7 @@ pub(crate) struct Model {
     /// DLRM's layers over the numbers; its `hidden_units` are those over the products.
     bottom_units: Vec<usize>,
     batch_norm: bool,
+    precision: Precision,
     activation: Option<Function>,
     dropout: Option<f64>,
     combiner: Combiner,
@@ -67,6 +69,7 @@ impl Model {
             hidden_units: Vec::new(),
             bottom_units: Vec::new(),
             batch_norm: false,
+            precision: Precision::F32,
             activation: None,
             dropout: None,
             combiner: Combiner::Sum,
@@ -112,6 +115,8 @@ impl Model {
             return Ok(());
         }
         self.batch_norm = own.truth("batch_norm")?.unwrap_or(false);
+        let words = [("f32", Precision::F32), ("bf16", Precision::Bf16)];
+        self.precision = own.choice("precision", &words)?.map_or(Precision::F32, |precision| precision.value);
         let is_deep = self.taken.iter().any(|taken| taken.part == Part::Deep && !taken.columns.is_empty());
         self.hidden_units = match own.counts("hidden_units", 1)? {
             Some(units) => units.value,
@@ -233,7 +238,8 @@ impl IntoModel for Model {
         }
         macro_rules! dnn {
             ($settings:ident) => {
-                set!($settings::new(deep).hidden_units(self.hidden_units.clone()).batch_norm(self.batch_norm),
+                set!($settings::new(deep).hidden_units(self.hidden_units.clone()).batch_norm(self.batch_norm)
+                        .precision(self.precision),
                     optimizer: optimizer,
                     activation_fn: self.activation, dropout: self.dropout)
             };
@@ -241,7 +247,7 @@ impl IntoModel for Model {
         macro_rules! combined {
             ($settings:ident) => {
                 set!($settings::new(wide, deep).hidden_units(self.hidden_units.clone())
-                        .linear_sparse_combiner(self.combiner).batch_norm(self.batch_norm),
+                        .linear_sparse_combiner(self.combiner).batch_norm(self.batch_norm).precision(self.precision),
                     linear_optimizer: self.optimizer("linear_optimizer"),
                     dnn_optimizer: self.optimizer("dnn_optimizer"),
                     activation_fn: self.activation, dropout: self.dropout)
@@ -256,7 +262,7 @@ impl IntoModel for Model {
             "dnn_linear_combined_regressor" => headed!(regressor combined!(WideDeepRegressor), head).to_model(seed),
             "deepfm_classifier" => {
                 let model = DeepFmClassifier::new(deep).hidden_units(self.hidden_units.clone());
-                let model = set!(model.batch_norm(self.batch_norm),
+                let model = set!(model.batch_norm(self.batch_norm).precision(self.precision),
                     linear_optimizer: self.optimizer("linear_optimizer"),
                     dnn_optimizer: self.optimizer("dnn_optimizer"),
                     activation_fn: self.activation, dropout: self.dropout);

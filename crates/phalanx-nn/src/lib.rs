@@ -12,6 +12,7 @@ pub mod metrics;
 pub mod model;
 mod network;
 mod numbers;
+mod product;
 mod rows;
 mod threads;
 
@@ -20,6 +21,8 @@ pub use device::{default_device, device};
 pub use finite::all_finite;
 pub use network::Network;
 pub use numbers::{Flat, scalar, to_bytes};
+pub use phalanx_matmul::Precision;
+pub use product::matmul;
 pub use rows::Rows;
 pub use threads::{Slots, with_threads};
 

@@ -4,11 +4,13 @@
 //! socket is written from; receiving hands the body on without another copy.
 
 use crate::limits;
+use crate::neighbour::{Room, Space};
 use bytes::{Buf, BufMut, Bytes};
 use phalanx_base::{Code, Error, Result};
 use prost::Message;
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
@@ -61,6 +63,14 @@ impl OutFrame {
         }
     }
 
+    pub(crate) fn header(&self) -> &[u8] {
+        &self.header
+    }
+
+    pub(crate) fn body(&self) -> &[Bytes] {
+        &self.body
+    }
+
     /// Everything before the body, with the frame's length in front.
     pub(crate) fn put_prefix(&self, out: &mut Vec<u8>) {
         out.put_u32_le(self.len() as u32);
@@ -103,13 +113,30 @@ impl Buf for Parts {
 }
 
 /// A frame that arrived; its header is not yet decoded.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct InFrame {
     header: Bytes,
     body: Bytes,
+    /// Where the answer can be written at once.
+    room: Option<Arc<Room>>,
 }
 
 impl InFrame {
+    pub(crate) fn from_parts(header: Bytes, body: Bytes) -> Self {
+        Self { header, body, room: None }
+    }
+
+    pub(crate) fn with_room(self, room: Arc<Room>) -> Self {
+        Self { room: Some(room), ..self }
+    }
+
+    /// Room for the body of the answer, to be filled, made [`Bytes`] of, and pushed into the answer as its only part.
+    /// What it holds before is of no meaning.
+    #[must_use]
+    pub fn space(&mut self, len: usize) -> Space {
+        self.room.take().map_or_else(|| Space::own(len), |room| Space::in_room(room, len))
+    }
+
     /// Reads a frame as it comes off the network: the header's length in four bytes, the header, the body.
     ///
     /// # Errors
@@ -129,7 +156,7 @@ impl InFrame {
         }
         let header = bytes.copy_to_bytes(header);
         let body = bytes.copy_to_bytes(bytes.remaining());
-        Ok(Self { header, body })
+        Ok(Self::from_parts(header, body))
     }
 
     /// Decodes the header.

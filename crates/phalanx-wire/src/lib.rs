@@ -9,6 +9,7 @@
 pub mod bulk;
 pub mod control;
 pub mod limits;
+pub mod memory;
 
 mod address;
 mod connect;
@@ -45,6 +46,7 @@ pub use connect::{Lane, connect};
 pub use fault::{from_status, from_wire, may_have_happened, to_status, to_wire};
 pub use frame::{InFrame, OutFrame};
 pub use listen::{Endpoint, Listening};
+pub use neighbour::Space;
 pub use retry::{Backoff, Outcome};
 pub use token::Token;
 

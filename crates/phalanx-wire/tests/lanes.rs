@@ -66,6 +66,24 @@ fn frame(number: u32, body: usize) -> OutFrame {
 
 const SECONDS: Duration = Duration::from_secs(20);
 
+/// Answers may be kept; what they hold stays, whatever is asked next.
+#[test]
+fn answers_that_are_kept_do_not_change() {
+    let (_listening, address) = serve(None);
+    over_both_ways(&address, None, async |lane| {
+        let mut kept = Vec::new();
+        for i in 0..12_u8 {
+            let mut frame = OutFrame::new(&Handles { handles: vec![i.into()] });
+            frame.push(Bytes::from(vec![i; 100_000]));
+            kept.push(lane.call(frame, SECONDS).await.ok().unwrap());
+        }
+        for (i, answer) in kept.iter().enumerate() {
+            assert_eq!(answer.header::<Handles>().unwrap().handles, [i as u32]);
+            assert!(answer.body().len() == 100_000 && answer.body().iter().all(|&b| usize::from(b) == i));
+        }
+    });
+}
+
 #[test]
 fn frames_of_every_size_come_back() {
     let (_listening, address) = serve(None);

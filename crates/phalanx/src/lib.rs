@@ -62,7 +62,9 @@ pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
 pub use phalanx_data as data;
 pub use phalanx_estimator as estimator;
 pub use phalanx_feature as feature_column;
-pub use phalanx_nn::{Network, all_finite, burn, default_device, device, losses, metrics, model, scalar, with_threads};
+pub use phalanx_nn::{
+    Network, Precision, all_finite, burn, default_device, device, losses, matmul, metrics, model, scalar, with_threads,
+};
 pub use phalanx_storage as storage;
 pub use phalanx_train::fit::{self, callbacks};
 pub use phalanx_train::{

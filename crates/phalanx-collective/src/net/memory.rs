@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "nothing is shared there"))]
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use phalanx_wire::memory::Mapping;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::ptr;
@@ -28,22 +28,6 @@ const READ: usize = 1;
 const READER_WAITS: usize = 2;
 const WRITER_WAITS: usize = 3;
 
-/// A mapped file of [`SIZE`] bytes.
-struct Mapping(*mut u8);
-
-// SAFETY: the memory is valid until the value is dropped, whichever thread uses it; how it may be accessed is said at
-// each access.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped in `Ring::pair` with this size, and nobody has the address any more.
-        let _ = unsafe { munmap(self.0.cast(), SIZE) };
-    }
-}
-
 /// One direction: bytes that one process writes and the other reads, without a lock.
 pub(super) struct Ring {
     mapping: Arc<Mapping>,
@@ -51,20 +35,16 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Both rings of a file that has exactly [`SIZE`] bytes and is sealed against becoming shorter: the caller's checks.
+    /// Both rings of a file of [`SIZE`] bytes.
     pub(super) fn pair(file: &OwnedFd) -> io::Result<[Self; 2]> {
-        // SAFETY: a new mapping at an address that the kernel chooses; it aliases nothing of this process. Touching it
-        // cannot fault, since the file cannot become shorter.
-        let address =
-            unsafe { mmap(ptr::null_mut(), SIZE, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file, 0)? };
-        let mapping = Arc::new(Mapping(address.cast()));
+        let mapping = Arc::new(Mapping::new(file, SIZE)?);
         Ok([0, RING].map(|start| Self { mapping: Arc::clone(&mapping), start }))
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
         // SAFETY: inside of the mapping (`index` is one of the four above), aligned to a cache line, alive as long as
         // `self`, and accessed by both processes as an atomic only.
-        unsafe { AtomicU64::from_ptr(self.mapping.0.add(self.start + 64 * index).cast()) }
+        unsafe { AtomicU64::from_ptr(self.mapping.address().add(self.start + 64 * index).cast()) }
     }
 
     /// How many bytes were written and how many of them are unread.
@@ -97,7 +77,7 @@ impl Ring {
         // SAFETY: both copies end inside of the ring, `first <= CAPACITY - at` and `count <= CAPACITY`; the reader keeps
         // off these bytes until `WRITTEN` says that they are there. A peer that does not can only spoil bytes.
         unsafe {
-            let ring = self.mapping.0.add(self.start + HEAD);
+            let ring = self.mapping.address().add(self.start + HEAD);
             ptr::copy_nonoverlapping(bytes.as_ptr(), ring.add(at), first);
             ptr::copy_nonoverlapping(bytes.as_ptr().add(first), ring, count - first);
         }
@@ -117,7 +97,7 @@ impl Ring {
         let first = count.min(CAPACITY - at);
         // SAFETY: as in `put`; the writer keeps off these bytes until `READ` says that they are taken.
         unsafe {
-            let ring = self.mapping.0.add(self.start + HEAD);
+            let ring = self.mapping.address().add(self.start + HEAD);
             ptr::copy_nonoverlapping(ring.add(at), into.as_mut_ptr(), first);
             ptr::copy_nonoverlapping(ring, into.as_mut_ptr().add(first), count - first);
         }
@@ -156,13 +136,13 @@ impl Ring {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use super::super::shared::memory_file;
+    use phalanx_wire::memory::file;
     use super::*;
 
     #[test]
     fn bytes_come_out_in_order_whatever_the_portions() {
-        let file = memory_file().unwrap();
-        let ([near, _], [far, _]) = (Ring::pair(&file).unwrap(), Ring::pair(&file).unwrap());
+        let shared = file(SIZE).unwrap();
+        let ([near, _], [far, _]) = (Ring::pair(&shared).unwrap(), Ring::pair(&shared).unwrap());
         let all: Vec<u8> = (0..3_000_000_u32).map(|i| (i % 251) as u8).collect();
         let wanted = all.clone();
         let writer = std::thread::spawn(move || {
@@ -185,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_ring_that_the_other_side_broke_is_an_error() {
-        let [ring, _] = Ring::pair(&memory_file().unwrap()).unwrap();
+        let [ring, _] = Ring::pair(&file(SIZE).unwrap()).unwrap();
         ring.word(READ).store(1, Ordering::SeqCst);
         assert!(ring.put(&[1]).is_err() && ring.take(&mut [0]).is_err());
         ring.word(READ).store(0, Ordering::SeqCst);

@@ -6,6 +6,7 @@ use super::parts::{Builder, Columns, plan_tables};
 use crate::variables::Variables;
 use phalanx_base::Result;
 use phalanx_feature::{FeatureColumn, Slot, Transform};
+use phalanx_nn::Precision;
 use phalanx_nn::burn::tensor::Tensor;
 use phalanx_nn::model::Mode;
 use phalanx_optim::Optimizer;
@@ -41,7 +42,7 @@ impl Deep {
         mode: Mode,
         drift: &mut Drift,
     ) -> Result<Tensor<2>> {
-        self.logits.of(variables, self.hidden.of(variables, input, mode, drift)?)
+        self.logits.of(variables, self.hidden.of(variables, input, mode, drift)?, Precision::F32)
     }
 }
 

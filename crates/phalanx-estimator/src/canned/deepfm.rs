@@ -11,6 +11,7 @@ use crate::IntoModel;
 use crate::variables::Variables;
 use phalanx_base::Result;
 use phalanx_feature::{Combiner, FeatureColumn};
+use phalanx_nn::Precision;
 use phalanx_nn::burn::tensor::Tensor;
 use phalanx_nn::model::Mode;
 use phalanx_optim::{Adagrad, Ftrl, Optimizer};
@@ -132,6 +133,6 @@ impl Machine {
             Some(dense) => Tensor::cat(vec![dense, embeddings], 1),
             None => embeddings,
         };
-        Ok(self.logits.of(variables, self.hidden.of(variables, input, mode, drift)?)? + pairs)
+        Ok(self.logits.of(variables, self.hidden.of(variables, input, mode, drift)?, Precision::F32)? + pairs)
     }
 }

@@ -9,6 +9,7 @@ use crate::IntoModel;
 use crate::variables::Variables;
 use phalanx_base::{Code, Error, Result};
 use phalanx_feature::FeatureColumn;
+use phalanx_nn::Precision;
 use phalanx_nn::burn::tensor::Tensor;
 use phalanx_nn::model::Mode;
 use phalanx_optim::{Adagrad, Optimizer};
@@ -156,7 +157,7 @@ impl Meeting {
             }
             _ => products(fields),
         };
-        self.logits.of(variables, self.top.of(variables, input, mode, drift)?)
+        self.logits.of(variables, self.top.of(variables, input, mode, drift)?, Precision::F32)
     }
 }
 

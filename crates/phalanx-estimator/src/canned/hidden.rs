@@ -5,6 +5,7 @@ use crate::variables::Variables;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::tensor::{Tensor, TensorData};
 use phalanx_nn::model::{Function, Initializer, Mode, Value};
+use phalanx_nn::{Precision, matmul};
 use phalanx_optim::{Optimizer, Sgd};
 
 /// How much of its moving values a normalization keeps at each step, and what is added to variances: those of
@@ -20,11 +21,13 @@ pub(crate) struct Layers {
     pub(crate) activation: Function,
     pub(crate) dropout: Option<f64>,
     pub(crate) batch_norm: bool,
+    pub(crate) precision: Precision,
 }
 
 impl Default for Layers {
     fn default() -> Self {
-        Self { hidden_units: Vec::new(), activation: Function::Relu, dropout: None, batch_norm: false }
+        let (hidden_units, activation, precision) = (Vec::new(), Function::Relu, Precision::F32);
+        Self { hidden_units, activation, dropout: None, batch_norm: false, precision }
     }
 }
 
@@ -60,8 +63,8 @@ impl Sums {
         Self { kernel, bias }
     }
 
-    pub(crate) fn of(&self, variables: &Variables, x: Tensor<2>) -> Result<Tensor<2>> {
-        Ok(x.matmul(variables.matrix(self.kernel)?) + variables.row(self.bias)?)
+    pub(crate) fn of(&self, variables: &Variables, x: Tensor<2>, precision: Precision) -> Result<Tensor<2>> {
+        Ok(matmul(x, variables.matrix(self.kernel)?, precision) + variables.row(self.bias)?)
     }
 }
 
@@ -132,6 +135,7 @@ pub(crate) struct Hidden {
     pub(crate) layers: Vec<(Sums, Option<Norm>)>,
     pub(crate) activation: Function,
     dropout: Option<f64>,
+    precision: Precision,
 }
 
 impl Hidden {
@@ -152,7 +156,8 @@ impl Hidden {
             planned.push((sums, norm));
             width = next;
         }
-        (Self { layers: planned, activation: layers.activation, dropout: layers.dropout }, width)
+        let Layers { activation, dropout, precision, .. } = *layers;
+        (Self { layers: planned, activation, dropout, precision }, width)
     }
 
     pub(crate) fn of(
@@ -163,7 +168,7 @@ impl Hidden {
         drift: &mut Drift,
     ) -> Result<Tensor<2>> {
         for (layer, (sums, norm)) in self.layers.iter().enumerate() {
-            x = self.activation.of(Value::from(sums.of(variables, x)?)).tensor()?;
+            x = self.activation.of(Value::from(sums.of(variables, x, self.precision)?)).tensor()?;
             if let (Some(rate), Mode::Training { seed }) = (self.dropout, mode) {
                 x = dropout(x, rate, seed.wrapping_add(layer as u64));
             }

@@ -130,6 +130,14 @@ macro_rules! layer_settings {
                 self.layers.batch_norm = batch_norm;
                 self
             }
+
+            /// What the factors of hidden layers are rounded to before they are multiplied; not at all, unless said
+            /// otherwise. Variables and their gradients are 32-bit floats either way.
+            #[must_use]
+            pub fn precision(mut self, precision: phalanx_nn::Precision) -> Self {
+                self.layers.precision = precision;
+                self
+            }
         }
     };
 }

@@ -5,6 +5,7 @@ use super::{Key, Keys, REQUIRED, key, keys};
 
 const REDUCTIONS: &[&str] = &["sum_over_batch_size", "sum"];
 const COMBINERS: &[&str] = &["sum", "mean", "sqrtn"];
+const PRECISIONS: &[&str] = &["f32", "bf16"];
 
 const CLASSIFIER: &[Key] = &[
     key("n_classes", Count(2), "2, or as many as the vocabulary has", "How many classes there are."),
@@ -48,6 +49,7 @@ const LAYERS: &[Key] = &[
     key("activation", Text, "relu", "What a hidden layer makes of its sums: relu, tanh, sigmoid, …"),
     key("dropout", Number, "", "The share of every hidden layer's numbers that is dropped while training."),
     key("batch_norm", Truth, "false", "Normalizes what leaves every hidden layer."),
+    key("precision", Choice(PRECISIONS), "f32", "What hidden layers round factors to before they multiply them."),
 ];
 const DEEPFM: &[Key] = &[
     key("columns", Texts, REQUIRED, "Names of [columns]: embeddings of one dimension, and numbers."),

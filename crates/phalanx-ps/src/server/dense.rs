@@ -164,12 +164,12 @@ impl Dense {
         self.closed.fetch_max(closed, Ordering::AcqRel).max(closed)
     }
 
-    /// Appends the values of `range` to `out`.
-    pub(crate) fn pull(&self, range: Range<usize>, out: &mut Vec<u8>) -> Result<()> {
+    /// Writes the values of `range` into `out`.
+    pub(crate) fn pull(&self, range: Range<usize>, out: &mut [u8]) -> Result<()> {
         let closed = self.closed.load(Ordering::Acquire);
-        self.each_chunk(&range, |chunk, inside, _| {
+        self.each_chunk(&range, |chunk, inside, at| {
             self.settle(chunk, closed)?;
-            out.extend_from_slice(bytemuck::cast_slice(&chunk.kept.numbers[inside]));
+            out[4 * at..][..4 * inside.len()].copy_from_slice(bytemuck::cast_slice(&chunk.kept.numbers[inside]));
             Ok(())
         })
     }
@@ -301,7 +301,7 @@ mod tests {
     }
 
     fn values(shard: &Dense) -> Vec<f32> {
-        let mut out = Vec::new();
+        let mut out = vec![0; 4 * shard.len];
         shard.pull(0..shard.len, &mut out).unwrap();
         let mut numbers = vec![0.0; shard.len];
         read_f32s(&out, &mut numbers);

@@ -38,7 +38,7 @@ impl Service {
         Self { store, job, task, life, moved: Notify::new(), saving, fetching }
     }
 
-    async fn answer(self: &Arc<Self>, frame: InFrame) -> Result<OutFrame> {
+    async fn answer(self: &Arc<Self>, mut frame: InFrame) -> Result<OutFrame> {
         let ask: params::Request = frame.header()?;
         if ask.job != self.job {
             return Err(Error::new(Code::WrongJob, format!("{} belongs to another job", self.task))
@@ -57,7 +57,9 @@ impl Service {
             request::Op::Exchange(ask) => {
                 let on_behalf_of = ask.on_behalf_of.as_ref();
                 let from = on_behalf_of.map_or(from, |other| identity(Some(other)))?;
-                let (exchanged, out) = store.exchange(from, &ask, frame.body())?;
+                // A handle of its own: the room for the answer is asked of the frame while its body is read.
+                let body = frame.body().clone();
+                let (exchanged, out) = store.exchange(from, &ask, &body, |len| frame.space(len))?;
                 values = out.into();
                 Some(reply::Result::Exchanged(exchanged))
             }

@@ -16,6 +16,7 @@ use phalanx_optim::Optimizer;
 use phalanx_wire::limits;
 use phalanx_wire::proto::params::{Exchange, Exchanged, Fenced, Spec};
 use std::collections::BTreeSet;
+use std::ops::DerefMut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
@@ -95,11 +96,17 @@ impl Store {
         self.items().find(specs)
     }
 
-    /// Applies what a step pushes, once, and answers what it pulls.
+    /// Applies what a step pushes, once, and answers what it pulls, into the room that `space` gives for so many bytes.
     ///
     /// # Errors
     /// When the message does not fit what is held here, or its sender may not push.
-    pub fn exchange(&self, from: (TaskId, Incarnation), ask: &Exchange, body: &[u8]) -> Result<(Exchanged, Vec<u8>)> {
+    pub fn exchange<S: DerefMut<Target = [u8]>>(
+        &self,
+        from: (TaskId, Incarnation),
+        ask: &Exchange,
+        body: &[u8],
+        space: impl FnOnce(usize) -> S,
+    ) -> Result<(Exchanged, S)> {
         let (started, bytes_in) = (Instant::now(), body.len());
         let mut body = Body(body);
         let mut answer = Exchanged::default();
@@ -112,7 +119,7 @@ impl Store {
         if ask.step > 0 {
             self.push(from, ask, push, &mut answer)?;
         }
-        let values = Self::pull(ask, pull, &mut answer)?;
+        let values = Self::pull(ask, pull, &mut answer, space)?;
         self.counters.count(ask.step > 0, bytes_in, values.len(), started.elapsed());
         Ok((answer, values))
     }
@@ -208,7 +215,12 @@ impl Store {
         Ok(())
     }
 
-    fn pull(ask: &Exchange, Pull { mut dense, rows }: Pull, answer: &mut Exchanged) -> Result<Vec<u8>> {
+    fn pull<S: DerefMut<Target = [u8]>>(
+        ask: &Exchange,
+        Pull { mut dense, rows }: Pull,
+        answer: &mut Exchanged,
+        space: impl FnOnce(usize) -> S,
+    ) -> Result<S> {
         dense.retain(|(shard, _, held)| {
             shard.close(ask.closed);
             let version = shard.version();
@@ -218,15 +230,16 @@ impl Store {
         });
         let numbers = dense.iter().map(|(_, elements, _)| elements.len()).sum::<usize>();
         let numbers = numbers + rows.iter().map(|(table, ids)| ids.len() * table.dim).sum::<usize>();
-        let mut values = Vec::with_capacity(4 * numbers);
+        let mut values = space(4 * numbers);
+        let mut rest = &mut values[..];
         for (shard, elements, _) in dense {
-            shard.pull(elements, &mut values)?;
+            let out = rest.split_off_mut(..4 * elements.len()).unwrap_or_default();
+            shard.pull(elements, out)?;
         }
         for (table, ids) in rows {
             table.close(ask.closed);
-            let at = values.len();
-            values.resize(at + 4 * ids.len() * table.dim, 0);
-            table.pull(&ids, &mut values[at..])?;
+            let out = rest.split_off_mut(..4 * ids.len() * table.dim).unwrap_or_default();
+            table.pull(&ids, out)?;
         }
         Ok(values)
     }

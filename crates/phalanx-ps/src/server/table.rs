@@ -6,7 +6,7 @@ use super::cut::{Clock, Kept};
 use super::lock;
 use crate::plan::Initializer;
 use hashbrown::HashTable;
-use phalanx_base::{Result, read_f32s};
+use phalanx_base::{Result, prefetch, read_f32s};
 use phalanx_optim::{Optimizer, Rule};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,6 +15,9 @@ const STRIPES: usize = 16;
 
 /// Numbers in a block of rows: as much as is copied when a cut is kept and one of its rows changes.
 const BLOCK: usize = 8 * 1024;
+
+/// How many rows ahead of the one at hand memory is asked for.
+const AHEAD: usize = 8;
 
 /// Rows whose ids share a few hash bits.
 #[derive(Default)]
@@ -47,6 +50,10 @@ pub(crate) struct Table {
     pub(crate) dim: usize,
     pub(crate) initializer: Initializer,
     pub(crate) optimizer: Optimizer,
+    /// Numbers in a row, slots counted.
+    width: usize,
+    /// Rows in a block: two to the power of this.
+    block_bits: u32,
     stripes: Vec<Mutex<Stripe>>,
     updates: AtomicU64,
     closed: AtomicU64,
@@ -63,12 +70,14 @@ impl Table {
     ) -> Self {
         let stripes = (0..STRIPES).map(|_| Mutex::default()).collect();
         let (updates, closed) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { name, dim, initializer, optimizer, stripes, updates, closed, clock }
+        let width = dim * (1 + optimizer.slot_count());
+        let block_bits = (BLOCK / width.max(1)).max(1).ilog2();
+        Self { name, dim, initializer, optimizer, width, block_bits, stripes, updates, closed, clock }
     }
 
     /// How many numbers a row has, slots counted.
     pub(crate) fn width(&self) -> usize {
-        self.dim * (1 + self.optimizer.slot_count())
+        self.width
     }
 
     /// How many rows there are.
@@ -78,18 +87,20 @@ impl Table {
 
     /// How many rows a block has.
     fn block_rows(&self) -> usize {
-        (BLOCK / self.width()).max(1)
+        1 << self.block_bits
     }
 
     /// Writes the rows of `ids` into `out`, one after the other; rows that are not there come into being.
     pub(crate) fn pull(&self, ids: &[i64], out: &mut [u8]) -> Result<()> {
         let closed = self.closed.load(Ordering::Acquire);
         let bytes = 4 * self.dim;
+        let mut rows = Vec::new();
         self.each_stripe(ids, |stripe, group| {
             self.settle(stripe, closed)?;
-            for &at in group {
-                let row = self.find(stripe, ids[at as usize]);
-                let row = self.at(stripe, row);
+            self.find_all(stripe, ids, group, &mut rows);
+            for (i, &at) in group.iter().enumerate() {
+                self.expect(stripe, rows.get(i + AHEAD), self.dim);
+                let row = self.at(stripe, rows[i]);
                 let at = at as usize * bytes;
                 out[at..at + bytes].copy_from_slice(bytemuck::cast_slice(&row[..self.dim]));
             }
@@ -105,11 +116,13 @@ impl Table {
     /// Applies row gradients at once. Ids are unique.
     pub(crate) fn push(&self, ids: &[i64], gradients: &[u8], rate: Option<f32>) -> Result<()> {
         let rule = self.rule(self.updates.fetch_add(1, Ordering::AcqRel) + 1, rate);
-        let mut gradient = vec![0.0; self.dim];
+        let (mut gradient, mut rows) = (vec![0.0; self.dim], Vec::new());
         self.each_stripe(ids, |stripe, group| {
-            for &at in group {
+            self.find_all(stripe, ids, group, &mut rows);
+            for (i, &at) in group.iter().enumerate() {
+                self.expect(stripe, rows.get(i + AHEAD), self.width());
                 read_f32s(self.slice(gradients, at), &mut gradient);
-                rule.apply(self.row(stripe, ids[at as usize]), &gradient)?;
+                rule.apply(self.change(stripe, rows[i]), &gradient)?;
             }
             Ok(())
         })
@@ -234,17 +247,40 @@ impl Table {
         Ok(())
     }
 
-    /// A row to be changed.
+    /// Which rows of the stripe are those of the ids of a group.
+    fn find_all(&self, stripe: &mut Stripe, ids: &[i64], group: &[u32], rows: &mut Vec<usize>) {
+        rows.clear();
+        rows.extend(group.iter().map(|&at| self.find(stripe, ids[at as usize])));
+    }
+
+    /// A row's numbers will be needed soon.
+    fn expect(&self, stripe: &Stripe, row: Option<&usize>, numbers: usize) {
+        if let Some(&row) = row {
+            prefetch(&self.at(stripe, row)[..numbers]);
+        }
+    }
+
+    /// The row of an id, to be changed.
     fn row<'a>(&self, stripe: &'a mut Stripe, id: i64) -> &'a mut [f32] {
         let row = self.find(stripe, id);
-        let block = &mut stripe.blocks[row / self.block_rows()];
+        self.change(stripe, row)
+    }
+
+    /// A row to be changed.
+    fn change<'a>(&self, stripe: &'a mut Stripe, row: usize) -> &'a mut [f32] {
+        let block = &mut stripe.blocks[row >> self.block_bits];
         block.keep(self.clock.now());
-        &mut block.numbers[row % self.block_rows() * self.width()..][..self.width()]
+        &mut block.numbers[self.inside(row) * self.width..][..self.width]
     }
 
     /// A row to be looked at.
     fn at<'a>(&self, stripe: &'a Stripe, row: usize) -> &'a [f32] {
-        &stripe.blocks[row / self.block_rows()].numbers[row % self.block_rows() * self.width()..][..self.width()]
+        &stripe.blocks[row >> self.block_bits].numbers[self.inside(row) * self.width..][..self.width]
+    }
+
+    /// Which row of its block it is.
+    fn inside(&self, row: usize) -> usize {
+        row & (self.block_rows() - 1)
     }
 
     /// Which row of the stripe is that of `id`; one that is not there comes into being.
@@ -260,8 +296,8 @@ impl Table {
                     blocks.push(Kept::new(numbers, self.clock.now()));
                 }
                 // No copy for the cut: it does not have this row.
-                let block = &mut blocks[at / self.block_rows()].numbers;
-                let row = &mut block[at % self.block_rows() * width..][..width];
+                let block = &mut blocks[at >> self.block_bits].numbers;
+                let row = &mut block[self.inside(at) * width..][..width];
                 self.optimizer.init_slots(row);
                 self.initializer.fill(id, &mut row[..self.dim]);
                 (id, at)

@@ -3,6 +3,7 @@
 use crate::model::layer::{layer_basics, mismatch, only};
 use crate::model::window::{Padding, Window};
 use crate::model::{Function, Identity, Initializer, Layer, Mode, Op, Plan, Value, WeightPlan, Weights};
+use crate::{Precision, matmul};
 use burn::tensor::Tensor;
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
@@ -180,7 +181,7 @@ impl Conv2D {
         let patches = Tensor::cat(places.map(patch).collect(), 3);
         let length = tall * wide * channels;
         let patches = patches.reshape([batch * rows * columns, length]);
-        let output = patches.matmul(kernel.reshape([length, self.filters]));
+        let output = matmul(patches, kernel.reshape([length, self.filters]), Precision::F32);
         let output = match bias {
             Some(bias) => output + bias.unsqueeze(),
             None => output,

@@ -2,6 +2,7 @@
 
 use crate::model::layer::{layer_basics, mismatch, only};
 use crate::model::{Function, Identity, Initializer, Layer, Mode, Op, Plan, Value, WeightPlan, Weights};
+use crate::{Precision, matmul};
 use burn::tensor::Tensor;
 use phalanx_base::{Code, Error, Result};
 
@@ -14,6 +15,7 @@ pub struct Dense {
     bias: bool,
     kernel_initializer: Initializer,
     bias_initializer: Initializer,
+    precision: Precision,
 }
 
 layer_basics!(Dense);
@@ -29,6 +31,7 @@ impl Dense {
             bias: true,
             kernel_initializer: Initializer::glorot_uniform(),
             bias_initializer: Initializer::Zeros,
+            precision: Precision::F32,
         }
     }
 
@@ -57,6 +60,14 @@ impl Dense {
     #[must_use]
     pub fn bias_initializer(mut self, initializer: Initializer) -> Self {
         self.bias_initializer = initializer;
+        self
+    }
+
+    /// What factors are rounded to before they are multiplied; not at all unless set. With [`Precision::Bf16`] this is
+    /// what Keras' policy `mixed_bfloat16` does to a product: the kernel and its gradient stay 32-bit floats.
+    #[must_use]
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.precision = precision;
         self
     }
 }
@@ -88,7 +99,7 @@ impl Layer for Dense {
         let mut dims = input.dims();
         let features = dims.pop().unwrap_or_default();
         let rows: Tensor<2> = input.reshape(&[dims.iter().product(), features])?.tensor()?;
-        let mut output = rows.matmul(weights.matrix(0)?);
+        let mut output = matmul(rows, weights.matrix(0)?, self.precision);
         if self.bias {
             output = output + weights.vector(1)?.unsqueeze();
         }

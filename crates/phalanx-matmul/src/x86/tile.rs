@@ -1,0 +1,115 @@
+//! One tile of a product, summed up in registers.
+
+use super::{COLUMNS, Line, ROWS};
+use crate::Precision;
+use std::arch::x86_64::*;
+
+pub(super) struct Tile {
+    pub(super) steps: usize,
+    pub(super) left: *const Line,
+    pub(super) right: *const Line,
+    pub(super) out: *mut f32,
+    /// How far the rows of the product are apart.
+    pub(super) next: usize,
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    /// To what is there already.
+    pub(super) adds: bool,
+}
+
+impl Tile {
+    /// # Safety
+    /// `left` has a line and `right` one or two for every step; the tile is inside of the product, and nobody else's.
+    pub(super) unsafe fn compute(&self, precision: Precision) {
+        debug_assert!((1..=ROWS).contains(&self.rows) && (1..=COLUMNS).contains(&self.columns));
+        // SAFETY: the caller's, and the processor is supported.
+        unsafe {
+            match (precision, self.columns > 16) {
+                (Precision::F32, true) => f32s::compute::<2>(self),
+                (Precision::F32, false) => f32s::compute::<1>(self),
+                (Precision::Bf16, true) => bf16s::compute::<2>(self),
+                (Precision::Bf16, false) => bf16s::compute::<1>(self),
+            }
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    unsafe fn put<const VECTORS: usize>(&self, row: usize, sums: [__m512; VECTORS]) {
+        for (i, sum) in sums.into_iter().enumerate() {
+            let columns = (self.columns - 16 * i).min(16);
+            let mask = ((1_u32 << columns) - 1) as __mmask16;
+            // SAFETY: inside of the tile.
+            unsafe {
+                let to = self.out.add(row * self.next + 16 * i);
+                let sum = if self.adds { _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, to)) } else { sum };
+                _mm512_mask_storeu_ps(to, mask, sum);
+            }
+        }
+    }
+}
+
+macro_rules! kernel {
+    ($name:ident, $features:literal, |$sum:ident, $left:ident, $right:ident| $multiply:expr) => {
+        mod $name {
+            use super::*;
+
+            #[target_feature(enable = $features)]
+            pub(super) unsafe fn compute<const VECTORS: usize>(tile: &Tile) {
+                // SAFETY: the caller's.
+                unsafe {
+                    match tile.rows {
+                        1 => rows::<1, VECTORS>(tile),
+                        2 => rows::<2, VECTORS>(tile),
+                        3 => rows::<3, VECTORS>(tile),
+                        4 => rows::<4, VECTORS>(tile),
+                        5 => rows::<5, VECTORS>(tile),
+                        6 => rows::<6, VECTORS>(tile),
+                        7 => rows::<7, VECTORS>(tile),
+                        8 => rows::<8, VECTORS>(tile),
+                        9 => rows::<9, VECTORS>(tile),
+                        10 => rows::<10, VECTORS>(tile),
+                        11 => rows::<11, VECTORS>(tile),
+                        12 => rows::<12, VECTORS>(tile),
+                        13 => rows::<13, VECTORS>(tile),
+                        _ => rows::<14, VECTORS>(tile),
+                    }
+                }
+            }
+
+            #[target_feature(enable = $features)]
+            unsafe fn rows<const ROWS: usize, const VECTORS: usize>(tile: &Tile) {
+                let mut sums = [[_mm512_setzero_ps(); VECTORS]; ROWS];
+                for step in 0..tile.steps {
+                    // SAFETY: there is a line for every step.
+                    unsafe {
+                        let lefts: *const i32 = tile.left.add(step).cast();
+                        let rights: [__m512i; VECTORS] =
+                            std::array::from_fn(|i| _mm512_load_si512(tile.right.add(step * VECTORS + i).cast()));
+                        for (row, sums) in sums.iter_mut().enumerate() {
+                            let $left = _mm512_set1_epi32(*lefts.add(row));
+                            for ($sum, &$right) in sums.iter_mut().zip(&rights) {
+                                *$sum = $multiply;
+                            }
+                        }
+                    }
+                }
+                for (row, sums) in sums.into_iter().enumerate() {
+                    // SAFETY: the tile has so many rows.
+                    unsafe { tile.put(row, sums) };
+                }
+            }
+        }
+    };
+}
+
+kernel!(f32s, "avx512f,avx512bw", |sum, left, right| _mm512_fmadd_ps(
+    _mm512_castsi512_ps(left),
+    _mm512_castsi512_ps(right),
+    *sum
+));
+kernel!(bf16s, "avx512f,avx512bw,avx512bf16", |sum, left, right| _mm512_dpbf16_ps(
+    *sum,
+    std::mem::transmute::<__m512i, __m512bh>(left),
+    std::mem::transmute::<__m512i, __m512bh>(right)
+));
