@@ -45,7 +45,7 @@ def test_curves_move_and_every_view_has_content(job, page):
     assert drawn > 8, "something is drawn"
     texts = {
         "overview": ["steps per second", "tasks up"],
-        "tasks": ["worker/0", "running", "MiB"],
+        "tasks": ["worker/0", "running", "MiB", "SINCE THIS PAGE WAS OPENED"],
         "servers": ["ps/0", "ballast", "µs"],
         "logs": ["lines"],
         "checkpoints": ["model.ckpt-", "phalanx ckpt verify"],
@@ -184,7 +184,7 @@ def test_screenshots_of_the_demo(demo, page, tmp_path):
     """Every view of `phalanx demo` after a worker was killed and came back; kept where PHALANX_SCREENSHOTS says."""
     from PIL import Image
 
-    until(lambda: (state(demo)["step"] or 0) > 8000, 120, "training")
+    until(lambda: (state(demo)["step"] or 0) > 20000, 180, "training")
     until(lambda: task(demo, "worker/1")["attempt"] == 2 and task(demo, "worker/1")["state"] == "running", 60, "the worker's return")
     kept = Path(os.environ.get("PHALANX_SCREENSHOTS", tmp_path))
     for screen, size, tabs in [("desktop", (1280, 800), TABS), ("phone", (390, 844), ["overview", "tasks"])]:
@@ -193,10 +193,11 @@ def test_screenshots_of_the_demo(demo, page, tmp_path):
             page.emulate_media(color_scheme=theme)
             page.goto(demo.url)
             page.wait_for_selector('.chart[data-tag="loss"] canvas[aria-label*="at step"]', timeout=30000)
+            page.wait_for_timeout(2000)  # The trainers' rates are drawn from when the page was opened.
             for tab in tabs:
                 page.keyboard.press(str(TABS.index(tab) + 1))
                 page.wait_for_timeout(400)
-                path = kept / f"{tab}-{screen}-{theme}.png"
+                path = kept / f"page-{tab}-{screen}-{theme}.png"
                 page.screenshot(path=path)
                 # 256 colours are all that such a page has.
                 small = Image.open(path).convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)

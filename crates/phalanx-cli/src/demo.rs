@@ -166,12 +166,13 @@ impl Found {
     }
 
     fn tell(&self, screen: &mut Screen, model_dir: &Path, killed: bool) {
-        let auc = self.evaluated["auc"].as_f64().unwrap_or(f64::NAN);
         let trained = match (self.trained["steps_per_s"].as_f64(), self.trained["first_step_s"].as_f64()) {
             (Some(rate), Some(first)) => format!("{rate:.0} steps/s, first step after {first:.1} s"),
             _ => "no step more: all were made before".to_owned(),
         };
-        screen.say("Learned", &format!("AUC {auc:.4} (best attainable {:.4}), {trained}", demo_task::best_auc()));
+        let auc = self.evaluated["auc"].as_f64().map(|auc| format!("AUC {auc:.4}"));
+        let auc = auc.unwrap_or_else(|| "an AUC that nobody measured: the evaluator failed".to_owned());
+        screen.say("Learned", &format!("{auc} (best attainable {:.4}), {trained}", demo_task::best_auc()));
         screen.say("Stored", &format!("checkpoints and event files in {}", model_dir.display()));
         if let Some(export) = &self.export {
             screen.say("Exported", &format!("a SavedModel in {}", export.display()));

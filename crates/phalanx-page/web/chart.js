@@ -111,9 +111,11 @@ export function draw(canvas, series, marks, options, pointer) {
     context.setLineDash([]); context.globalAlpha = 1;
     // What happened together stands side by side.
     let sign = px(at);
-    while (taken.some((other) => Math.abs(other - sign) < 12)) sign += 12;
+    const crowded = () => taken.some((other) => Math.abs(other - sign) < 12);
+    while (crowded() && sign + 12 <= right) sign += 12;
+    while (crowded() && sign > left) sign -= 12;
     taken.push(sign);
-    context.textAlign = "center"; context.textBaseline = "alphabetic"; context.fillText(mark.sign, Math.min(sign, right), 11);
+    context.textAlign = "center"; context.textBaseline = "alphabetic"; context.fillText(mark.sign, sign, 11);
   }
   const path = (list) => {
     context.beginPath();

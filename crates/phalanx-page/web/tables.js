@@ -1,12 +1,21 @@
 // Tasks, servers, checkpoints, configuration.
 import { $, bytes, count, el, number, replace, span, table, time } from "./dom.js";
+import { draw } from "./chart.js";
 import { store } from "./store.js";
 
 const orders = { held: { column: 4, down: true } };
 const keep = (name, draw) => (order) => { orders[name] = order; draw(); };
 const spoken = (value, form = number) => (typeof value === "number" ? form(value) : "–");
 
+function rates() {
+  const series = [...store.rates].map(([name, points], at) => ({ name, key: at, points }));
+  draw($("rates"), series, [], { axis: "time", smoothing: 0, log: false, start: (store.state.job?.started ?? 0) / 1000 });
+  const legend = series.map((one) => el("span", {}, el("i", { class: `k${one.key % 8}` }), `${one.name} ${number(one.points.at(-1)?.[2])}`));
+  replace($("rates-legend"), ...(legend.length ? legend : ["No trainer has said how fast it is."]));
+}
+
 function tasks() {
+  rates();
   const { tasks: rows, ended } = store.state;
   const until = ended ?? Date.now();
   const columns = [
@@ -94,10 +103,10 @@ function checkpoints() {
     { head: "Evaluated", cell: (c) => evaluated(c.step) },
     { head: "Size", n: true, cell: (c) => bytes(c.bytes), sort: (c) => c.bytes },
     { head: "Data files", n: true, cell: (c) => String(c.shards) },
-    { head: "Check it", wrap: true, cell: (c) => `phalanx ckpt verify ${dir ? `${dir}/` : ""}${c.name}` },
   ];
-  replace($("checkpoints-table"), rows.length ? table("Checkpoints", columns, rows, orders.checkpoints, keep("checkpoints", checkpoints))
-    : el("p", { class: "empty" }, dir ? `No checkpoints in ${dir} yet.` : "No checkpoints yet."));
+  const check = () => el("p", { class: "dim" }, "Check the newest: ", el("code", {}, `phalanx ckpt verify ${dir ? `${dir}/` : ""}${rows[0].name}`));
+  replace($("checkpoints-table"), ...(rows.length ? [table("Checkpoints", columns, rows, orders.checkpoints, keep("checkpoints", checkpoints)), check()]
+    : [el("p", { class: "empty" }, dir ? `No checkpoints in ${dir} yet.` : "No checkpoints yet.")]));
 }
 
 const quoted = (word) => (/^[\w./:,=@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
