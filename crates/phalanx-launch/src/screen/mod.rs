@@ -134,7 +134,8 @@ impl Screen {
         }
         match report.failure() {
             Some(failure) => put_err(&format!("\n{}", self.paint.failure(&failure))),
-            None => self.say("Finished", &report.in_one_line()),
+            None if report.exit_code() == 0 => self.say("Finished", &report.in_one_line()),
+            None => self.say("Job", &report.in_one_line()),
         }
         self.say("Stopped", &format!("{} tasks, nothing left running", report.tasks.len()));
         self.say("Next", &format!("phalanx dashboard {}", report.run.root().display()));
