@@ -24,10 +24,10 @@ def needed(name):
 class Running:
     """A phalanx command that prints the address of its page."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, cwd=None):
         env = {key: value for key, value in os.environ.items() if key not in ("TF_CONFIG", "LD_LIBRARY_PATH")}
         self.process = subprocess.Popen(
-            list(map(str, [needed("PHALANX_BIN"), *arguments])), env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            list(map(str, [os.path.abspath(needed("PHALANX_BIN")), *arguments])), env=env, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.output, self.url = [], None
         self.found = threading.Event()
         threading.Thread(target=self.read, daemon=True).start()
@@ -71,6 +71,14 @@ def job(tmp_path_factory):
         needed("PHALANX_TEST_TASK"), "--model-dir", model, "--max-steps", 1000000, "--step-ms", 8, "--save-steps", 400, "--shards", 2,
         "--ballast", 100000, "--optimizer", "adam", "--lease-ms", 1000)
     running.run = run
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def demo(tmp_path):
+    """The demo, one of whose workers is killed."""
+    running = Running("demo", "--max-steps", 60000, "--kill", "worker/1@4000", "--model-dir", "runs/demo", cwd=tmp_path)
     yield running
     running.stop()
 

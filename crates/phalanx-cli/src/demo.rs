@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// No web page
     #[arg(long)]
     no_page: bool,
-    /// Ends with one line of JSON on standard output
+    /// One line of JSON on standard output at the end; everything else goes to standard error
     #[arg(long)]
     json: bool,
 }
@@ -44,12 +44,14 @@ fn demo(args: &Args) -> Result<u8> {
     let model_dir = std::path::absolute(&model_dir).unwrap_or(model_dir);
     let layout = Layout::local(&Shape { ps: 2, workers: 2, evaluator: true, chief: "chief" })?;
     let tasks: Vec<TaskId> = layout.tasks().iter().map(|placed| placed.task).collect();
-    if let Some((task, _)) = args.kill.iter().find(|(task, _)| !tasks.contains(task)) {
-        return Err(Error::new(Code::NoSuchTask, format!("--kill names {task}, which the demo does not have")));
-    }
+    check_kills(args, &tasks)?;
+    take_model_dir(&model_dir)?;
     let run = RunDir::at(&model_dir);
-    let progress = if args.json { Progress::None } else { Progress::Auto };
-    let mut screen = Screen::new(progress, &run, &tasks);
+    let mut screen = Screen::new(Progress::Auto, &run, &tasks);
+    if args.json {
+        // Standard output is for the one line at the end.
+        screen.leave_stdout();
+    }
     screen.say("Cluster", &format!("{} on this machine", layout.in_words()));
     screen.say("Model", "wide & deep on a click log made here: 13 numbers and 26 columns of ids");
     screen.say("Run", &model_dir.display().to_string());
@@ -72,18 +74,58 @@ fn demo(args: &Args) -> Result<u8> {
     let report = launch.run(&signals, &mut screen)?;
     screen.finish(&report);
     let found = Found::read(&model_dir);
+    if report.exit_code() == 0 {
+        found.tell(&mut screen, &model_dir, !args.kill.is_empty());
+    }
     if args.json {
         crate::status::print(&format!("{}\n", found.json(&model_dir, &report)));
-    } else if report.exit_code() == 0 {
-        found.tell(&mut screen, &model_dir);
     }
     Ok(report.exit_code())
+}
+
+fn check_kills(args: &Args, tasks: &[TaskId]) -> Result<()> {
+    for (task, step) in &args.kill {
+        if !tasks.contains(task) {
+            let names: Vec<String> = tasks.iter().map(TaskId::to_string).collect();
+            return Err(Error::new(Code::NoSuchTask, format!("--kill names {task}, which the demo does not have"))
+                .help(format!("it has {}", names.join(", "))));
+        }
+        if *step >= args.max_steps {
+            let most = args.max_steps;
+            return Err(Error::new(Code::Flags, format!("--kill {task}@{step} would never happen"))
+                .because(format!("the demo ends at step {most} (--max-steps {most})")));
+        }
+    }
+    Ok(())
+}
+
+/// A demo goes on where one of its own stopped, and leaves the runs of others alone.
+fn take_model_dir(dir: &Path) -> Result<()> {
+    let wrong = |code, what: &str| {
+        Error::new(code, format!("{} {what}", dir.display()))
+            .help("choose another with --model-dir, or leave it out for a new folder under runs/")
+    };
+    let run = RunDir::at(dir);
+    let job = std::fs::read_to_string(run.job_file()).unwrap_or_default();
+    let job: serde_json::Value = serde_json::from_str(&job).unwrap_or_default();
+    if job["program"][1] != demo_task::NAME && dir.join("checkpoint").exists() {
+        return Err(wrong(Code::JobResume, "holds another job").because("it has checkpoints that no demo wrote"));
+    }
+    // Found out here, with the flag's name, and not by six tasks.
+    let open = || std::fs::OpenOptions::new().create(true).append(true).open(run.events_file());
+    let opened = std::fs::create_dir_all(run.logs()).and_then(|()| open());
+    // What an earlier demo found is not what this one finds.
+    for old in [demo_task::TRAINED, demo_task::EVALUATED] {
+        let _none = std::fs::remove_file(dir.join(old));
+    }
+    opened.map(drop).map_err(|error| wrong(Code::StorageWrite, "cannot be written").because(error))
 }
 
 fn program(args: &Args, model_dir: &Path) -> Result<Vec<OsString>> {
     let executable =
         std::env::current_exe().map_err(|error| Error::new(Code::Internal, "no executable").because(error))?;
-    let options = ["demo-task".into(), "--max-steps".into(), args.max_steps.to_string().into(), "--model-dir".into()];
+    let options =
+        [demo_task::NAME.into(), "--max-steps".into(), args.max_steps.to_string().into(), "--model-dir".into()];
     Ok(std::iter::once(executable.into()).chain(options).chain([model_dir.into()]).collect())
 }
 
@@ -123,19 +165,23 @@ impl Found {
         })
     }
 
-    fn tell(&self, screen: &mut Screen, model_dir: &Path) {
-        let number = |value: &serde_json::Value| value.as_f64().unwrap_or(f64::NAN);
-        let (auc, rate) = (number(&self.evaluated["auc"]), number(&self.trained["steps_per_s"]));
-        let first = number(&self.trained["first_step_s"]);
-        let best = demo_task::best_auc();
-        screen.say(
-            "Learned",
-            &format!("AUC {auc:.4} (best attainable {best:.4}), {rate:.0} steps/s, first step after {first:.1} s"),
-        );
+    fn tell(&self, screen: &mut Screen, model_dir: &Path, killed: bool) {
+        let trained = match (self.trained["steps_per_s"].as_f64(), self.trained["first_step_s"].as_f64()) {
+            (Some(rate), Some(first)) => format!("{rate:.0} steps/s, first step after {first:.1} s"),
+            _ => "no step more: all were made before".to_owned(),
+        };
+        let auc = self.evaluated["auc"].as_f64().map(|auc| format!("AUC {auc:.4}"));
+        let auc = auc.unwrap_or_else(|| "an AUC that nobody measured: the evaluator failed".to_owned());
+        screen.say("Learned", &format!("{auc} (best attainable {:.4}), {trained}", demo_task::best_auc()));
         screen.say("Stored", &format!("checkpoints and event files in {}", model_dir.display()));
         if let Some(export) = &self.export {
             screen.say("Exported", &format!("a SavedModel in {}", export.display()));
         }
-        screen.say("Then", "phalanx demo --kill ps/0@500    a recovery to watch");
+        let then = if killed {
+            "phalanx launch --ps 1 --workers 2 -- PROGRAM    the same for a program of yours"
+        } else {
+            "phalanx demo --kill ps/0@500    a recovery to watch"
+        };
+        screen.say("Then", then);
     }
 }

@@ -7,7 +7,10 @@ use phalanx::prelude::*;
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
+/// The command that runs a task.
+pub(crate) const NAME: &str = "demo-task";
 /// When the command was given, in milliseconds since 1970.
 pub(crate) const STARTED: &str = "PHALANX_DEMO_STARTED";
 /// What the chief and the evaluator leave in the run directory, and what the export is called.
@@ -68,13 +71,15 @@ fn train(args: &Args) -> Result<()> {
         .server_options(options)
         .model_dir(&args.model_dir)
         .tf_random_seed(1)
-        .save_summary_steps((args.max_steps / 100).max(1))
+        .save_summary_steps((args.max_steps / 400).max(1))
         .save_checkpoints_steps((args.max_steps / 8).max(1))
         .log_step_count_steps((args.max_steps / 20).max(1));
     let chief = config.task_config().task().is_none_or(|task| task.role == Role::Chief);
     let train = TrainSpec::new(|cx| log(1, ROWS).shard(cx).repeat().batch(BATCH).map(logarithms).prefetch(2))
         .max_steps(args.max_steps);
-    let train = if chief { train.hook(FirstStep { first: None, dir: args.model_dir.clone() }) } else { train };
+    let began = Arc::new(OnceLock::new());
+    let first = FirstStep { began: Arc::clone(&began), dir: args.model_dir.clone() };
+    let train = if chief { train.hook(first) } else { train };
     let eval = EvalSpec::new(|_| log(2, 20_000).batch(1000).map(logarithms))
         .steps(None)
         .start_delay_secs(0)
@@ -83,8 +88,9 @@ fn train(args: &Args) -> Result<()> {
     let done = train_and_evaluate(&model, train, eval, config)?;
     if let Some(training) = &done.training {
         say(&format!("computed {} steps", training.steps));
-        if chief {
-            let rate = training.global_step as f64 / training.seconds;
+        // Nobody began where an earlier run had made all steps.
+        if let Some(before) = began.get() {
+            let rate = (training.global_step - before) as f64 / training.seconds;
             say(&format!("{} steps, {rate:.0} steps/s", training.global_step));
             add(&args.model_dir, TRAINED, "steps_per_s", rate)?;
         }
@@ -95,18 +101,19 @@ fn train(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Notes when the first step was done.
+/// Says and notes when the first step was done.
 struct FirstStep {
-    first: Option<f64>,
+    /// The steps that others had made before, in an earlier run or a moment ago.
+    began: Arc<OnceLock<u64>>,
     dir: String,
 }
 
 impl Hook for FirstStep {
-    fn after_step(&mut self, _: &Step) -> Result<Control> {
-        if self.first.is_none() {
-            let began = std::env::var(STARTED).ok().and_then(|text| text.parse::<u64>().ok());
-            let seconds = began.map_or(0.0, |began| crate::demo::millis().saturating_sub(began) as f64 / 1000.0);
-            self.first = Some(seconds);
+    fn after_step(&mut self, step: &Step) -> Result<Control> {
+        if self.began.set(step.global_step.saturating_sub(1)).is_ok() {
+            let command = std::env::var(STARTED).ok().and_then(|text| text.parse::<u64>().ok());
+            let seconds = command.map_or(0.0, |given| crate::demo::millis().saturating_sub(given) as f64 / 1000.0);
+            say(&format!("step {}: loss {:.5}, {seconds:.1} s after the start", step.global_step, step.loss));
             add(&self.dir, TRAINED, "first_step_s", seconds)?;
         }
         Ok(Control::Continue)

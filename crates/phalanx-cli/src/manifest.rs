@@ -143,11 +143,17 @@ fn job_name(text: &str) -> Result<String, String> {
 
 const DOCKERFILE: &str = "\
 # A static program in an image without a shell, run by nobody in particular.
-#   docker build -t example/phalanx-job:1 .
+#   docker build -t example/phalanx-job:1 .        in the root of Phalanx's sources
 FROM rust:1-alpine AS build
-RUN apk add --no-cache musl-dev gcc g++ make cmake
+RUN apk add --no-cache gcc musl-dev
 WORKDIR /src
-COPY . .
+COPY Cargo.toml Cargo.lock ./
+COPY benches benches
+COPY crates crates
+COPY examples examples
+COPY fuzz fuzz
+COPY jobs jobs
+COPY tests tests
 RUN cargo build --release --locked --bin phalanx && cp target/release/phalanx /phalanx
 
 FROM scratch

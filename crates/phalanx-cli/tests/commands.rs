@@ -114,3 +114,22 @@ fn every_target_has_its_files() {
     let (output, _, err) = run(&mut phalanx(&["manifest", "tfjob", "--name", "Not a name"]));
     assert_eq!(output.status.code(), Some(2), "{err}");
 }
+
+#[test]
+fn the_image_s_recipe_copies_what_there_is() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let (_, out, _) = run(&mut phalanx(&["manifest", "dockerfile"]));
+    let copied = out.lines().filter_map(|line| line.strip_prefix("COPY ")).filter(|line| !line.starts_with("--from"));
+    let sources: Vec<&str> =
+        copied.flat_map(|line| line.rsplit_once(' ').expect("a source and a place").0.split(' ')).collect();
+    for source in &sources {
+        assert!(root.join(source).exists(), "{source}");
+    }
+    // A workspace does not build without one of its members.
+    let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let members = manifest.lines().find_map(|line| line.strip_prefix("members = ")).expect("a list of members");
+    let folders = members.split('"').filter(|word| word.starts_with(char::is_alphabetic));
+    for folder in folders.map(|member| member.split('/').next().expect("a folder")) {
+        assert!(sources.contains(&folder), "{folder} is not in the image");
+    }
+}

@@ -28,9 +28,11 @@ impl Evaluation {
 /// As TensorFlow logs it: `accuracy = 0.85, …`, by name.
 impl std::fmt::Display for Evaluation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut all: Vec<(&str, f64)> = self.metrics.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-        all.push(("global_step", self.global_step as f64));
-        all.sort_unstable_by(|a, b| a.0.cmp(b.0));
+        // As many digits as TensorFlow's single precision has.
+        let number = |(name, value): (&String, &f64)| (name.clone(), (*value as f32).to_string());
+        let mut all: Vec<(String, String)> = self.metrics.iter().map(number).collect();
+        all.push(("global_step".to_owned(), self.global_step.to_string()));
+        all.sort_unstable();
         for (at, (name, value)) in all.into_iter().enumerate() {
             write!(f, "{}{name} = {value}", if at == 0 { "" } else { ", " })?;
         }

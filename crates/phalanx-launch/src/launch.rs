@@ -250,6 +250,8 @@ impl Running<'_> {
             Some((of, rest)) if self.launch.here.iter().any(|placed| placed.task == of) => (of, rest),
             _ => (task, text),
         };
+        // Programs of ours begin a line with their task's name, which stands before it anyway.
+        let text = own_words(task, text);
         self.keep(|journal| journal.line(task, at_ms, text));
         let last = self.last_lines.entry(task).or_default();
         if last.len() == LAST_LINES {
@@ -293,6 +295,11 @@ impl Running<'_> {
     }
 }
 
+/// A line without the name of its task at its beginning.
+fn own_words(task: TaskId, text: &str) -> &str {
+    text.strip_prefix(&task.to_string()).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(text)
+}
+
 /// The exit code of the launcher itself.
 #[must_use]
 pub(crate) fn exit_code(ending: &Ending) -> u8 {
@@ -305,5 +312,19 @@ pub(crate) fn exit_code(ending: &Ending) -> u8 {
         },
         Ending::Stopped(true) => 130,
         Ending::Stopped(false) => 143,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_s_name_stands_before_its_line_once() {
+        let task: TaskId = "worker/1".parse().unwrap();
+        for (line, shown) in [("worker/1: saved", "saved"), ("worker/10: saved", "worker/10: saved"), ("a: b", "a: b")]
+        {
+            assert_eq!(own_words(task, line), shown);
+        }
     }
 }

@@ -63,7 +63,7 @@ impl Page {
         let listener = TcpListener::bind(listen).map_err(|error| {
             Error::new(Code::PortInUse, wrong())
                 .because(error)
-                .help("choose another with --listen, or none with --no-page")
+                .help("choose another with --listen; port 0 is any that is free")
         })?;
         let address = listener.local_addr().context(Code::PortInUse, wrong())?;
         listener.set_nonblocking(true).context(Code::Internal, wrong())?;

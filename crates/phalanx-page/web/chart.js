@@ -1,4 +1,5 @@
 // Curves on a canvas: smoothed in front of what was measured, with what happened marked on the same axis.
+const FEW = 20;
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 // Exponential smoothing as TensorBoard does it, corrected for its start.
@@ -95,8 +96,9 @@ export function draw(canvas, series, marks, options, pointer) {
     context.fillText(text, Math.min(px(tick), width - context.measureText(text).width / 2 - 1), bottom + 6);
   }
   context.save();
-  context.beginPath(); context.rect(left, 0, right - left + 2, bottom + 1); context.clip();
+  context.beginPath(); context.rect(left - 7, 0, right - left + 14, bottom + 1); context.clip();
   const placed = new Map();
+  const taken = [];
   for (const mark of marks) {
     const at = time ? (mark.wall === undefined ? null : mark.wall - options.start) : mark.step;
     if (at === null || at === undefined || at < x0 || at > x1) continue;
@@ -107,7 +109,13 @@ export function draw(canvas, series, marks, options, pointer) {
     context.setLineDash([3, 3]); context.globalAlpha = 0.7;
     context.beginPath(); context.moveTo(px(at), top); context.lineTo(px(at), bottom); context.stroke();
     context.setLineDash([]); context.globalAlpha = 1;
-    context.textAlign = "center"; context.textBaseline = "alphabetic"; context.fillText(mark.sign, px(at), 11);
+    // What happened together stands side by side.
+    let sign = px(at);
+    const crowded = () => taken.some((other) => Math.abs(other - sign) < 12);
+    while (crowded() && sign + 12 <= right) sign += 12;
+    while (crowded() && sign > left) sign -= 12;
+    taken.push(sign);
+    context.textAlign = "center"; context.textBaseline = "alphabetic"; context.fillText(mark.sign, sign, 11);
   }
   const path = (list) => {
     context.beginPath();
@@ -117,8 +125,10 @@ export function draw(canvas, series, marks, options, pointer) {
   };
   for (const one of lists) {
     context.strokeStyle = context.fillStyle = colour(`--c${one.key % 8}`);
-    if (options.smoothing > 0 && one.raw.length > 3) { context.globalAlpha = 0.28; context.lineWidth = 1; path(one.raw); }
-    context.globalAlpha = 1; context.lineWidth = 1.8; path(one.raw.length > 3 ? one.soft : one.raw);
+    // A few evaluations are no noise: smoothed, they would look worse than they are.
+    const soft = options.smoothing > 0 && one.raw.length >= FEW;
+    if (soft) { context.globalAlpha = 0.28; context.lineWidth = 1; path(one.raw); }
+    context.globalAlpha = 1; context.lineWidth = 1.8; path(soft ? one.soft : one.raw);
   }
   context.restore();
   if (pointer === undefined || pointer === null || pointer < left || pointer > right) return null;

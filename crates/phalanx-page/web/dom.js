@@ -59,7 +59,7 @@ export function table(caption, columns, rows, order, changed) {
   }
   const body = list.map((row) => el("tr", {}, ...columns.map((column) => {
     const cell = column.cell(row);
-    return el("td", { class: [column.n ? "n" : "", column.wrap ? "wrap" : "", cell && cell.class ? cell.class : ""].join(" ").trim() || undefined },
+    return el("td", { "data-head": column.head, class: [column.n ? "n" : "", column.wrap ? "wrap" : "", cell && cell.class ? cell.class : ""].join(" ").trim() || undefined },
       cell && cell.text !== undefined ? cell.text : cell);
   })));
   return el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...body));

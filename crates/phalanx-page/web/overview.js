@@ -6,8 +6,8 @@ import { store } from "./store.js";
 const charts = new Map();
 export const signs = { launched: "▶", started: "●", exited: "■", restarting: "↻", told: "◌", killed: "✕", finished: "⚑", checkpoint: "▣", evaluation: "◆" };
 
-const titles = (tag) => (tag === "global_step/sec" ? "throughput (global steps per second)" : tag.replace(/^epoch_/, ""));
-const rank = (tag) => { const order = ["loss", "auc", "accuracy", "average_loss", "global_step/sec"]; const at = order.indexOf(tag.replace(/^epoch_/, "")); return at < 0 ? order.length : at; };
+const titles = (tag) => (tag === "global_step/sec" ? "throughput (steps per second)" : tag.replace(/^epoch_/, ""));
+const rank = (tag) => { const order = ["loss", "auc", "global_step/sec", "accuracy", "average_loss"]; const at = order.indexOf(tag.replace(/^epoch_/, "")); return at < 0 ? order.length : at; };
 
 function options() {
   const first = store.curves.filter(Boolean).flatMap((curve) => (curve.points.length ? [curve.points[0][1]] : []));
@@ -88,6 +88,7 @@ function numbers(state) {
   const until = state.ended ?? Date.now();
   const told = (key) => { const list = state.tasks.map((task) => task.status?.[key]).filter((value) => typeof value === "number"); return list.length ? list.reduce((a, b) => a + b, 0) : null; };
   const most = state.tasks.map((task) => task.status?.max_steps).find((value) => typeof value === "number");
+  const left = state.state === "running" && most && state.steps_per_s > 0 ? Math.max(0, most - state.step) / state.steps_per_s : null;
   const up = state.tasks.filter((task) => task.state === "running").length;
   const evals = store.curves.filter((curve) => curve && curve.run !== "" && curve.points.length && /auc|accuracy/.test(curve.tag)).sort((a, b) => rank(a.tag) - rank(b.tag));
   const list = [
@@ -96,7 +97,7 @@ function numbers(state) {
     ["loss", number(state.loss)],
     evals.length ? [`${evals[0].tag}, ${evals[0].run}`, number(evals[0].points.at(-1)[2])] : ["checkpoints", count(state.checkpoints.length)],
     ["tasks up", `${up} / ${state.tasks.length}`],
-    ["elapsed", job.started ? span(until - job.started) : "–"],
+    [left === null ? "elapsed" : `elapsed, ${span(left * 1000)} left`, job.started ? span(until - job.started) : "–"],
   ];
   const rate = told("examples_per_s");
   if (rate !== null) list.splice(2, 0, ["examples per second", number(rate)]);
@@ -109,11 +110,15 @@ function topology(state) {
   if (trainers.length + servers.length === 0) { replace($("topology"), el("p", { class: "empty" }, "No launcher wrote here; curves and checkpoints are all there is.")); return; }
   const height = Math.max(trainers.length, servers.length, 1) * 46 + 6;
   const picture = svg("svg", { viewBox: `0 0 480 ${height}`, role: "img", "aria-label": state.tasks.map((task) => `${task.task} ${task.state}`).join(", ") });
+  const traffic = (task) => (task.status?.bytes_in_per_s ?? 0) + (task.status?.bytes_out_per_s ?? 0);
+  const all = servers.reduce((sum, task) => sum + traffic(task), 0);
   const place = (list, at) => (list.length ? ((at + 0.5) * height) / list.length : 0);
   trainers.forEach((a, i) => servers.forEach((b, j) => {
     if (b.task.startsWith("evaluator")) return;
     const live = a.state === "running" && b.state === "running";
-    picture.append(svg("line", { x1: 214, y1: place(trainers, i), x2: 268, y2: place(servers, j), class: live ? "live" : "" }));
+    // As thick as the server's part of all that is moved.
+    const width = 1 + (live && all > 0 ? (3 * traffic(b)) / all : 0);
+    picture.append(svg("line", { x1: 214, y1: place(trainers, i), x2: 268, y2: place(servers, j), class: live ? "live" : "", "stroke-width": width.toFixed(1) }));
   }));
   const node = (task, x, y) => {
     const status = task.status ?? {};
@@ -135,9 +140,10 @@ function topology(state) {
 function events() {
   const told = new Set(store.events.filter((event) => event.kind === "told").map((event) => `${event.task} ${event.attempt}`));
   const bad = (event) => event.kind === "killed" || (event.kind === "exited" && event.exit !== 0 && !told.has(`${event.task} ${event.attempt}`));
-  const items = store.events.slice(-300).sort((a, b) => b.at - a.at).map((event) => el("li", {},
+  const words = (event) => (event.kind === "evaluation" ? event.text : `${event.task ? `${event.task} ` : ""}${event.kind}${event.text ? `: ${event.text}` : ""}`);
+  const items = store.events.slice(-300).reverse().sort((a, b) => b.at - a.at).map((event) => el("li", {},
     el("time", {}, time(event.at)), el("span", { class: `mark ${bad(event) ? "failed" : ""}`, "aria-hidden": "true" }, signs[event.kind] ?? "·"),
-    el("span", { class: bad(event) ? "failed" : undefined }, `${event.task ? `${event.task} ` : ""}${event.kind}${event.text ? `: ${event.text}` : ""}`)));
+    el("span", { class: bad(event) ? "failed" : undefined }, words(event))));
   $("events").replaceChildren(...(items.length ? items : [el("li", { class: "empty" }, "Nothing yet.")]));
 }
 

@@ -1,8 +1,9 @@
 // What is known of the run, fed by the server's stream.
 const MOST_LINES = 200000;
+const MOST_RATES = 1200;
 
 export const store = {
-  state: null, events: [], curves: [], lines: [], dropped: 0, heard: 0, connected: false,
+  state: null, events: [], curves: [], lines: [], rates: new Map(), dropped: 0, heard: 0, connected: false,
   token: new URLSearchParams(location.search).get("t") ?? "",
 };
 const listeners = new Set();
@@ -28,6 +29,18 @@ export const api = (path) => `${path}?t=${encodeURIComponent(store.token)}`;
 
 function reset() { store.events = []; store.curves = []; store.lines = []; store.dropped = 0; }
 
+// How fast each trainer was since the page was opened: nobody else keeps it.
+function rates(state) {
+  for (const task of state.tasks) {
+    const rate = task.status?.steps_per_s;
+    if (!store.rates.has(task.task) && typeof rate !== "number") continue;
+    const list = store.rates.get(task.task) ?? [];
+    list.push([0, Date.now() / 1000, typeof rate === "number" ? rate : task.state === "done" ? null : 0]);
+    if (list.length > MOST_RATES) list.shift();
+    store.rates.set(task.task, list);
+  }
+}
+
 export function connect() {
   const source = new EventSource(api("api/stream"));
   const on = (kind, take) => source.addEventListener(kind, (message) => {
@@ -38,7 +51,7 @@ export function connect() {
   // A stream tells everything from the beginning.
   source.onopen = () => { reset(); store.connected = true; store.heard = Date.now(); changed("connection"); };
   source.onerror = () => { store.connected = false; changed("connection"); };
-  on("state", (state) => { store.state = state; });
+  on("state", (state) => { store.state = state; rates(state); });
   on("events", (events) => { store.events.push(...events); });
   on("points", (news) => {
     for (const one of news) {

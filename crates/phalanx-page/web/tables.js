@@ -1,12 +1,21 @@
 // Tasks, servers, checkpoints, configuration.
 import { $, bytes, count, el, number, replace, span, table, time } from "./dom.js";
+import { draw } from "./chart.js";
 import { store } from "./store.js";
 
-const orders = {};
+const orders = { held: { column: 4, down: true } };
 const keep = (name, draw) => (order) => { orders[name] = order; draw(); };
 const spoken = (value, form = number) => (typeof value === "number" ? form(value) : "–");
 
+function rates() {
+  const series = [...store.rates].map(([name, points], at) => ({ name, key: at, points }));
+  draw($("rates"), series, [], { axis: "time", smoothing: 0, log: false, start: (store.state.job?.started ?? 0) / 1000 });
+  const legend = series.map((one) => el("span", {}, el("i", { class: `k${one.key % 8}` }), `${one.name} ${number(one.points.at(-1)?.[2])}`));
+  replace($("rates-legend"), ...(legend.length ? legend : ["No trainer has said how fast it is."]));
+}
+
 function tasks() {
+  rates();
   const { tasks: rows, ended } = store.state;
   const until = ended ?? Date.now();
   const columns = [
@@ -26,16 +35,25 @@ function tasks() {
   replace($("tasks-table"), rows.length ? table("Tasks", columns, rows, orders.tasks, keep("tasks", tasks)) : el("p", { class: "empty" }, "No tasks: no launcher wrote here."));
 }
 
+// One bar with each server's part.
+function balance(what, rows, of, form) {
+  const loads = rows.map((task) => of(task) ?? 0);
+  const sum = loads.reduce((a, b) => a + b, 0);
+  if (sum === 0) return null;
+  const part = (at) => `${rows[at].task} ${Math.round((loads[at] / sum) * 100)} %`;
+  return el("div", {}, el("div", { class: "balance", role: "img", "aria-label": `${what}: ${rows.map((_, at) => part(at)).join(", ")}` },
+    ...rows.map((_, at) => { const piece = el("span", { class: `k${at % 8}` }); piece.style.flexGrow = String(loads[at]); return piece; })),
+  el("div", { class: "legend" }, what, ...rows.map((_, at) => el("span", {}, el("i", { class: `k${at % 8}` }), `${part(at)}, ${form(loads[at])}`))));
+}
+
 function servers() {
   const rows = store.state.tasks.filter((task) => task.task.startsWith("ps/"));
-  const loads = rows.map((task) => task.status?.bytes ?? 0);
-  const sum = loads.reduce((a, b) => a + b, 0);
-  const balance = sum === 0
-    ? el("p", { class: "empty" }, rows.length ? "The servers have not said what they hold: their program does not report to this launcher." : "This job has no parameter servers.")
-    : el("div", {}, el("div", { class: "balance", role: "img", "aria-label": rows.map((task, at) => `${task.task} ${Math.round((loads[at] / sum) * 100)} %`).join(", ") },
-      ...rows.map((_, at) => { const part = el("span", { class: `k${at % 8}` }); part.style.flexGrow = String(loads[at]); return part; })),
-    el("div", { class: "legend" }, ...rows.map((task, at) => el("span", {}, el("i", { class: `k${at % 8}` }), `${task.task} ${Math.round((loads[at] / sum) * 100)} %, ${bytes(loads[at])}`))));
-  replace($("balance"), balance);
+  const bars = [
+    balance("held", rows, (task) => task.status?.bytes, bytes),
+    balance("moved", rows, (task) => Math.round((task.status?.bytes_in_per_s ?? 0) + (task.status?.bytes_out_per_s ?? 0)), (n) => `${bytes(n)}/s`),
+  ].filter(Boolean);
+  const silent = rows.length ? "The servers have not said what they hold: their program does not report to this launcher." : "This job has no parameter servers.";
+  replace($("balance"), ...(bars.length ? bars : [el("p", { class: "empty" }, silent)]));
   const columns = [
     { head: "Server", cell: (t) => t.task, sort: (t) => t.task },
     { head: "State", cell: (t) => ({ class: t.state, text: t.state }) },
@@ -66,19 +84,29 @@ function servers() {
   replace($("holdings-table"), held.length ? table("Variables and tables by server", columns2, held.slice(0, 500), orders.held, keep("held", servers)) : el("p", { class: "empty" }, "No variables reported."));
 }
 
+// What evaluations said of a step.
+function evaluated(step) {
+  const curves = store.curves.filter((curve) => curve && curve.run !== "" && /^(epoch_)?(auc|accuracy|loss|average_loss)$/.test(curve.tag));
+  const said = curves.flatMap((curve) => curve.points.filter((point) => point[0] === step).slice(-1).map((point) => `${curve.tag.replace(/^epoch_/, "")} ${number(point[2])}`));
+  return said.length ? said.sort().slice(0, 3).join(", ") : "–";
+}
+
 function checkpoints() {
   const rows = [...store.state.checkpoints].reverse();
   const dir = store.state.job?.model_dir ?? "";
+  const until = store.state.ended ?? Date.now();
   const columns = [
     { head: "Step", n: true, cell: (c) => count(c.step), sort: (c) => c.step },
     { head: "Name", cell: (c) => c.name },
     { head: "Written", cell: (c) => time(c.at), sort: (c) => c.at },
+    { head: "Age", n: true, cell: (c) => span(until - c.at) },
+    { head: "Evaluated", cell: (c) => evaluated(c.step) },
     { head: "Size", n: true, cell: (c) => bytes(c.bytes), sort: (c) => c.bytes },
     { head: "Data files", n: true, cell: (c) => String(c.shards) },
-    { head: "Check it", wrap: true, cell: (c) => `phalanx ckpt verify ${dir ? `${dir}/` : ""}${c.name}` },
   ];
-  replace($("checkpoints-table"), rows.length ? table("Checkpoints", columns, rows, orders.checkpoints, keep("checkpoints", checkpoints))
-    : el("p", { class: "empty" }, dir ? `No checkpoints in ${dir} yet.` : "No checkpoints yet."));
+  const check = () => el("p", { class: "dim" }, "Check the newest: ", el("code", {}, `phalanx ckpt verify ${dir ? `${dir}/` : ""}${rows[0].name}`));
+  replace($("checkpoints-table"), ...(rows.length ? [table("Checkpoints", columns, rows, orders.checkpoints, keep("checkpoints", checkpoints)), check()]
+    : [el("p", { class: "empty" }, dir ? `No checkpoints in ${dir} yet.` : "No checkpoints yet.")]));
 }
 
 const quoted = (word) => (/^[\w./:,=@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

@@ -2,7 +2,7 @@
 
 use crate::RunDir;
 use crate::report::clock;
-use crate::watch::Follower;
+use crate::watch::{Follower, TaskView};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -99,15 +99,25 @@ impl Live {
         lags.get(lags.len() / 2).copied()
     }
 
+    /// Whether all trainers have done their part: what is left is an evaluation.
+    pub(super) fn trained(&self) -> bool {
+        let mut trainers = self.trainers().peekable();
+        trainers.peek().is_some() && trainers.all(|task| task.state == "done")
+    }
+
+    fn trainers(&self) -> impl Iterator<Item = &TaskView> {
+        let trains = |task: &&TaskView| task.task.starts_with("worker") || task.task.starts_with("chief");
+        self.follower.board().tasks.iter().filter(trains)
+    }
+
     /// Who is up; who is not, by name.
     fn up(&self) -> Option<String> {
         let board = self.follower.board();
-        let trains = |task: &&crate::watch::TaskView| task.task.starts_with("worker") || task.task.starts_with("chief");
-        let all = board.tasks.iter().filter(trains).count();
+        let all = self.trainers().count();
         if all == 0 {
             return None;
         }
-        let up = board.tasks.iter().filter(trains).filter(|task| task.state == "running").count();
+        let up = self.trainers().filter(|task| task.state == "running").count();
         let away: Vec<String> = board
             .tasks
             .iter()

@@ -43,6 +43,8 @@ pub struct Screen {
     next: Instant,
     kills: Vec<(TaskId, u64)>,
     looked: Instant,
+    /// Whether standard output is ours to write to.
+    owns_stdout: bool,
     /// Asked to go: how they end is no news.
     told: BTreeSet<TaskId>,
 }
@@ -70,8 +72,15 @@ impl Screen {
             next,
             kills: Vec::new(),
             looked: Instant::now(),
+            owns_stdout: true,
             told: BTreeSet::new(),
         }
+    }
+
+    /// Leaves standard output to the caller: what would go there goes to standard error.
+    pub fn leave_stdout(&mut self) {
+        self.owns_stdout = false;
+        self.paint.out_is_err();
     }
 
     /// Has tasks killed when the job reaches a step, to show what happens then.
@@ -95,7 +104,7 @@ impl Screen {
     /// A line of the launcher itself: a verb and what it is about.
     pub fn say(&mut self, verb: &str, text: &str) {
         match self.progress {
-            Progress::Json => put_out(&json!({ "kind": "message", "verb": verb, "text": text }).to_string()),
+            Progress::Json => self.put(&json!({ "kind": "message", "verb": verb, "text": text }).to_string()),
             Progress::None => {}
             _ => self.above(|screen| put_err(&format!("{} {text}", screen.paint.verb(verb)))),
         }
@@ -104,7 +113,7 @@ impl Screen {
     /// Something that should not be overlooked.
     pub fn warn(&mut self, text: &str) {
         match self.progress {
-            Progress::Json => put_out(&json!({ "kind": "warning", "text": text }).to_string()),
+            Progress::Json => self.put(&json!({ "kind": "warning", "text": text }).to_string()),
             _ => self.above(|screen| put_err(&format!("{} {text}", screen.paint.warning("warning")))),
         }
     }
@@ -119,15 +128,14 @@ impl Screen {
             let codes = report.tasks.iter().map(|(task, end)| (task.to_string(), json!(end.exit.code())));
             let codes: serde_json::Map<_, _> = codes.collect();
             let seconds = report.elapsed.as_secs_f64();
-            put_out(
-                &json!({ "kind": "end", "exit_code": report.exit_code(), "seconds": seconds, "exit_codes": codes })
-                    .to_string(),
-            );
-            return;
+            let end =
+                json!({ "kind": "end", "exit_code": report.exit_code(), "seconds": seconds, "exit_codes": codes });
+            return self.put(&end.to_string());
         }
         match report.failure() {
             Some(failure) => put_err(&format!("\n{}", self.paint.failure(&failure))),
-            None => self.say("Finished", &report.in_one_line()),
+            None if report.exit_code() == 0 => self.say("Finished", &report.in_one_line()),
+            None => self.say("Job", &report.in_one_line()),
         }
         self.say("Stopped", &format!("{} tasks, nothing left running", report.tasks.len()));
         self.say("Next", &format!("phalanx dashboard {}", report.run.root().display()));
@@ -136,6 +144,11 @@ impl Screen {
     fn above(&mut self, print: impl FnOnce(&Self)) {
         self.erase();
         print(self);
+    }
+
+    /// A line on standard output, where it is ours.
+    fn put(&self, line: &str) {
+        if self.owns_stdout { put_out(line) } else { put_err(line) }
     }
 
     fn erase(&mut self) {
@@ -160,11 +173,12 @@ impl Screen {
                 let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
                 self.drawn = true;
             }
+            Progress::Plain if self.live.trained() => {}
             Progress::Plain => put_err(&format!("{} {line}", self.paint.verb("Training"))),
             Progress::Json => {
                 let mut object = self.live.json();
                 object["kind"] = json!("progress");
-                put_out(&object.to_string());
+                self.put(&object.to_string());
             }
             Progress::Auto | Progress::None => {}
         }
@@ -174,7 +188,7 @@ impl Screen {
 impl Watcher for Screen {
     fn event(&mut self, event: &Happened) {
         if self.progress == Progress::Json {
-            return put_out(&event.to_json().to_string());
+            return self.put(&event.to_json().to_string());
         }
         let Some(task) = event.task else { return };
         let text = format!("{task} {}", event.text);
@@ -195,12 +209,12 @@ impl Watcher for Screen {
 
     fn line(&mut self, task: TaskId, text: &str) {
         if self.progress == Progress::Json {
-            return put_out(&json!({ "kind": "line", "task": task.to_string(), "text": text }).to_string());
+            return self.put(&json!({ "kind": "line", "task": task.to_string(), "text": text }).to_string());
         }
         self.erase();
         let at = self.tasks.iter().position(|&one| one == task).unwrap_or(0);
         let label = format!("{:<width$}", task.to_string(), width = self.width);
-        put_out(&format!("{} | {text}", self.paint.task(at, &label)));
+        self.put(&format!("{} | {text}", self.paint.task(at, &label)));
     }
 
     fn warn(&mut self, text: &str) {

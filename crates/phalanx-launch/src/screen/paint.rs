@@ -20,6 +20,11 @@ impl Paint {
         Self { err: err && wanted, out: std::io::stdout().is_terminal() && wanted && !dumb }
     }
 
+    /// What would go to standard output goes to standard error.
+    pub(super) fn out_is_err(&mut self) {
+        self.out = self.err;
+    }
+
     pub(super) fn verb(self, verb: &str) -> String {
         wrap(self.err, "1;32", &format!("{verb:>12}"))
     }
