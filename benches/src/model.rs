@@ -65,13 +65,8 @@ impl Net {
 
     fn loss(&self, input: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
         let (last, hidden) = self.layers.split_last().expect("a net has layers");
-        let sums = |layer: &Linear, x: Tensor<2>| {
-            let precision = if std::env::var_os("BF16").is_some() { phalanx::Precision::Bf16 } else { phalanx::Precision::F32 };
-            let product = phalanx::matmul(x, layer.weight.val(), precision);
-            match &layer.bias { Some(bias) => product + bias.val().unsqueeze(), None => product }
-        };
-        let input = hidden.iter().fold(input, |x, layer| relu(sums(layer, x)));
-        losses::sparse_softmax_cross_entropy(sums(last, input), labels)
+        let input = hidden.iter().fold(input, |x, layer| relu(layer.forward(x)));
+        losses::sparse_softmax_cross_entropy(last.forward(input), labels)
     }
 }
 

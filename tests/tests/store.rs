@@ -214,7 +214,10 @@ fn a_learning_rate_that_cannot_be_one_leaves_everything_as_it_was() {
     let store = Store::default();
     store.create(&[variable(2)]).expect("a new variable");
     for rate in [f32::NAN, f32::INFINITY, -1.0] {
-        assert_eq!(store.exchange(worker(0), &step(1, Some(rate)), &ones(2), own).unwrap_err().code(), Code::BadSetting);
+        assert_eq!(
+            store.exchange(worker(0), &step(1, Some(rate)), &ones(2), own).unwrap_err().code(),
+            Code::BadSetting
+        );
     }
     store.exchange(worker(0), &step(1, Some(0.5)), &ones(2), own).unwrap();
     store.exchange(worker(0), &step(2, None), &ones(2), own).unwrap();

@@ -63,10 +63,7 @@ impl Products for Flex {
         let precision = if is_supported(wanted) { wanted } else { Precision::F32 };
         if !is_supported(precision) || a.dtype() != DType::F32 || b.dtype() != DType::F32 {
             let turned = |x: FloatTensor<Self>, turn: bool| if turn { x.transpose(0, 1) } else { x };
-            return Self::float_matmul(
-                turned(a, turn_a),
-                turned(b, turn_b),
-            );
+            return Self::float_matmul(turned(a, turn_a), turned(b, turn_b));
         }
         let (a, b) = (a.to_contiguous(), b.to_contiguous());
         let (left, right) = (matrix(&a, turn_a), matrix(&b, turn_b));
@@ -102,7 +99,9 @@ impl<B: Products, C: CheckpointStrategy> Products for Autodiff<B, C> {
                 let product = B::product(a.into_primitive(), b.into_primitive(), false, false, half);
                 prepared.finish((kept_a, kept_b, half), product)
             }
-            OpsKind::UnTracked(prepared) => prepared.finish(B::product(a.into_primitive(), b.into_primitive(), false, false, half)),
+            OpsKind::UnTracked(prepared) => {
+                prepared.finish(B::product(a.into_primitive(), b.into_primitive(), false, false, half))
+            }
         }
     }
 }
@@ -140,10 +139,7 @@ mod tests {
     use burn::tensor::{Distribution, Tolerance};
 
     /// The product, and the gradients of a sum over it.
-    fn with(
-        [m, k, n]: [usize; 3],
-        product: impl Fn(Tensor<2>, Tensor<2>) -> Tensor<2>,
-    ) -> [TensorData; 3] {
+    fn with([m, k, n]: [usize; 3], product: impl Fn(Tensor<2>, Tensor<2>) -> Tensor<2>) -> [TensorData; 3] {
         let device = crate::default_device();
         device.seed(7);
         let random = |shape: [usize; 2]| Tensor::<2>::random(shape, Distribution::Normal(0.0, 1.0), &device);
@@ -153,8 +149,7 @@ mod tests {
         [out.into_data(), a.grad(&gradients).unwrap().into_data(), b.grad(&gradients).unwrap().into_data()]
     }
 
-    const SHAPES: [[usize; 3]; 6] =
-        [[1, 1, 1], [3, 5, 2], [128, 784, 10], [17, 33, 47], [300, 800, 65], [40, 1, 300]];
+    const SHAPES: [[usize; 3]; 6] = [[1, 1, 1], [3, 5, 2], [128, 784, 10], [17, 33, 47], [300, 800, 65], [40, 1, 300]];
 
     #[test]
     fn products_and_gradients_are_those_of_the_library() {
@@ -188,6 +183,9 @@ mod tests {
         let product = matmul(x.clone(), w.clone().transpose(), Precision::F32);
         assert_eq!(product.clone().into_data().try_to_vec::<f32>().unwrap(), [7.0, 5.0, 16.0, 11.0]);
         let gradients = product.sum().backward();
-        assert_eq!(w.grad(&gradients).unwrap().into_data().try_to_vec::<f32>().unwrap(), [5.0, 7.0, 9.0, 5.0, 7.0, 9.0]);
+        assert_eq!(
+            w.grad(&gradients).unwrap().into_data().try_to_vec::<f32>().unwrap(),
+            [5.0, 7.0, 9.0, 5.0, 7.0, 9.0]
+        );
     }
 }

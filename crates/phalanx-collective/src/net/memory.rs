@@ -136,8 +136,8 @@ impl Ring {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use phalanx_wire::memory::file;
     use super::*;
+    use phalanx_wire::memory::file;
 
     #[test]
     fn bytes_come_out_in_order_whatever_the_portions() {

@@ -67,7 +67,9 @@ impl Source {
         let mask = self.mask();
         for step in 0..self.steps {
             // SAFETY: as `pack` says.
-            unsafe { store(to.add(step * stride), _mm512_maskz_loadu_epi32(mask, self.at.add(step * self.along).cast())) };
+            unsafe {
+                store(to.add(step * stride), _mm512_maskz_loadu_epi32(mask, self.at.add(step * self.along).cast()))
+            };
         }
     }
 
@@ -95,8 +97,8 @@ impl Source {
         let mask = self.mask();
         // Lane by lane: the first one's number, the second one's.
         let order = _mm512_set_epi16(
-            31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1,
-            16, 0,
+            31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17,
+            1, 16, 0,
         );
         for (pair, step) in (0..self.steps).step_by(2).enumerate() {
             // SAFETY: as `pack` says.
@@ -122,7 +124,8 @@ impl Source {
                 let lines = turn(|lane| match lane < self.lanes {
                     true => {
                         let at = self.at.add(lane * self.across + from);
-                        let (low, high) = (_mm512_maskz_loadu_ps(low, at), _mm512_maskz_loadu_ps(high, at.wrapping_add(16)));
+                        let (low, high) =
+                            (_mm512_maskz_loadu_ps(low, at), _mm512_maskz_loadu_ps(high, at.wrapping_add(16)));
                         std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low))
                     }
                     false => _mm512_setzero_si512(),

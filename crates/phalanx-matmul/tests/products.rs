@@ -1,0 +1,94 @@
+//! Products of every shape, beside a plain loop in double precision.
+
+use phalanx_matmul::{Matrix, Precision, is_supported, product};
+
+/// Numbers that bfloat16 has exactly, so that both precisions give the same sums.
+fn numbers(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as f32 / 16.0 - 8.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+fn at(matrix: &[f32], columns: usize, turned: bool, rows: usize, row: usize, column: usize) -> f64 {
+    f64::from(if turned { matrix[column * rows + row] } else { matrix[row * columns + column] })
+}
+
+fn check([m, k, n]: [usize; 3], turns: (bool, bool), precision: Precision) {
+    let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
+    let left = if turns.0 { Matrix::new(&a, k, m).transposed() } else { Matrix::new(&a, m, k) };
+    let right = if turns.1 { Matrix::new(&b, n, k).transposed() } else { Matrix::new(&b, k, n) };
+    let ours = product(left, right, precision);
+    for row in 0..m {
+        for column in 0..n {
+            let terms = (0..k).map(|i| at(&a, k, turns.0, m, row, i) * at(&b, n, turns.1, k, i, column));
+            let (sum, size) = terms.fold((0.0, 1.0), |(sum, size), term| (sum + term, size + term.abs()));
+            let got = f64::from(ours[row * n + column]);
+            assert!(
+                (got - sum).abs() <= 1e-5 * size,
+                "{m}x{k}x{n} {turns:?} {precision:?} [{row}, {column}]: {got} {sum}"
+            );
+        }
+    }
+}
+
+const TURNS: [(bool, bool); 4] = [(false, false), (true, false), (false, true), (true, true)];
+
+fn precisions() -> impl Iterator<Item = Precision> {
+    [Precision::F32, Precision::Bf16].into_iter().filter(|&precision| is_supported(precision))
+}
+
+#[test]
+fn every_small_shape() {
+    for precision in precisions() {
+        for m in [1, 2, 13, 14, 15, 16, 17, 29] {
+            for k in [1, 2, 3, 15, 16, 17, 32, 33] {
+                for n in [1, 2, 15, 16, 17, 31, 32, 33, 65] {
+                    check([m, k, n], TURNS[(m + k + n) % 4], precision);
+                }
+            }
+        }
+    }
+}
+
+/// Over the sizes at which a product is cut: 252 rows, 384 steps (768 in pairs), 1024 columns.
+#[test]
+fn shapes_that_are_cut() {
+    for precision in precisions() {
+        for turns in TURNS {
+            check([253, 40, 33], turns, precision);
+            check([15, 769, 17], turns, precision);
+            check([3, 5, 1057], turns, precision);
+        }
+    }
+}
+
+#[test]
+fn threads_change_no_bit() {
+    let (a, b) = (numbers(300 * 200, 3), numbers(200 * 150, 4));
+    let with = |threads: usize, precision| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| product(Matrix::new(&a, 300, 200), Matrix::new(&b, 200, 150), precision))
+    };
+    for precision in precisions() {
+        assert_eq!(with(1, precision), with(3, precision));
+    }
+}
+
+#[test]
+fn nothing_and_what_is_not_a_number() {
+    for precision in precisions() {
+        assert_eq!(product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 3), precision), [0.0; 6]);
+        assert!(product(Matrix::new(&[], 0, 2), Matrix::new(&[1.0; 6], 2, 3), precision).is_empty());
+        let odd = product(Matrix::new(&[f32::NAN, 1.0], 2, 1), Matrix::new(&[f32::INFINITY, 2.0], 1, 2), precision);
+        assert!(odd[0].is_nan() && odd[1].is_nan() && odd[2] == f32::INFINITY && odd[3] == 2.0);
+    }
+}
+
+#[test]
+#[should_panic(expected = "as many columns")]
+fn shapes_that_do_not_fit_are_refused() {
+    let _ = product(Matrix::new(&[1.0; 6], 2, 3), Matrix::new(&[1.0; 6], 2, 3), Precision::F32);
+}
