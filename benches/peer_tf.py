@@ -199,7 +199,12 @@ def on_servers(args):
             coordinator.schedule(steps, args=(batches,))
         coordinator.join()
 
-    measure(tf, args, run)
+    if args.first_step:
+        run(1)
+        print("first step", flush=True)
+        time.sleep(0.5)  # so that its memory can be looked at
+    else:
+        measure(tf, args, run)
     for process in processes:
         process.terminate()
     for process in processes:
@@ -250,6 +255,7 @@ def main():
     parser.add_argument("--pack", type=int, default=1, help="steps in one call")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--from-file")
+    parser.add_argument("--first-step", action="store_true", help="say when the first step of a job is done, and end")
     args = parser.parse_args()
     args.batch = args.batch or MODELS[args.model][3]
     on_servers(args) if args.ps else alone(args)

@@ -11,12 +11,15 @@ mod census;
 mod clicks;
 mod clock;
 mod compare;
+mod grow;
 mod job;
 mod limits;
 mod mirrored;
 mod model;
+mod plan;
 mod ps;
 mod rows;
+mod start;
 mod stats;
 mod usage;
 mod watch;
@@ -37,6 +40,14 @@ enum Command {
     Compare(compare::Args),
     /// What this machine allows: matrix products, memory, sockets
     Limits(limits::Args),
+    /// What an example costs as workers and servers become more: CPU seconds per million
+    Grow(grow::Args),
+    /// From the command to the first step; an idle task's memory; the binary's size
+    Start(start::Args),
+    /// Writes a file of examples for `ps --from-file`
+    Input(model::InputArgs),
+    /// How fast a job would be on machines that are not here
+    Plan(plan::Args),
     /// What a row of a table costs a server as the table grows
     Rows(rows::Args),
     /// Mirrored workers that fit the dnn: steps per second, the best of three after a warm-up
@@ -52,6 +63,9 @@ enum Command {
     /// One task of a job that is being measured
     #[command(hide = true)]
     Task(ps::Args),
+    /// One task of a job whose start is measured
+    #[command(hide = true)]
+    StartTask(start::Args),
     /// One table that is being measured
     #[command(hide = true)]
     RowsOf(rows::Args),
@@ -68,6 +82,11 @@ fn main() -> ExitCode {
         Command::Ps(args) => ps::measure(&args),
         Command::Compare(args) => compare::measure(&args),
         Command::Limits(args) => limits::measure(&args),
+        Command::Grow(args) => grow::measure(&args),
+        Command::Start(args) => start::measure(&args),
+        Command::StartTask(args) => start::task(&args),
+        Command::Input(args) => args.write(),
+        Command::Plan(args) => plan::run(&args),
         Command::Rows(args) => rows::measure(&args),
         Command::RowsOf(args) => rows::measure_one(&args),
         Command::Clicks(args) => clicks::measure(&args),

@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Steps of all workers together, in each of the three measurements; as many as take two seconds or so
     #[arg(long)]
     steps: Option<u64>,
+    /// Different batches of each worker: 50, 10 when they are large
+    #[arg(long)]
+    batches: Option<usize>,
     /// Rows of the table
     #[arg(long)]
     rows: Option<usize>,
@@ -81,7 +84,11 @@ impl Args {
 
     /// So many that every batch was seen, and so every row of the table made.
     fn warm_up(&self) -> u64 {
-        (Batches::count(self.batch()) * self.workers) as u64 + 4
+        (self.count() * self.workers) as u64 + 4
+    }
+
+    fn count(&self) -> usize {
+        self.batches.unwrap_or(if self.batch() < 500 { 50 } else { 10 })
     }
 
     fn sizes(&self) -> Sizes {
@@ -89,14 +96,23 @@ impl Args {
     }
 
     fn batches(&self, index: u64) -> Result<Batches> {
-        Batches::new(&self.sizes(), self.batch(), index, self.from_file.as_deref())
+        let sizes = self.sizes();
+        match &self.from_file {
+            Some(path) => Batches::read(&sizes, self.batch(), path),
+            None => Ok(Batches::make(&sizes, self.batch(), self.count(), index)),
+        }
     }
 
     fn check(&self) -> Result<()> {
         let bad = |what| Err(Error::new(Code::BadSetting, what));
-        if self.workers == 0 || self.batch() == 0 || self.steps() == 0 || self.threads == 0 || self.server_threads == 0
+        if self.workers == 0
+            || self.count() == 0
+            || self.batch() == 0
+            || self.steps() == 0
+            || self.threads == 0
+            || self.server_threads == 0
         {
-            return bad("--workers, --batch, --steps and threads must be greater than 0");
+            return bad("--workers, --batch, --batches, --steps and threads must be greater than 0");
         }
         if self.rows == Some(0) || self.dim == Some(0) || self.hidden.contains(&0) {
             return bad("a size of the model is 0");

@@ -92,7 +92,6 @@ fn in_a_process(rows: u64, dim: usize) -> Result<Value> {
 /// One size, in this process.
 pub(crate) fn measure_one(args: &Args) -> Result<()> {
     let rows = args.rows.first().copied().unwrap_or(1);
-    let array_ns = array(rows, 2 * args.dim);
     let before = resident();
     let table = Server::new(args.dim)?;
     table.fill(rows)?;
@@ -104,6 +103,8 @@ pub(crate) fn measure_one(args: &Args) -> Result<()> {
     table.pull(&looked_up[0])?;
     let lookup_ns = per_row(&looked_up, |ids, _| table.pull(ids))?;
     let update_ns = per_row(&updated, |ids, step| table.push(ids, step, args.dim))?;
+    drop(table);
+    let array_ns = array(rows, 2 * args.dim);
     let line = json!({
         "rows": rows, "dim": args.dim, "lookup_ns": lookup_ns, "update_ns": update_ns, "array_ns": array_ns,
         "bytes_per_row": kept as f64 / rows as f64, "bytes": kept,
@@ -131,8 +132,11 @@ impl Server {
     }
 
     fn fill(&self, rows: u64) -> Result<()> {
-        let ids: Vec<i64> = (0..rows as i64).collect();
-        ids.chunks(1 << 16).try_for_each(|ids| self.pull(ids))
+        const AT_ONCE: u64 = 1 << 16;
+        (0..rows).step_by(AT_ONCE as usize).try_for_each(|first| {
+            let ids: Vec<i64> = (first as i64..rows.min(first + AT_ONCE) as i64).collect();
+            self.pull(&ids)
+        })
     }
 
     fn rows(&self, ids: &[i64]) -> Vec<params::Rows> {

@@ -68,6 +68,11 @@ impl Limits {
         self.steps.iter().find(|(of, _)| *of == kind).map(|(_, rate)| *rate)
     }
 
+    /// What a byte costs one end more over TCP than over a Unix socket; each end works on its own core here.
+    pub(crate) fn tcp_s_per_byte(&self) -> f64 {
+        (1e-9 / self.tcp.gigabytes - 1e-9 / self.unix.gigabytes).max(0.0)
+    }
+
     pub(crate) fn to_json(&self) -> Value {
         let steps: serde_json::Map<_, _> =
             self.steps.iter().map(|(kind, rate)| (kind.to_string(), json!(rate))).collect();

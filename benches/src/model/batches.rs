@@ -28,18 +28,14 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Batches of `size` examples, from `file` where there is one.
-    pub(crate) fn new(sizes: &Sizes, size: usize, seed: u64, file: Option<&Path>) -> Result<Self> {
-        let source = match file {
-            Some(path) => Source::File(InputFile::dataset(path, sizes, size).iter()?),
-            None => Source::Memory { list: made(sizes, size, seed), next: 0 },
-        };
-        Ok(Self { source, wide: sizes.wide })
+    /// `count` batches of `size` examples, over and over.
+    pub(crate) fn make(sizes: &Sizes, size: usize, count: usize, seed: u64) -> Self {
+        Self { source: Source::Memory { list: made(sizes, size, count, seed), next: 0 }, wide: sizes.wide }
     }
 
-    /// How many different ones there are: fifty, ten when they are large.
-    pub(crate) fn count(size: usize) -> usize {
-        if size < 500 { 50 } else { 10 }
+    /// Batches of `size` examples of a file, over and over.
+    pub(crate) fn read(sizes: &Sizes, size: usize, path: &Path) -> Result<Self> {
+        Ok(Self { source: Source::File(InputFile::dataset(path, sizes, size).iter()?), wide: sizes.wide })
     }
 
     /// One step on the next batch.
@@ -75,7 +71,7 @@ fn step(
     session.step_with_rows(tables, |net, rows| net.loss(numbers, labels, rows.first(), rows.get(1)))
 }
 
-fn made(sizes: &Sizes, size: usize, seed: u64) -> Vec<Made> {
+fn made(sizes: &Sizes, size: usize, count: usize, seed: u64) -> Vec<Made> {
     let device = default_device();
     device.seed(seed);
     let mut below = numbers_below(seed);
@@ -90,7 +86,7 @@ fn made(sizes: &Sizes, size: usize, seed: u64) -> Vec<Made> {
                 .map_or(Vec::new(), |(rows, _)| (0..size * IDS).map(|at| id(at, rows, &mut below)).collect()),
         }
     };
-    (0..Batches::count(size)).map(|_| batch()).collect()
+    (0..count).map(|_| batch()).collect()
 }
 
 /// The id in place `at` of a batch: every column has its own share of the table where that divides, as columns hashed apart

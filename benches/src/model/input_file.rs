@@ -1,7 +1,7 @@
 //! A TFRecord file of examples that both sides read: `x` (numbers), `ids` (where the model has a table) and `label`.
 
 use super::batches::{id, numbers_below};
-use super::{IDS, Sizes};
+use super::{IDS, Kind, Sizes};
 use burn::tensor::{Int, Tensor, TensorData};
 use phalanx::data::{FeatureKind, FeatureSpec, tfrecord};
 use phalanx::prelude::*;
@@ -11,7 +11,24 @@ use phalanx_formats::example::ExampleWriter;
 use phalanx_formats::record::RecordWriter;
 use std::fs::File;
 use std::io::BufWriter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Which file is written.
+#[derive(Clone, clap::Args)]
+pub(crate) struct InputArgs {
+    #[arg(long, value_enum)]
+    model: Kind,
+    #[arg(long, default_value_t = 100_000)]
+    examples: usize,
+    /// Where it is written
+    path: PathBuf,
+}
+
+impl InputArgs {
+    pub(crate) fn write(&self) -> Result<()> {
+        InputFile::write(&self.path, &Sizes::new(self.model), self.examples)
+    }
+}
 
 pub(crate) struct InputFile;
 
@@ -62,7 +79,6 @@ impl InputFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Kind;
 
     #[test]
     fn what_is_written_is_read_over_and_over() {

@@ -5,7 +5,7 @@ mod input_file;
 mod net;
 
 pub(crate) use batches::Batches;
-pub(crate) use input_file::InputFile;
+pub(crate) use input_file::{InputArgs, InputFile};
 pub(crate) use net::Net;
 
 use phalanx::prelude::*;
