@@ -2,14 +2,17 @@
 
 mod cluster;
 mod costs;
+mod machine;
+mod simulation;
 
 use crate::limits::Limits;
 use crate::model::Kind;
 use crate::stats::digits;
-use cluster::{Cluster, Prediction, predict};
+use cluster::{Cluster, Prediction};
 use costs::Costs;
 use phalanx::{Code, Error, Result};
 use phalanx_base::Context;
+use simulation::predict;
 use std::path::PathBuf;
 
 /// Configurations that a machine like this can show: servers and workers.
