@@ -98,11 +98,15 @@ pub(crate) fn measure_one(args: &Args) -> Result<()> {
     let kept = resident().saturating_sub(before);
     let mut random = Random(rows ^ 0x9e37_79b9_7f4a_7c15);
     let mut messages = || (0..MESSAGES).map(|_| random.ids(rows)).collect::<Vec<_>>();
-    let (looked_up, updated) = (messages(), messages());
+    // Made beforehand: a server's messages are made by others.
+    let pulls: Vec<Message> = messages().iter().map(|ids| table.pull(ids)).collect();
+    let pushes: Vec<Message> = (1..).zip(messages()).map(|(step, ids)| table.push(&ids, step, args.dim)).collect();
+    let rows_in = |messages: &[Message]| messages.iter().map(|message| message.rows).sum::<usize>();
+    let (lookups, updates) = (rows_in(&pulls), rows_in(&pushes));
     // The first message pays for memory that answers are written to.
-    table.pull(&looked_up[0])?;
-    let lookup_ns = per_row(&looked_up, |ids, _| table.pull(ids))?;
-    let update_ns = per_row(&updated, |ids, step| table.push(ids, step, args.dim))?;
+    table.answer(&pulls[0])?;
+    let lookup_ns = table.nanoseconds(&pulls)? / lookups as f64;
+    let update_ns = table.nanoseconds(&pushes)? / updates as f64;
     drop(table);
     let array_ns = array(rows, 2 * args.dim);
     let line = json!({
@@ -135,7 +139,7 @@ impl Server {
         const AT_ONCE: u64 = 1 << 16;
         (0..rows).step_by(AT_ONCE as usize).try_for_each(|first| {
             let ids: Vec<i64> = (first as i64..rows.min(first + AT_ONCE) as i64).collect();
-            self.pull(&ids)
+            self.answer(&self.pull(&ids))
         })
     }
 
@@ -143,32 +147,40 @@ impl Server {
         vec![params::Rows { handle: self.handle, count: ids.len() as u64 }]
     }
 
-    fn pull(&self, ids: &[i64]) -> Result<()> {
+    fn pull(&self, ids: &[i64]) -> Message {
         let ask = params::Exchange { row_pull: self.rows(ids), ..Default::default() };
-        self.store.exchange(self.from, &ask, &words(ids)).map(|answer| drop(std::hint::black_box(answer)))
+        Message { ask, body: words(ids), rows: ids.len() }
     }
 
-    fn push(&self, ids: &[i64], step: u64, dim: usize) -> Result<()> {
-        let (row_push, parts) = (self.rows(ids), 1);
-        let ask = params::Exchange { step: step + 1, parts, row_push, ..Default::default() };
+    fn push(&self, ids: &[i64], step: u64, dim: usize) -> Message {
+        let ask = params::Exchange { step, parts: 1, row_push: self.rows(ids), ..Default::default() };
         let mut body = words(ids);
         phalanx_base::write_f32s(&vec![0.01; dim * ids.len()], &mut body);
-        self.store.exchange(self.from, &ask, &body).map(drop)
+        Message { ask, body, rows: ids.len() }
     }
+
+    fn answer(&self, message: &Message) -> Result<()> {
+        let answer = self.store.exchange(self.from, &message.ask, &message.body)?;
+        drop(std::hint::black_box(answer));
+        Ok(())
+    }
+
+    fn nanoseconds(&self, messages: &[Message]) -> Result<f64> {
+        let since = Instant::now();
+        messages.iter().try_for_each(|message| self.answer(message))?;
+        Ok(1e9 * since.elapsed().as_secs_f64())
+    }
+}
+
+/// What a worker sends.
+struct Message {
+    ask: params::Exchange,
+    body: Vec<u8>,
+    rows: usize,
 }
 
 fn words(ids: &[i64]) -> Vec<u8> {
     ids.iter().flat_map(|id| id.to_le_bytes()).collect()
-}
-
-/// Nanoseconds a row, the message's making included, which a worker's bytes would save: it is below one.
-fn per_row(messages: &[Vec<i64>], mut each: impl FnMut(&[i64], u64) -> Result<()>) -> Result<f64> {
-    let rows: usize = messages.iter().map(Vec::len).sum();
-    let since = Instant::now();
-    for (step, ids) in (0..).zip(messages) {
-        each(ids, step)?;
-    }
-    Ok(1e9 * since.elapsed().as_secs_f64() / rows as f64)
 }
 
 /// Nanoseconds to copy a row from a random place of a plain array of as many rows, at most 4 GiB: what the memory allows.
@@ -239,8 +251,8 @@ mod tests {
         let server = Server::new(2).unwrap();
         server.fill(100).unwrap();
         assert_eq!(server.store.holdings()[0].count, 100);
-        server.push(&[5, 7], 0, 2).unwrap();
-        server.push(&[5, 7], 1, 2).unwrap();
+        server.answer(&server.push(&[5, 7], 1, 2)).unwrap();
+        server.answer(&server.push(&[5, 7], 2, 2)).unwrap();
         assert_eq!(server.store.load().pushes, 2);
     }
 
