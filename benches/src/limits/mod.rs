@@ -4,7 +4,7 @@ mod matmul;
 mod memory;
 mod sockets;
 
-pub(crate) use matmul::Shapes;
+use matmul::Shapes;
 
 use crate::model::{Kind, Sizes};
 use phalanx::Result;

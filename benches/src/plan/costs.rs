@@ -1,6 +1,6 @@
 //! What one step of a model costs, measured on this machine.
 
-use crate::limits::{Limits, Shapes};
+use crate::limits::Limits;
 use crate::model::{Kind, Sizes};
 use crate::stats::median;
 use crate::watch::{self, Seen};
@@ -23,8 +23,9 @@ pub(crate) struct Costs {
     /// The servers': for each message, and for the work of a step, which they share.
     pub(crate) server_message_s: f64,
     pub(crate) server_work_s: f64,
-    /// Time in which nobody computes: threads that wake each other.
+    /// Time in which nobody computes, threads that wake each other: for a step, and for each server.
     pub(crate) latency: f64,
+    pub(crate) latency_per_server: f64,
     /// Bytes to and from all servers.
     pub(crate) bytes: f64,
     /// How much longer a computation takes when all cores compute.
@@ -45,6 +46,7 @@ impl Default for Costs {
             server_message_s: 0.0,
             server_work_s: 0.0,
             latency: 0.0,
+            latency_per_server: 0.0,
             bytes: 0.0,
             contention: 1.0,
             tcp_s_per_byte: 0.0,
@@ -85,45 +87,54 @@ impl Costs {
         dense.iter().map(|own| (own + (bytes - all) / servers as f64) / bytes).collect()
     }
 
-    /// From a job with one server and one with two, each with one worker; `contention` and TCP's price from the machine.
-    pub(crate) fn fit(model: Kind, one: Measured, two: Measured, contention: f64, tcp_s_per_byte: f64) -> Self {
+    /// Seconds of a step in which its worker waits for nobody's work.
+    pub(crate) fn waiting(&self, servers: usize) -> f64 {
+        self.latency + self.latency_per_server * servers as f64
+    }
+
+    /// From jobs of one worker with one server and with two; `crowd` is a worker's processor time when others compute too.
+    pub(crate) fn fit(model: Kind, one: Measured, two: Measured, crowd: f64, tcp_s_per_byte: f64) -> Self {
         let message = (two.server_s - one.server_s).clamp(0.0, one.server_s / 2.0);
-        let per_server = (two.worker_s - one.worker_s).clamp(0.0, one.worker_s / 4.0);
-        let (busy, step) = (one.worker_s + one.server_s, 1.0 / one.steps_per_s);
+        let per_server = (two.worker_s - one.worker_s).max(0.0).min(one.worker_s / 2.0);
         // A step that is shorter than its parts has them at the same time.
-        let overlap = step < one.worker_s + one.server_s / 2.0;
-        let latency = if overlap { step - one.worker_s } else { step - busy };
-        Self {
+        let overlap = 1.0 / one.steps_per_s < one.worker_s + one.server_s / 2.0;
+        let mut costs = Self {
             model,
             batch: model.batch(),
             worker_s: one.worker_s - per_server,
             worker_per_server_s: per_server,
             server_message_s: message,
             server_work_s: one.server_s - message,
-            latency: latency.max(0.0),
             bytes: one.bytes,
-            contention,
+            contention: (crowd / one.worker_s).clamp(1.0, 2.0),
             tcp_s_per_byte,
             overlap,
-        }
+            ..Self::default()
+        };
+        // What is left of the measured time, once the work is taken away.
+        let left = |servers: usize, measured: Measured| {
+            let busiest = costs.shares(servers).into_iter().fold(0.0, f64::max);
+            let served = if overlap { 0.0 } else { costs.server(busiest) };
+            (1.0 / measured.steps_per_s - costs.worker(servers) - served).max(0.0)
+        };
+        let (first, second) = (left(1, one), left(2, two));
+        costs.latency_per_server = (second - first).clamp(0.0, second);
+        costs.latency = (first - costs.latency_per_server).max(0.0);
+        costs
     }
 
     /// Measures what [`Self::fit`] needs.
     pub(crate) fn measure(model: Kind, limits: &Limits, rounds: usize) -> Result<Self> {
         let (one, two) = (measure(model, 1, 1, rounds)?, measure(model, 2, 1, rounds)?);
-        let sizes = Sizes::new(model);
-        let shapes = Shapes::step(&sizes.layers, model.batch(), sizes.table.is_some());
-        let time = Duration::from_millis(500);
-        let alone = shapes.rate(1, time)? * limits.cores as f64;
-        let contention = (alone / shapes.rate(limits.cores, time)?).clamp(1.0, 2.0);
-        Ok(Self::fit(model, one, two, contention, limits.tcp_s_per_byte()))
+        let crowd = measure(model, 1, limits.cores, rounds)?.worker_s;
+        Ok(Self::fit(model, one, two, crowd, limits.tcp_s_per_byte()))
     }
 
     pub(crate) fn to_json(&self) -> Value {
         json!({
             "model": self.model.to_string(), "batch": self.batch, "worker_s": self.worker_s,
             "worker_per_server_s": self.worker_per_server_s, "server_message_s": self.server_message_s,
-            "server_work_s": self.server_work_s, "latency_s": self.latency, "bytes": self.bytes,
+            "server_work_s": self.server_work_s, "latency_s": self.latency, "latency_per_server_s": self.latency_per_server, "bytes": self.bytes,
             "contention": self.contention, "tcp_s_per_byte": self.tcp_s_per_byte, "overlap": self.overlap,
         })
     }
@@ -146,6 +157,7 @@ impl Costs {
             server_message_s: number("server_message_s")?,
             server_work_s: number("server_work_s")?,
             latency: number("latency_s")?,
+            latency_per_server: number("latency_per_server_s")?,
             bytes: number("bytes")?,
             contention: number("contention")?.max(1.0),
             tcp_s_per_byte: number("tcp_s_per_byte")?,
@@ -202,12 +214,13 @@ mod tests {
     fn costs_are_those_that_explain_both_jobs() {
         let one = Measured { steps_per_s: 1.0 / 0.0125, worker_s: 0.010, server_s: 0.002, bytes: 1e6 };
         let two = Measured { steps_per_s: 80.0, worker_s: 0.0101, server_s: 0.0023, bytes: 1e6 };
-        let costs = Costs::fit(Kind::Dnn, one, two, 1.1, 0.0);
+        let costs = Costs::fit(Kind::Click, one, two, 0.011, 0.0);
         let near = |is: f64, should: f64| (is - should).abs() < 1e-9;
         assert!(near(costs.server_message_s, 0.0003) && near(costs.server_work_s, 0.0017) && !costs.overlap);
-        assert!(near(costs.worker(1), 0.010) && near(costs.worker(2), 0.0101) && near(costs.latency, 0.0005));
+        assert!(near(costs.worker(1), 0.010) && near(costs.worker(2), 0.0101) && near(costs.waiting(1), 0.0005));
+        assert!(near(costs.contention, 1.1));
         let overlapped = Measured { steps_per_s: 100.0, ..one };
-        assert!(Costs::fit(Kind::Dnn, overlapped, two, 1.1, 0.0).overlap);
+        assert!(Costs::fit(Kind::Click, overlapped, two, 0.011, 0.0).overlap);
         let exact = Costs { worker_s: 0.25, server_work_s: 0.5, bytes: 7.0, overlap: true, ..Costs::default() };
         assert_eq!(Costs::from_json(&exact.to_json().to_string()).unwrap(), exact);
         assert!(Costs::from_json("{\"model\": \"dnn\"}").is_err());

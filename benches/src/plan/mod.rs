@@ -74,7 +74,7 @@ impl Args {
 
     fn costs(&self) -> Result<Costs> {
         let Some(path) = &self.costs else {
-            eprintln!("measuring what a step costs: 1 worker with 1 server and with 2");
+            eprintln!("measuring what a step costs: 1 worker with 1 server and with 2, and a worker on every core");
             return Costs::measure(self.model, &Limits::measure(&[])?, self.rounds);
         };
         let text = std::fs::read_to_string(path).context(Code::DataMissing, "the costs cannot be read");

@@ -177,7 +177,9 @@ impl Simulation<'_> {
         if answers_missing == 0 && !computing {
             // Nothing twice: whoever waits is not asked again.
             self.workers[worker].computing = true;
-            self.at(now + self.costs.latency, Event::Begins { worker });
+            // On machines of their own, servers wake up side by side.
+            let servers = if self.cluster.together { self.cluster.servers } else { 1 };
+            self.at(now + self.costs.waiting(servers), Event::Begins { worker });
         }
     }
 
