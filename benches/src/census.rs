@@ -117,7 +117,7 @@ fn in_one_process(args: &Args) -> Result<String> {
 fn as_a_job(args: &Args) -> Result<String> {
     let folder = folder()?;
     let model_dir = format!("--model-dir={}", folder.path().display());
-    job::run(&local_cluster(args.ps, args.workers + 1)?, "census-task", &[model_dir])
+    Ok(job::run(&local_cluster(args.ps, args.workers + 1)?, "census-task", &[model_dir])?.measured)
 }
 
 /// A task of a job that is being measured.

@@ -1,5 +1,6 @@
 //! A job of this same program on this machine.
 
+use crate::watch;
 use phalanx::prelude::*;
 use phalanx::{ClusterSpec, Code, Error, Result};
 use phalanx_launch::LocalJob;
@@ -8,9 +9,16 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// Runs every task of `cluster` as `subcommand` with the arguments of this process and `more`; answers what the chief
-/// measured.
-pub(crate) fn run(cluster: &ClusterSpec, subcommand: &str, more: &[String]) -> Result<String> {
+/// What the tasks of a job said of themselves.
+pub(crate) struct Done {
+    /// What the chief measured.
+    pub(crate) measured: String,
+    /// What each server counted.
+    pub(crate) loads: Vec<String>,
+}
+
+/// Runs every task of `cluster` as `subcommand` with the arguments of this process and `more`.
+pub(crate) fn run(cluster: &ClusterSpec, subcommand: &str, more: &[String]) -> Result<Done> {
     let executable =
         std::env::current_exe().map_err(|error| Error::new(Code::Internal, "no executable").because(error))?;
     let command = |_| {
@@ -20,15 +28,22 @@ pub(crate) fn run(cluster: &ClusterSpec, subcommand: &str, more: &[String]) -> R
         command
     };
     let (measured, all) = channel();
-    let lines = Arc::new(move |task: TaskId, line: &str| match line.strip_prefix("best ") {
-        // Nobody listens any more only where the job has failed.
-        Some(best) if task.role == Role::Chief => drop(measured.send(best.to_owned())),
-        _ => eprintln!("{task}: {line}"),
-    });
+    let (load, loads) = channel();
+    // Nobody listens any more only where the job has failed.
+    let lines =
+        Arc::new(move |task: TaskId, line: &str| match (line.strip_prefix("best "), line.strip_prefix("load ")) {
+            (Some(best), _) if task.role == Role::Chief => {
+                eprintln!("{}", watch::MEASURED);
+                drop(measured.send(best.to_owned()));
+            }
+            (_, Some(counted)) if task.role == Role::Ps => drop(load.send(counted.to_owned())),
+            _ => eprintln!("{task}: {line}"),
+        });
     let mut job = LocalJob::start(cluster, command, lines)?;
     let ended = job.wait(Duration::from_secs(1800))?;
-    match ended.iter().find(|ended| !ended.status.success()) {
-        Some(ended) => Err(Error::new(Code::JobFailed, format!("{} failed", ended.task)).because(ended.status)),
-        None => all.try_recv().map_err(|_| Error::new(Code::Internal, "the chief measured nothing")),
+    if let Some(ended) = ended.iter().find(|ended| !ended.status.success()) {
+        return Err(Error::new(Code::JobFailed, format!("{} failed", ended.task)).because(ended.status));
     }
+    let measured = all.try_recv().map_err(|_| Error::new(Code::Internal, "the chief measured nothing"))?;
+    Ok(Done { measured, loads: loads.try_iter().collect() })
 }

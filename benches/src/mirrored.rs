@@ -44,7 +44,7 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
     if args.workers == 1 {
         return with_threads(args.threads, || work(args, &Strategy::one_device(&args.device)?)).and_then(|done| done);
     }
-    println!("{}", job::run(&local_cluster(0, args.workers)?, "mirrored-task", &[])?);
+    println!("{}", job::run(&local_cluster(0, args.workers)?, "mirrored-task", &[])?.measured);
     Ok(())
 }
 

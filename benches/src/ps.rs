@@ -1,49 +1,60 @@
-//! The parameter-server job.
+//! The job with parameter servers, and the one that is a single process.
 
+use crate::clock::Clock;
 use crate::job;
 use crate::model::{Batches, Kind, Net, Sizes};
+use crate::usage;
 use phalanx::coordinator::{ParameterServerStrategy, Steps};
 use phalanx::prelude::*;
 use phalanx::{Code, Error, Result};
 use phalanx_launch::{die_with_parent, local_cluster};
-use std::sync::Arc;
-use std::time::Instant;
+use serde_json::{Value, json};
+use std::path::PathBuf;
 
 /// What is measured; the defaults are the peers'.
 #[derive(Clone, clap::Args)]
 pub(crate) struct Args {
     #[arg(long, value_enum)]
-    model: Kind,
-    /// Parameter servers
+    pub(crate) model: Kind,
+    /// Parameter servers; with 0 this process is the whole job
     #[arg(long, default_value_t = 2)]
-    ps: usize,
+    pub(crate) ps: usize,
     /// Workers, the chief among them
     #[arg(long, default_value_t = 2)]
-    workers: usize,
-    /// Examples in one worker's batch
-    #[arg(long, default_value_t = 128)]
-    batch: usize,
-    /// Steps of all workers together, in each of the three measurements
-    #[arg(long, default_value_t = 2000)]
-    steps: u64,
-    /// embed: rows of the table
-    #[arg(long, default_value_t = 100_000)]
-    rows: usize,
-    /// embed: numbers in a row
-    #[arg(long, default_value_t = 16)]
-    dim: usize,
-    /// embed: hidden layers
-    #[arg(long, value_delimiter = ',', default_values_t = [400, 400])]
+    pub(crate) workers: usize,
+    /// Examples in one worker's batch: 128, click 1000, wide-deep 2048
+    #[arg(long)]
+    batch: Option<usize>,
+    /// Steps of all workers together, in each of the three measurements; as many as take two seconds or so
+    #[arg(long)]
+    steps: Option<u64>,
+    /// Different batches of each worker: 50, 10 when they are large
+    #[arg(long)]
+    batches: Option<usize>,
+    /// Rows of the table
+    #[arg(long)]
+    rows: Option<usize>,
+    /// Numbers in a row of the table
+    #[arg(long)]
+    dim: Option<usize>,
+    /// Hidden layers
+    #[arg(long, value_delimiter = ',')]
     hidden: Vec<usize>,
     /// Compute threads of each worker
     #[arg(long, default_value_t = 1)]
     threads: usize,
+    /// Threads of each server
+    #[arg(long, default_value_t = 1)]
+    server_threads: usize,
     /// Who decides what is computed next: every worker for itself, or a coordinator beside them
     #[arg(long, value_enum, default_value_t)]
     driver: Driver,
     /// With a coordinator: async, ssp:K, sync or sync:BACKUPS
     #[arg(long, default_value = "async")]
     consistency: String,
+    /// Reads examples from this file, as `phalanx-bench input` writes it, instead of having them in memory
+    #[arg(long)]
+    from_file: Option<PathBuf>,
     /// One line of JSON
     #[arg(long)]
     json: bool,
@@ -56,53 +67,149 @@ enum Driver {
     Coordinator,
 }
 
-const WARM_UP: u64 = 100;
+impl Args {
+    fn batch(&self) -> usize {
+        self.batch.unwrap_or_else(|| self.model.batch())
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps.unwrap_or(match self.model {
+            Kind::Softmax => 12_000,
+            Kind::Dnn => 300,
+            Kind::Embed => 700,
+            Kind::Click => 120,
+            Kind::WideDeep => 16,
+        })
+    }
+
+    /// So many that every batch was seen, and so every row of the table made.
+    fn warm_up(&self) -> u64 {
+        (self.count() * self.workers) as u64 + 4
+    }
+
+    fn count(&self) -> usize {
+        self.batches.unwrap_or(if self.batch() < 500 { 50 } else { 10 })
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes::new(self.model).changed(self.rows, self.dim, &self.hidden)
+    }
+
+    fn batches(&self, index: u64) -> Result<Batches> {
+        let sizes = self.sizes();
+        match &self.from_file {
+            Some(path) => Batches::read(&sizes, self.batch(), path),
+            None => Ok(Batches::make(&sizes, self.batch(), self.count(), index)),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let bad = |what| Err(Error::new(Code::BadSetting, what));
+        if self.workers == 0
+            || self.count() == 0
+            || self.batch() == 0
+            || self.steps() == 0
+            || self.threads == 0
+            || self.server_threads == 0
+        {
+            return bad("--workers, --batch, --batches, --steps and threads must be greater than 0");
+        }
+        if self.rows == Some(0) || self.dim == Some(0) || self.hidden.contains(&0) {
+            return bad("a size of the model is 0");
+        }
+        if self.ps == 0 && (self.workers > 1 || self.driver == Driver::Coordinator) {
+            return bad("without parameter servers (--ps 0) there is one worker, which drives itself (--workers 1)");
+        }
+        Ok(())
+    }
+}
 
 /// Starts the job, prints what its chief measured.
 pub(crate) fn measure(args: &Args) -> Result<()> {
-    if args.ps == 0 || args.workers == 0 || args.batch == 0 || args.steps == 0 {
-        return Err(Error::new(Code::BadSetting, "--ps, --workers, --batch and --steps must be greater than 0"));
+    args.check()?;
+    if args.ps == 0 {
+        let server = Server::start_with(TaskConfig::local(), options(args)?)?;
+        let say = |measured: &Value| say(args, measured);
+        return with_threads(args.threads, || drive(args, &server, say)).and_then(|result| result);
     }
     // A coordinator computes nothing itself.
     let trainers = args.workers + usize::from(args.driver == Driver::Coordinator);
-    println!("{}", job::run(&local_cluster(args.ps, trainers)?, "task", &[])?);
+    let done = job::run(&local_cluster(args.ps, trainers)?, "task", &[])?;
+    let mut measured: Value = serde_json::from_str(&done.measured)
+        .map_err(|error| Error::new(Code::Internal, "the chief's line cannot be read").because(error))?;
+    let loads: Vec<Value> = done.loads.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let sum = |key: &str| loads.iter().filter_map(|load| load[key].as_f64()).sum::<f64>();
+    let steps = loads.iter().filter_map(|load| load["global_step"].as_f64()).fold(0.0, f64::max);
+    if steps > 0.0 {
+        measured["bytes_per_step"] = json!(((sum("bytes_in") + sum("bytes_out")) / steps).round());
+        measured["server_cpu_ms_per_step"] = json!(1e3 * sum("cpu_s") / steps);
+        measured["server_busy_ms_per_step"] = json!(1e3 * sum("busy_s") / steps);
+        measured["exchanges_per_step"] = json!(sum("exchanges") / steps);
+    }
+    say(args, &measured);
     Ok(())
+}
+
+fn say(args: &Args, measured: &Value) {
+    if args.json {
+        println!("{measured}");
+        return;
+    }
+    let Args { model, ps, workers, .. } = args;
+    let (driver, batch) = (format!("{:?}", args.driver).to_lowercase(), args.batch());
+    let (best, all) = (&measured["steps_per_s"], &measured["rates"]);
+    println!("{model}, {driver}-driven, {ps} ps, {workers} workers, batch {batch}: {best} steps/s (of {all})");
+}
+
+fn options(args: &Args) -> Result<ServerOptions> {
+    Ok(ServerOptions { threads: args.server_threads, ..ServerOptions::from_env()? })
 }
 
 /// One task of the job.
 pub(crate) fn task(args: &Args) -> Result<()> {
     die_with_parent()?;
-    let options = ServerOptions { threads: 1, ..ServerOptions::from_env()? };
-    let server = Server::start_with(task_from_env()?, options)?;
+    let server = Server::start_with(task_from_env()?, options(args)?)?;
     if server.task().role == Role::Ps {
-        return server.join();
+        server.join()?;
+        if let Some(store) = server.store() {
+            let load = store.load();
+            println!(
+                "load {}",
+                json!({
+                    "global_step": store.global_step(), "exchanges": load.exchanges, "bytes_in": load.bytes_in,
+                    "bytes_out": load.bytes_out, "busy_s": load.busy.as_secs_f64(), "cpu_s": usage::own_cpu_seconds(),
+                })
+            );
+        }
+        return Ok(());
     }
-    with_threads(args.threads, || train(args, &server)).and_then(|result| result)
+    with_threads(args.threads, || match args.driver {
+        Driver::Worker => drive(args, &server, |measured| println!("best {measured}")),
+        Driver::Coordinator => coordinate(args, &server),
+    })
+    .and_then(|result| result)
 }
 
-fn train(args: &Args, server: &Server) -> Result<()> {
-    match args.driver {
-        Driver::Worker => drive(args, server),
-        Driver::Coordinator => coordinate(args, server),
-    }
+fn line(args: &Args, clock: &Clock) -> Value {
+    let (best, batch) = (clock.best(), args.batch());
+    json!({
+        "system": concat!("phalanx ", env!("CARGO_PKG_VERSION")), "model": args.model.to_string(),
+        "driver": format!("{:?}", args.driver).to_lowercase(), "ps": args.ps, "workers": args.workers, "batch": batch,
+        "threads": args.threads, "steps_per_s": round(best), "examples_per_s": (best * batch as f64).round(),
+        "rates": clock.rates().iter().copied().map(round).collect::<Vec<_>>(),
+        "worker_cpu_ms_per_step": clock.cpu_ms_per_step(),
+    })
 }
 
-fn supervisor(args: &Args, server: &Server) -> Supervisor {
-    let optimizer = Adagrad::new(0.05).initial_accumulator_value(0.1).epsilon(1e-7);
-    let supervisor = Supervisor::new(server, optimizer);
-    if args.model != Kind::Embed {
-        return supervisor;
-    }
-    let (initializer, optimizer) = (Initializer::normal(0.0, 0.01, 1), optimizer.into());
-    supervisor.table(TableSpec { name: "table".into(), dim: args.dim, initializer, optimizer })
+fn round(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
 }
 
-/// The same steps, handed out by the chief.
+/// The steps, handed out by the chief.
 fn coordinate(args: &Args, server: &Server) -> Result<()> {
-    let sizes = Arc::new(Sizes::new(args.model, args.rows, args.dim, &args.hidden));
-    let (theirs, size) = (Arc::clone(&sizes), args.batch);
+    let (sizes, theirs) = (args.sizes(), args.clone());
     let steps = Steps::new()
-        .resource("batches", move |cx| Ok(Some(Batches::new(&theirs, size, cx.input_pipeline_id as u64))))
+        .resource("batches", move |cx| Ok(Some(theirs.batches(cx.input_pipeline_id as u64)?)))
         .step("train", |cx| {
             // Taken out for the step, because both it and the model are the context's.
             let mut batches = cx.resource::<Option<Batches>>("batches")?.take();
@@ -110,80 +217,35 @@ fn coordinate(args: &Args, server: &Server) -> Result<()> {
             *cx.resource("batches")? = batches;
             Ok(step?.into_iter().map(|step| f64::from(step.loss)).collect())
         });
-    let strategy = ParameterServerStrategy::new(supervisor(args, server)).consistency(&args.consistency)?;
+    let strategy = ParameterServerStrategy::new(sizes.supervisor(server)).consistency(&args.consistency)?;
     strategy.run(Net::new(&sizes), steps, |coordinator| {
         let mut run = |steps: u64| {
             (0..steps).try_for_each(|_| coordinator.schedule("train", &[]).map(drop))?;
             coordinator.join()
         };
-        run(WARM_UP)?;
-        let mut clock = Clock { args, started: None, rates: Vec::new() };
-        for _ in 0..3 {
-            let since = Instant::now();
-            run(args.steps)?;
-            clock.rates.push(args.steps as f64 / since.elapsed().as_secs_f64());
-        }
-        println!("best {}", clock.line());
+        run(args.warm_up())?;
+        let mut clock = Clock::new(0, args.steps());
+        (0..3).try_for_each(|_| clock.measure(args.steps(), || run(args.steps())))?;
+        println!("best {}", line(args, &clock));
         Ok(())
     })?;
     Ok(())
 }
 
-fn drive(args: &Args, server: &Server) -> Result<()> {
-    let sizes = Sizes::new(args.model, args.rows, args.dim, &args.hidden);
-    let mut batches = Batches::new(&sizes, args.batch, server.config().trainer_index().unwrap_or(0) as u64);
-    let supervisor = supervisor(args, server);
+/// Trains until the chief has measured; it says so before it ends the job.
+fn drive(args: &Args, server: &Server, say: impl FnOnce(&Value)) -> Result<()> {
+    let sizes = args.sizes();
+    let mut batches = args.batches(server.config().trainer_index().unwrap_or(0) as u64)?;
+    let supervisor = sizes.supervisor(server);
     let mut session = supervisor.prepare_or_wait_for_session(Net::new(&sizes))?;
-    let mut clock = Clock { args, started: None, rates: Vec::new() };
+    let mut clock = Clock::new(args.warm_up(), args.steps());
     while let Some(step) = batches.step(&mut session)? {
         if server.is_chief() && clock.tick(step.global_step) {
             break;
         }
     }
     if server.is_chief() {
-        println!("best {}", clock.line());
+        say(&line(args, &clock));
     }
     supervisor.stop(session)
-}
-
-/// The chief's watch: a warm-up, then three measurements.
-struct Clock<'a> {
-    args: &'a Args,
-    started: Option<(Instant, u64)>,
-    rates: Vec<f64>,
-}
-
-impl Clock<'_> {
-    /// Takes note of the time; `true` when all is measured.
-    fn tick(&mut self, global_step: u64) -> bool {
-        let now = Instant::now();
-        match self.started {
-            None if global_step < WARM_UP => {}
-            None => self.started = Some((now, global_step)),
-            Some((since, from)) if global_step >= from + self.args.steps => {
-                self.rates.push((global_step - from) as f64 / (now - since).as_secs_f64());
-                self.started = Some((now, global_step));
-            }
-            Some(_) => {}
-        }
-        self.rates.len() == 3
-    }
-
-    fn line(&self) -> String {
-        let best = self.rates.iter().copied().fold(0.0, f64::max);
-        let Args { model, ps, workers, batch, json, driver, .. } = self.args;
-        let driver = format!("{driver:?}").to_lowercase();
-        let version = env!("CARGO_PKG_VERSION");
-        if *json {
-            format!(
-                r#"{{"system": "phalanx {version}", "model": "{model}", "driver": "{driver}", "ps": {ps}, "workers": {workers}, "batch": {batch}, "steps_per_s": {best:.1}, "examples_per_s": {:.0}}}"#,
-                best * *batch as f64
-            )
-        } else {
-            format!(
-                "{model}, {driver}-driven, {ps} ps, {workers} workers, batch {batch}: {best:.1} steps/s (of {:.1?})",
-                self.rates
-            )
-        }
-    }
 }

@@ -1,0 +1,143 @@
+//! One system that runs a case: how it is started.
+
+use super::Args;
+use super::form::Form;
+use crate::model::Kind;
+use phalanx::{Code, Result};
+use phalanx_base::Context;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A model in a form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Case {
+    pub(crate) model: Kind,
+    pub(crate) form: Form,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Peer {
+    /// TensorFlow
+    Tf,
+    /// PyTorch
+    Torch,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entrant {
+    /// Ours; the coordinator decides what is computed next.
+    Ours { coordinated: bool },
+    /// A peer, with so many steps in a call.
+    Peer { peer: Peer, pack: u64 },
+}
+
+impl Entrant {
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Ours { coordinated: false } => "phalanx".to_owned(),
+            Self::Ours { coordinated: true } => "phalanx, coordinated".to_owned(),
+            Self::Peer { peer: Peer::Tf, pack: 1 } => "tensorflow".to_owned(),
+            Self::Peer { peer: Peer::Tf, pack } => format!("tensorflow, {pack} steps a call"),
+            Self::Peer { peer: Peer::Torch, .. } => "torch".to_owned(),
+        }
+    }
+
+    pub(crate) fn is_ours(self) -> bool {
+        matches!(self, Self::Ours { .. })
+    }
+
+    /// Whether the system can do this at all.
+    pub(crate) fn can(self, case: Case, args: &Args) -> bool {
+        let mirrored = matches!(case.form, Form::Mirrored { .. });
+        match self {
+            _ if mirrored && case.model != Kind::Dnn => false,
+            Self::Ours { coordinated } => !coordinated || matches!(case.form, Form::Servers { .. }),
+            Self::Peer { peer: Peer::Torch, pack } => {
+                let has = if mirrored { args.peers.is_some() } else { case.form == Form::One && !args.from_file };
+                pack == 1 && has
+            }
+            Self::Peer { peer: Peer::Tf, pack } if mirrored => pack == 1 && args.peers.is_some(),
+            Self::Peer { peer: Peer::Tf, .. } => true,
+        }
+    }
+
+    /// Steps in each of its three measurements, so that each takes a second or two on a machine of two cores.
+    pub(crate) fn steps(self, case: Case) -> u64 {
+        let Case { model, form } = case;
+        let full = match (self, model) {
+            (Self::Ours { .. }, Kind::Softmax) => 12_000,
+            (Self::Ours { .. }, Kind::Dnn) => 240,
+            (Self::Ours { .. }, Kind::Embed) => 600,
+            (_, Kind::Softmax) if form == Form::One => 4000,
+            (Self::Peer { pack: 1, .. }, Kind::Softmax) => 800,
+            (Self::Peer { .. }, Kind::Softmax) => 2400,
+            (_, Kind::Dnn) => 140,
+            (_, Kind::Embed) => 300,
+            (_, Kind::Click) => 90,
+            (_, Kind::WideDeep) => 12,
+        };
+        // One core computes half of it.
+        if form == (Form::Servers { ps: 1, workers: 1 }) { full / 2 } else { full }
+    }
+
+    /// What starts it. `scripts` has our own peers, `input` is the file to read from, if any.
+    pub(crate) fn command(self, case: Case, args: &Args, scripts: &Path, input: Option<&Path>) -> Result<Command> {
+        let steps = ["--steps".to_owned(), self.steps(case).to_string()];
+        let model = case.model.to_string();
+        let file = input.into_iter().flat_map(|path| ["--from-file".into(), path.as_os_str().to_owned()]);
+        let threads = ["--threads".to_owned(), args.threads.to_string()];
+        let mut command = match self {
+            Self::Ours { .. } => Command::new(std::env::current_exe().context(Code::Internal, "no executable")?),
+            Self::Peer { peer: Peer::Tf, .. } => Command::new(given(args.python.as_ref(), "--python")?),
+            Self::Peer { peer: Peer::Torch, .. } => Command::new(given(args.torch_python.as_ref(), "--torch-python")?),
+        };
+        match (self, case.form) {
+            (Self::Ours { .. }, Form::Mirrored { workers }) => {
+                command.args(["mirrored", "--json", "--workers", &workers.to_string()]).args(steps);
+            }
+            (Self::Ours { coordinated }, form) => {
+                command.args(["ps", "--json", "--model", &model]).args(steps).args(tasks(form)).args(file);
+                command.args(["--driver", if coordinated { "coordinator" } else { "worker" }]);
+                if form == Form::One {
+                    command.args(threads);
+                }
+            }
+            (Self::Peer { peer, .. }, Form::Mirrored { workers }) => {
+                let script = if peer == Peer::Tf { "tf_mwms.py" } else { "torch_ddp.py" };
+                command.arg(given(args.peers.as_ref(), "--peers")?.join(script)).args(steps);
+                command.args(["--workers", &workers.to_string()]);
+            }
+            (Self::Peer { peer: Peer::Torch, .. }, _) => {
+                command.arg(scripts.join("peer_torch.py")).arg(model).args(steps).args(threads);
+            }
+            (Self::Peer { pack, .. }, form) => {
+                // The scripts that are given are the anchor where they have the model.
+                let theirs = args.peers.as_ref().filter(|_| {
+                    let anchored = matches!(case.model, Kind::Softmax | Kind::Dnn | Kind::Embed);
+                    anchored && form != Form::One && input.is_none()
+                });
+                let script = theirs.map_or_else(|| scripts.join("peer_tf.py"), |folder| folder.join("tf_ps.py"));
+                command.arg(script).arg(model).args(steps).args(tasks(form)).args(["--pack", &pack.to_string()]);
+                command.args(file);
+                if form == Form::One {
+                    command.args(threads);
+                }
+            }
+        }
+        Ok(command)
+    }
+}
+
+/// The tasks of a form, in the words of all programs.
+fn tasks(form: Form) -> Vec<String> {
+    let (ps, workers) = match form {
+        Form::One => (0, 1),
+        Form::Servers { ps, workers } => (ps, workers),
+        Form::Mirrored { workers } => (0, workers),
+    };
+    ["--ps".to_owned(), ps.to_string(), "--workers".to_owned(), workers.to_string()].into()
+}
+
+fn given<'a>(path: Option<&'a PathBuf>, flag: &str) -> Result<&'a PathBuf> {
+    path.ok_or_else(|| phalanx::Error::new(Code::BadSetting, format!("{flag} is missing")))
+}

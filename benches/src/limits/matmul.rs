@@ -1,0 +1,88 @@
+//! How fast this machine multiplies matrices with the library that models use.
+
+use burn::tensor::{Distribution, Tensor};
+use phalanx::{Result, default_device, with_threads};
+use phalanx_base::{Code, Error};
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+/// Products that belong together: a square one, or those of a model's step.
+#[derive(Clone, Debug)]
+pub(crate) struct Shapes {
+    /// The widths of dense layers, the input's first.
+    layers: Vec<usize>,
+    batch: usize,
+    /// Whether the first layer's inputs have a gradient.
+    first_input: bool,
+    /// Only forward.
+    forward: bool,
+}
+
+impl Shapes {
+    pub(crate) fn square(size: usize) -> Self {
+        Self { layers: vec![size, size], batch: size, first_input: false, forward: true }
+    }
+
+    /// Forward, gradient of the weights, gradient of the inputs of every layer.
+    pub(crate) fn step(layers: &[usize], batch: usize, first_input: bool) -> Self {
+        Self { layers: layers.to_vec(), batch, first_input, forward: false }
+    }
+
+    fn work(&self) -> impl Fn() {
+        let device = default_device();
+        let random = |rows, columns| Tensor::<2>::random([rows, columns], Distribution::Normal(0.0, 1.0), &device);
+        let layer =
+            |pair: &[usize]| (random(self.batch, pair[0]), random(pair[0], pair[1]), random(self.batch, pair[1]));
+        let layers: Vec<_> = self.layers.windows(2).map(layer).collect();
+        let (first, forward) = (self.first_input, self.forward);
+        move || {
+            for (number, (input, weight, gradient)) in layers.iter().enumerate() {
+                std::hint::black_box(input.clone().matmul(weight.clone()));
+                if forward {
+                    continue;
+                }
+                std::hint::black_box(input.clone().transpose().matmul(gradient.clone()));
+                if number > 0 || first {
+                    std::hint::black_box(gradient.clone().matmul(weight.clone().transpose()));
+                }
+            }
+        }
+    }
+
+    /// Times per second that `cores` threads, each for itself, do this, all together.
+    pub(crate) fn rate(&self, cores: usize, time: Duration) -> Result<f64> {
+        let start = Barrier::new(cores);
+        let one = || {
+            with_threads(1, || {
+                let work = self.work();
+                work();
+                start.wait();
+                let (since, mut done) = (Instant::now(), 0_u64);
+                while done < 2 || since.elapsed() < time {
+                    work();
+                    done += 1;
+                }
+                done as f64 / since.elapsed().as_secs_f64()
+            })
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..cores).map(|_| scope.spawn(one)).collect();
+            let joined = threads.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|_| Err(Error::new(Code::Internal, "a matrix product panicked")))
+            });
+            joined.sum()
+        })
+    }
+}
+
+/// The most GFLOP/s of square products on so many cores, and at which size.
+pub(crate) fn best(cores: usize, time: Duration) -> Result<(f64, usize)> {
+    let mut best = (0.0, 0);
+    for size in [512_usize, 1024, 2048] {
+        let rate = Shapes::square(size).rate(cores, time)? * 2.0 * (size as f64).powi(3) / 1e9;
+        if rate > best.0 {
+            best = (rate, size);
+        }
+    }
+    Ok(best)
+}

@@ -1,0 +1,266 @@
+//! What a row of a table costs a server as the table grows: looked up, updated, and kept.
+//!
+//! Measured on [`Store`], which is all of a server but its sockets: a message's ids are read, found, and their rows written
+//! into an answer, or changed by the optimizer.
+
+use crate::stats::{bytes, digits};
+use crate::usage;
+use phalanx::prelude::*;
+use phalanx::{Code, Error, Incarnation, Result};
+use phalanx_base::Context;
+use phalanx_ps::{Layout, Store};
+use phalanx_wire::proto::params;
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::process::Command;
+use std::time::Instant;
+
+/// Ids of one message: a batch of 128 examples with 26 ids each.
+const IDS: usize = 128 * 26;
+/// Messages in a measurement, each with other ids, so that a large table does not lie in the caches by the second time.
+const MESSAGES: usize = 600;
+
+#[derive(Clone, clap::Args)]
+pub(crate) struct Args {
+    /// Rows of the tables
+    #[arg(long, value_delimiter = ',', default_values_t = [100_000, 1_000_000, 10_000_000, 100_000_000])]
+    rows: Vec<u64>,
+    /// Numbers of a row; Adagrad keeps as many again
+    #[arg(long, default_value_t = 8)]
+    dim: usize,
+    /// One line of JSON for each table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Measures each size in a process of its own, so that no other table's memory is counted.
+pub(crate) fn measure(args: &Args) -> Result<()> {
+    if args.dim == 0 || args.rows.contains(&0) {
+        return Err(Error::new(Code::BadSetting, "--rows and --dim must be greater than 0"));
+    }
+    if !args.json {
+        println!("Caches: {}. Rows of {} numbers and as many of Adagrad's.\n", caches(), args.dim);
+        println!("| rows | lookup, ns a row | update, ns a row | an array's row, ns | memory of a row | all |");
+        println!("| --- | --- | --- | --- | --- | --- |");
+    }
+    let (mut first, mut last) = (None, None);
+    for &rows in &args.rows {
+        // Numbers, an id, its place in the index, which is at least half full.
+        let needed = rows * (8 * args.dim as u64 + 8 + 2 * 17) + (500 << 20);
+        if let Some(free) = usage::available_bytes().filter(|&free| free < needed) {
+            let (needed, free) = (bytes(needed as f64), bytes(free as f64));
+            println!("| {rows} | skipped: needs {needed}, {free} are free | | | | |");
+            continue;
+        }
+        let measured = in_a_process(rows, args.dim)?;
+        if args.json {
+            println!("{measured}");
+        } else {
+            let of = |key: &str| digits(measured[key].as_f64().unwrap_or(0.0));
+            let memory = bytes(measured["bytes_per_row"].as_f64().unwrap_or(0.0));
+            let all = bytes(measured["bytes"].as_f64().unwrap_or(0.0));
+            let (lookup, update, array) = (of("lookup_ns"), of("update_ns"), of("array_ns"));
+            println!("| {rows} | {lookup} | {update} | {array} | {memory} | {all} |");
+        }
+        last = Some(measured.clone());
+        first.get_or_insert(measured);
+    }
+    if let (false, Some(first), Some(last)) = (args.json, first, last) {
+        let growth = |key: &str| last[key].as_f64().unwrap_or(0.0) / first[key].as_f64().unwrap_or(1.0);
+        let (from, to) = (&first["rows"], &last["rows"]);
+        println!(
+            "\nFrom {from} to {to} rows: lookup {:.2} times, update {:.2} times; an array's row {:.2} times.",
+            growth("lookup_ns"),
+            growth("update_ns"),
+            growth("array_ns")
+        );
+    }
+    Ok(())
+}
+
+fn in_a_process(rows: u64, dim: usize) -> Result<Value> {
+    let executable = std::env::current_exe().context(Code::Internal, "no executable")?;
+    let (rows, dim) = (rows.to_string(), dim.to_string());
+    let output = Command::new(executable).args(["rows-of", "--rows", &rows, "--dim", &dim]).output();
+    let output = output.context(Code::Internal, "a table's process cannot be started")?;
+    serde_json::from_slice(&output.stdout).map_err(|_| {
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        Error::new(Code::Internal, format!("a table of {rows} rows was not measured")).because(why)
+    })
+}
+
+/// One size, in this process.
+pub(crate) fn measure_one(args: &Args) -> Result<()> {
+    let rows = args.rows.first().copied().unwrap_or(1);
+    let before = resident();
+    let table = Server::new(args.dim)?;
+    table.fill(rows)?;
+    let kept = resident().saturating_sub(before);
+    let mut random = Random(rows ^ 0x9e37_79b9_7f4a_7c15);
+    let mut messages = || (0..MESSAGES).map(|_| random.ids(rows)).collect::<Vec<_>>();
+    // Made beforehand: a server's messages are made by others.
+    let pulls: Vec<Message> = messages().iter().map(|ids| table.pull(ids)).collect();
+    let pushes: Vec<Message> = (1..).zip(messages()).map(|(step, ids)| table.push(&ids, step, args.dim)).collect();
+    let rows_in = |messages: &[Message]| messages.iter().map(|message| message.rows).sum::<usize>();
+    let (lookups, updates) = (rows_in(&pulls), rows_in(&pushes));
+    // The first message pays for memory that answers are written to.
+    table.answer(&pulls[0])?;
+    let lookup_ns = table.nanoseconds(&pulls)? / lookups as f64;
+    let update_ns = table.nanoseconds(&pushes)? / updates as f64;
+    drop(table);
+    let array_ns = array(rows, 2 * args.dim);
+    let line = json!({
+        "rows": rows, "dim": args.dim, "lookup_ns": lookup_ns, "update_ns": update_ns, "array_ns": array_ns,
+        "bytes_per_row": kept as f64 / rows as f64, "bytes": kept,
+    });
+    println!("{line}");
+    Ok(())
+}
+
+/// One server with one table.
+struct Server {
+    store: Store,
+    handle: u32,
+    from: (TaskId, Incarnation),
+}
+
+impl Server {
+    fn new(dim: usize) -> Result<Self> {
+        let initializer = Initializer::uniform(-0.1, 0.1, 1);
+        let table = TableSpec { name: "table".into(), dim, initializer, optimizer: Adagrad::new(0.05).into() };
+        let layout = Layout::new(Vec::new(), vec![table], 1, Placement::default())?;
+        let store = Store::default();
+        let handle = store.create(&layout.specs_for(0))?[0];
+        store.set_ready();
+        Ok(Self { store, handle, from: (TaskId::new(Role::Chief, 0), Incarnation(1)) })
+    }
+
+    fn fill(&self, rows: u64) -> Result<()> {
+        const AT_ONCE: u64 = 1 << 16;
+        (0..rows).step_by(AT_ONCE as usize).try_for_each(|first| {
+            let ids: Vec<i64> = (first as i64..rows.min(first + AT_ONCE) as i64).collect();
+            self.answer(&self.pull(&ids))
+        })
+    }
+
+    fn rows(&self, ids: &[i64]) -> Vec<params::Rows> {
+        vec![params::Rows { handle: self.handle, count: ids.len() as u64 }]
+    }
+
+    fn pull(&self, ids: &[i64]) -> Message {
+        let ask = params::Exchange { row_pull: self.rows(ids), ..Default::default() };
+        Message { ask, body: words(ids), rows: ids.len() }
+    }
+
+    fn push(&self, ids: &[i64], step: u64, dim: usize) -> Message {
+        let ask = params::Exchange { step, parts: 1, row_push: self.rows(ids), ..Default::default() };
+        let mut body = words(ids);
+        phalanx_base::write_f32s(&vec![0.01; dim * ids.len()], &mut body);
+        Message { ask, body, rows: ids.len() }
+    }
+
+    fn answer(&self, message: &Message) -> Result<()> {
+        let answer = self.store.exchange(self.from, &message.ask, &message.body)?;
+        drop(std::hint::black_box(answer));
+        Ok(())
+    }
+
+    fn nanoseconds(&self, messages: &[Message]) -> Result<f64> {
+        let since = Instant::now();
+        messages.iter().try_for_each(|message| self.answer(message))?;
+        Ok(1e9 * since.elapsed().as_secs_f64())
+    }
+}
+
+/// What a worker sends.
+struct Message {
+    ask: params::Exchange,
+    body: Vec<u8>,
+    rows: usize,
+}
+
+fn words(ids: &[i64]) -> Vec<u8> {
+    ids.iter().flat_map(|id| id.to_le_bytes()).collect()
+}
+
+/// Nanoseconds to copy a row from a random place of a plain array of as many rows, at most 4 GiB: what the memory allows.
+fn array(rows: u64, width: usize) -> f64 {
+    let rows = (rows as usize).min((1 << 30) / width);
+    let table = vec![1.0_f32; rows * width];
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let places: Vec<usize> = (0..IDS * MESSAGES).map(|_| random.below(rows as u64) as usize).collect();
+    let mut out = vec![0.0_f32; width];
+    let since = Instant::now();
+    for at in &places {
+        out.copy_from_slice(&table[at * width..][..width]);
+        std::hint::black_box(&mut out);
+    }
+    1e9 * since.elapsed().as_secs_f64() / places.len() as f64
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % end.max(1)
+    }
+
+    /// Different ids of a table of `rows`.
+    fn ids(&mut self, rows: u64) -> Vec<i64> {
+        let count = IDS.min(rows as usize);
+        let mut seen = HashSet::with_capacity(count);
+        let mut ids = Vec::with_capacity(count);
+        while ids.len() < count {
+            let id = self.below(rows) as i64;
+            if seen.insert(id) {
+                ids.push(id);
+            }
+        }
+        ids
+    }
+}
+
+fn resident() -> u64 {
+    let own = std::process::id();
+    usage::tree(own).get(&own).map_or(0, |process| process.resident_bytes)
+}
+
+/// What the kernel says of the first core's caches.
+fn caches() -> String {
+    let read = |index: usize, what: &str| {
+        let path = format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{what}");
+        std::fs::read_to_string(path).map(|text| text.trim().to_owned())
+    };
+    let one = |index| {
+        let (level, kind) = (read(index, "level").ok()?, read(index, "type").ok()?);
+        (kind != "Instruction").then(|| read(index, "size").ok()).flatten().map(|size| format!("L{level} {size}"))
+    };
+    let found: Vec<String> = (0..8).filter_map(one).collect();
+    if found.is_empty() { "not told".to_owned() } else { found.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_finds_and_changes_rows() {
+        let server = Server::new(2).unwrap();
+        server.fill(100).unwrap();
+        assert_eq!(server.store.holdings()[0].count, 100);
+        server.answer(&server.push(&[5, 7], 1, 2)).unwrap();
+        server.answer(&server.push(&[5, 7], 2, 2)).unwrap();
+        assert_eq!(server.store.load().pushes, 2);
+    }
+
+    #[test]
+    fn ids_of_a_message_differ() {
+        let ids = Random(1).ids(5000);
+        assert_eq!(ids.len(), IDS);
+        assert_eq!(ids.iter().collect::<HashSet<_>>().len(), IDS);
+        assert_eq!(Random(1).ids(3).len(), 3);
+    }
+}
