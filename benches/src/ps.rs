@@ -6,7 +6,7 @@ use crate::model::{Batches, Kind, Net, Sizes};
 use crate::usage;
 use phalanx::coordinator::{ParameterServerStrategy, Steps};
 use phalanx::prelude::*;
-use phalanx::{Code, Error, Result};
+use phalanx::{Code, Error, Precision, Result};
 use phalanx_launch::{die_with_parent, local_cluster};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -55,6 +55,9 @@ pub(crate) struct Args {
     /// Reads examples from this file, as `phalanx-bench input` writes it, instead of having them in memory
     #[arg(long)]
     from_file: Option<PathBuf>,
+    /// Rounds the factors of hidden layers to bfloat16
+    #[arg(long)]
+    bf16: bool,
     /// One line of JSON
     #[arg(long)]
     json: bool,
@@ -97,10 +100,11 @@ impl Args {
 
     fn batches(&self, index: u64) -> Result<Batches> {
         let sizes = self.sizes();
-        match &self.from_file {
-            Some(path) => Batches::read(&sizes, self.batch(), path),
-            None => Ok(Batches::make(&sizes, self.batch(), self.count(), index)),
-        }
+        let batches = match &self.from_file {
+            Some(path) => Batches::read(&sizes, self.batch(), path)?,
+            None => Batches::make(&sizes, self.batch(), self.count(), index),
+        };
+        Ok(batches.precision(if self.bf16 { Precision::Bf16 } else { Precision::F32 }))
     }
 
     fn check(&self) -> Result<()> {

@@ -24,9 +24,19 @@ pub(crate) enum Peer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ours {
+    /// As it is.
+    Plain,
+    /// The coordinator decides what is computed next.
+    Coordinated,
+    /// Factors of hidden layers are rounded.
+    Bf16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entrant {
-    /// Ours; the coordinator decides what is computed next.
-    Ours { coordinated: bool },
+    /// Ours.
+    Ours(Ours),
     /// A peer, with so many steps in a call.
     Peer { peer: Peer, pack: u64 },
 }
@@ -34,8 +44,9 @@ pub(crate) enum Entrant {
 impl Entrant {
     pub(crate) fn name(self) -> String {
         match self {
-            Self::Ours { coordinated: false } => "phalanx".to_owned(),
-            Self::Ours { coordinated: true } => "phalanx, coordinated".to_owned(),
+            Self::Ours(Ours::Plain) => "phalanx".to_owned(),
+            Self::Ours(Ours::Coordinated) => "phalanx, coordinated".to_owned(),
+            Self::Ours(Ours::Bf16) => "phalanx, bf16".to_owned(),
             Self::Peer { peer: Peer::Tf, pack: 1 } => "tensorflow".to_owned(),
             Self::Peer { peer: Peer::Tf, pack } => format!("tensorflow, {pack} steps a call"),
             Self::Peer { peer: Peer::Torch, .. } => "torch".to_owned(),
@@ -43,7 +54,7 @@ impl Entrant {
     }
 
     pub(crate) fn is_ours(self) -> bool {
-        matches!(self, Self::Ours { .. })
+        matches!(self, Self::Ours(_))
     }
 
     /// Whether the system can do this at all.
@@ -51,7 +62,9 @@ impl Entrant {
         let mirrored = matches!(case.form, Form::Mirrored { .. });
         match self {
             _ if mirrored && case.model != Kind::Dnn => false,
-            Self::Ours { coordinated } => !coordinated || matches!(case.form, Form::Servers { .. }),
+            Self::Ours(Ours::Coordinated) => matches!(case.form, Form::Servers { .. }),
+            Self::Ours(Ours::Bf16) => !mirrored,
+            Self::Ours(Ours::Plain) => true,
             Self::Peer { peer: Peer::Torch, pack } => {
                 let has = if mirrored { args.peers.is_some() } else { case.form == Form::One && !args.from_file };
                 pack == 1 && has
@@ -65,9 +78,9 @@ impl Entrant {
     pub(crate) fn steps(self, case: Case) -> u64 {
         let Case { model, form } = case;
         let full = match (self, model) {
-            (Self::Ours { .. }, Kind::Softmax) => 12_000,
-            (Self::Ours { .. }, Kind::Dnn) => 240,
-            (Self::Ours { .. }, Kind::Embed) => 600,
+            (Self::Ours(_), Kind::Softmax) => 12_000,
+            (Self::Ours(_), Kind::Dnn) => 240,
+            (Self::Ours(_), Kind::Embed) => 600,
             (_, Kind::Softmax) if form == Form::One => 4000,
             (Self::Peer { pack: 1, .. }, Kind::Softmax) => 800,
             (Self::Peer { .. }, Kind::Softmax) => 2400,
@@ -87,17 +100,25 @@ impl Entrant {
         let file = input.into_iter().flat_map(|path| ["--from-file".into(), path.as_os_str().to_owned()]);
         let threads = ["--threads".to_owned(), args.threads.to_string()];
         let mut command = match self {
-            Self::Ours { .. } => Command::new(std::env::current_exe().context(Code::Internal, "no executable")?),
+            Self::Ours(_) => Command::new(std::env::current_exe().context(Code::Internal, "no executable")?),
             Self::Peer { peer: Peer::Tf, .. } => Command::new(given(args.python.as_ref(), "--python")?),
             Self::Peer { peer: Peer::Torch, .. } => Command::new(given(args.torch_python.as_ref(), "--torch-python")?),
         };
         match (self, case.form) {
-            (Self::Ours { .. }, Form::Mirrored { workers }) => {
+            (Self::Ours(_), Form::Mirrored { workers }) => {
                 command.args(["mirrored", "--json", "--workers", &workers.to_string()]).args(steps);
             }
-            (Self::Ours { coordinated }, form) => {
+            (Self::Ours(how), form) => {
                 command.args(["ps", "--json", "--model", &model]).args(steps).args(tasks(form)).args(file);
-                command.args(["--driver", if coordinated { "coordinator" } else { "worker" }]);
+                match how {
+                    Ours::Plain => {}
+                    Ours::Coordinated => {
+                        command.args(["--driver", "coordinator"]);
+                    }
+                    Ours::Bf16 => {
+                        command.arg("--bf16");
+                    }
+                }
                 if form == Form::One {
                     command.args(threads);
                 }

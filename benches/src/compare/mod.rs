@@ -7,7 +7,7 @@ mod report;
 use crate::limits::Limits;
 use crate::model::{InputFile, Kind, Sizes};
 use crate::watch;
-use entrant::{Case, Entrant, Peer};
+use entrant::{Case, Entrant, Ours, Peer};
 use form::Form;
 use phalanx::{Code, Error, Result};
 use phalanx_base::Context;
@@ -44,6 +44,9 @@ pub(crate) struct Args {
     /// Measures ours with a coordinator as well
     #[arg(long)]
     coordinated: bool,
+    /// Measures ours with factors rounded to bfloat16 as well
+    #[arg(long)]
+    bf16: bool,
     /// Both sides read their examples from one TFRecord file instead of having them in memory
     #[arg(long)]
     from_file: bool,
@@ -71,8 +74,9 @@ impl Args {
     }
 
     fn entrants(&self) -> Vec<Entrant> {
-        let mut entrants = vec![Entrant::Ours { coordinated: false }];
-        entrants.extend(self.coordinated.then_some(Entrant::Ours { coordinated: true }));
+        let mut entrants = vec![Entrant::Ours(Ours::Plain)];
+        entrants.extend(self.coordinated.then_some(Entrant::Ours(Ours::Coordinated)));
+        entrants.extend(self.bf16.then_some(Entrant::Ours(Ours::Bf16)));
         if self.peer.contains(&Peer::Tf) && self.python.is_some() {
             entrants.extend(self.pack.iter().map(|&pack| Entrant::Peer { peer: Peer::Tf, pack }));
         }
@@ -82,7 +86,7 @@ impl Args {
 
     fn cases(&self) -> Vec<Case> {
         let of = |&model: &Kind| self.forms.iter().map(move |&form| Case { model, form });
-        let possible = |case: &Case| Entrant::Ours { coordinated: false }.can(*case, self);
+        let possible = |case: &Case| Entrant::Ours(Ours::Plain).can(*case, self);
         self.models.iter().flat_map(of).filter(possible).collect()
     }
 }

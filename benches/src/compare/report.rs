@@ -1,6 +1,6 @@
 //! What was measured, as a table.
 
-use super::entrant::{Case, Entrant};
+use super::entrant::{Case, Entrant, Ours};
 use super::form::Form;
 use crate::limits::Limits;
 use crate::model::Sizes;
@@ -88,7 +88,7 @@ impl Report {
 
     /// How many times this one's rate ours is.
     fn ratio(case: &[Row], row: &Row) -> Option<f64> {
-        let ours = case.iter().find(|row| row.entrant == Entrant::Ours { coordinated: false })?;
+        let ours = case.iter().find(|row| row.entrant == Entrant::Ours(Ours::Plain))?;
         (row.entrant != ours.entrant && row.rate() > 0.0).then(|| ours.rate() / row.rate())
     }
 

@@ -1,8 +1,9 @@
 //! How fast this machine multiplies matrices with the library that models use.
 
-use burn::tensor::{Distribution, Tensor};
-use phalanx::{Result, default_device, with_threads};
+use crate::model::numbers_below;
+use phalanx::{Result, with_threads};
 use phalanx_base::{Code, Error};
+use phalanx_matmul::{Matrix, Precision, is_supported, product};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -29,21 +30,28 @@ impl Shapes {
     }
 
     fn work(&self) -> impl Fn() {
-        let device = default_device();
-        let random = |rows, columns| Tensor::<2>::random([rows, columns], Distribution::Normal(0.0, 1.0), &device);
-        let layer =
-            |pair: &[usize]| (random(self.batch, pair[0]), random(pair[0], pair[1]), random(self.batch, pair[1]));
+        let mut below = numbers_below(1);
+        let mut random = |count: usize| -> Vec<f32> { (0..count).map(|_| below(1000) as f32 / 500.0 - 1.0).collect() };
+        let batch = self.batch;
+        let layer = |pair: &[usize]| {
+            let [from, to] = [pair[0], pair[1]];
+            (from, to, [random(batch * from), random(from * to), random(batch * to)])
+        };
         let layers: Vec<_> = self.layers.windows(2).map(layer).collect();
         let (first, forward) = (self.first_input, self.forward);
         move || {
-            for (number, (input, weight, gradient)) in layers.iter().enumerate() {
-                std::hint::black_box(input.clone().matmul(weight.clone()));
+            for (number, (from, to, [input, weight, gradient])) in layers.iter().enumerate() {
+                let input = Matrix::new(input, batch, *from);
+                let weight = Matrix::new(weight, *from, *to);
+                let gradient = Matrix::new(gradient, batch, *to);
+                let compute = |a, b| std::hint::black_box(product(a, b, Precision::F32));
+                compute(input, weight);
                 if forward {
                     continue;
                 }
-                std::hint::black_box(input.clone().transpose().matmul(gradient.clone()));
+                compute(input.transposed(), gradient);
                 if number > 0 || first {
-                    std::hint::black_box(gradient.clone().matmul(weight.clone().transpose()));
+                    compute(gradient, weight.transposed());
                 }
             }
         }
@@ -51,6 +59,9 @@ impl Shapes {
 
     /// Times per second that `cores` threads, each for itself, do this, all together.
     pub(crate) fn rate(&self, cores: usize, time: Duration) -> Result<f64> {
+        if !is_supported(Precision::F32) {
+            return Err(Error::new(Code::BadSetting, "this processor has no AVX-512").help("measure on one that has"));
+        }
         let start = Barrier::new(cores);
         let one = || {
             with_threads(1, || {

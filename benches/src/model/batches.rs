@@ -4,7 +4,7 @@ use super::{IDS, InputFile, Net, Sizes};
 use burn::tensor::{Distribution, Int, Tensor, TensorData};
 use phalanx::data::DatasetIter;
 use phalanx::prelude::*;
-use phalanx::{Result, default_device};
+use phalanx::{Precision, Result, default_device};
 use std::path::Path;
 
 struct Made {
@@ -25,32 +25,40 @@ enum Source {
 pub(crate) struct Batches {
     source: Source,
     wide: bool,
+    precision: Precision,
 }
 
 impl Batches {
     /// `count` batches of `size` examples, over and over.
     pub(crate) fn make(sizes: &Sizes, size: usize, count: usize, seed: u64) -> Self {
-        Self { source: Source::Memory { list: made(sizes, size, count, seed), next: 0 }, wide: sizes.wide }
+        let source = Source::Memory { list: made(sizes, size, count, seed), next: 0 };
+        Self { source, wide: sizes.wide, precision: Precision::F32 }
     }
 
     /// Batches of `size` examples of a file, over and over.
     pub(crate) fn read(sizes: &Sizes, size: usize, path: &Path) -> Result<Self> {
-        Ok(Self { source: Source::File(InputFile::dataset(path, sizes, size).iter()?), wide: sizes.wide })
+        let source = Source::File(InputFile::dataset(path, sizes, size).iter()?);
+        Ok(Self { source, wide: sizes.wide, precision: Precision::F32 })
+    }
+
+    /// Rounds the factors of hidden layers.
+    pub(crate) fn precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
     }
 
     /// One step on the next batch.
     pub(crate) fn step(&mut self, session: &mut Session<Net>) -> Result<Option<Step>> {
-        let wide = self.wide;
+        let how = (self.wide, self.precision);
         match &mut self.source {
             Source::Memory { list, next } => {
                 let made = &list[*next];
                 *next = (*next + 1) % list.len();
-                step(session, made.numbers.clone(), made.labels.clone(), &made.ids, wide)
+                step(session, made.numbers.clone(), made.labels.clone(), &made.ids, how)
             }
             Source::File(batches) => {
                 let Some(batch) = batches.next().transpose()? else { return Ok(None) };
                 let read = InputFile::tensors(&batch)?;
-                step(session, read.0, read.1, read.2, wide)
+                step(session, read.0, read.1, read.2, how)
             }
         }
     }
@@ -61,14 +69,14 @@ fn step(
     numbers: Tensor<2>,
     labels: Tensor<1, Int>,
     ids: &[i64],
-    wide: bool,
+    (wide, precision): (bool, Precision),
 ) -> Result<Option<Step>> {
     if ids.is_empty() {
-        return session.step(|net| net.loss(numbers, labels, None, None));
+        return session.step(|net| net.loss(numbers, labels, None, None, precision));
     }
     let tables = [(0, ids), (1, ids)];
     let tables = &tables[..1 + usize::from(wide)];
-    session.step_with_rows(tables, |net, rows| net.loss(numbers, labels, rows.first(), rows.get(1)))
+    session.step_with_rows(tables, |net, rows| net.loss(numbers, labels, rows.first(), rows.get(1), precision))
 }
 
 fn made(sizes: &Sizes, size: usize, count: usize, seed: u64) -> Vec<Made> {
@@ -97,7 +105,7 @@ pub(super) fn id(at: usize, rows: usize, below: &mut impl FnMut(usize) -> i64) -
 }
 
 /// Numbers at random, each below what is asked for.
-pub(super) fn numbers_below(seed: u64) -> impl FnMut(usize) -> i64 {
+pub(crate) fn numbers_below(seed: u64) -> impl FnMut(usize) -> i64 {
     let mut random = 0x9e37_79b9_7f4a_7c15 ^ (seed + 1);
     move |n| {
         random ^= random << 13;

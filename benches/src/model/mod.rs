@@ -4,7 +4,7 @@ mod batches;
 mod input_file;
 mod net;
 
-pub(crate) use batches::Batches;
+pub(crate) use batches::{Batches, numbers_below};
 pub(crate) use input_file::{InputArgs, InputFile};
 pub(crate) use net::Net;
 

@@ -7,6 +7,7 @@ use burn::tensor::activation::relu;
 use burn::tensor::{Int, Tensor};
 use phalanx::losses::Truth;
 use phalanx::prelude::*;
+use phalanx::{Precision, matmul};
 
 #[derive(Module, Debug)]
 pub(crate) struct Net {
@@ -34,6 +35,7 @@ impl Net {
         labels: Tensor<1, Int>,
         embedded: Option<&Rows>,
         wide: Option<&Rows>,
+        precision: Precision,
     ) -> Tensor<1> {
         let examples = numbers.dims()[0] as i32;
         let input = match embedded {
@@ -41,8 +43,8 @@ impl Net {
             None => numbers,
         };
         let (last, hidden) = self.layers.split_last().expect("a net has layers");
-        let hidden = hidden.iter().fold(input, |x, layer| relu(layer.forward(x)));
-        let mut logits = last.forward(hidden);
+        let hidden = hidden.iter().fold(input, |x, layer| relu(sums(layer, x, precision)));
+        let mut logits = sums(last, hidden, Precision::F32);
         if let (Some(rows), Some(bias)) = (wide, &self.wide_bias) {
             logits = logits + rows.lookup().reshape([examples, IDS as i32]).sum_dim(1) + bias.val().unsqueeze();
         }
@@ -51,5 +53,13 @@ impl Net {
         }
         let loss = Loss::BinaryCrossentropy { from_logits: true, label_smoothing: 0.0 };
         loss.forward(Truth::Ids(labels), logits).expect("a label for each logit").mean()
+    }
+}
+
+fn sums(layer: &Linear, x: Tensor<2>, precision: Precision) -> Tensor<2> {
+    let product = matmul(x, layer.weight.val(), precision);
+    match &layer.bias {
+        Some(bias) => product + bias.val().unsqueeze(),
+        None => product,
     }
 }
