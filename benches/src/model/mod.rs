@@ -138,7 +138,8 @@ impl Sizes {
 
     /// A supervisor with the model's optimizers and tables.
     pub(crate) fn supervisor(&self, server: &Server) -> Supervisor {
-        let mut supervisor = Supervisor::new(server, self.optimizer);
+        // As many bytes on each server, as the peers have them: their kernels come first, ours and biases by turns.
+        let mut supervisor = Supervisor::new(server, self.optimizer).placement(Placement::GreedyByBytes);
         if let Some((_, dim)) = self.table {
             let (name, initializer) = ("table".to_owned(), Initializer::normal(0.0, 0.01, 1));
             supervisor = supervisor.table(TableSpec { name, dim, initializer, optimizer: self.optimizer });

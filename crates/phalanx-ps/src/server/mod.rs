@@ -6,6 +6,7 @@ mod barrier;
 mod body;
 pub(crate) mod cut;
 pub(crate) mod dense;
+mod index;
 mod items;
 mod load;
 mod notes;

@@ -3,6 +3,7 @@
 //! Hot path: ids of a request are grouped by stripe, so each lock is taken once a request; no allocation per row.
 
 use super::cut::{Clock, Kept};
+use super::index::{Index, hash};
 use super::lock;
 use crate::plan::Initializer;
 use hashbrown::HashTable;
@@ -22,7 +23,7 @@ const AHEAD: usize = 8;
 /// Rows whose ids share a few hash bits.
 #[derive(Default)]
 struct Stripe {
-    index: HashTable<(i64, usize)>,
+    index: Index,
     /// The ids of the rows, in the order in which they came into being.
     ids: Vec<i64>,
     /// The rows, in the same order, so many to a block.
@@ -97,7 +98,7 @@ impl Table {
         let mut rows = Vec::new();
         self.each_stripe(ids, |stripe, group| {
             self.settle(stripe, closed)?;
-            self.find_all(stripe, ids, group, &mut rows);
+            self.find_all(stripe, ids, group, &mut rows)?;
             for (i, &at) in group.iter().enumerate() {
                 self.expect(stripe, rows.get(i + AHEAD), self.dim);
                 let row = self.at(stripe, rows[i]);
@@ -118,7 +119,7 @@ impl Table {
         let rule = self.rule(self.updates.fetch_add(1, Ordering::AcqRel) + 1, rate);
         let (mut gradient, mut rows) = (vec![0.0; self.dim], Vec::new());
         self.each_stripe(ids, |stripe, group| {
-            self.find_all(stripe, ids, group, &mut rows);
+            self.find_all(stripe, ids, group, &mut rows)?;
             for (i, &at) in group.iter().enumerate() {
                 self.expect(stripe, rows.get(i + AHEAD), self.width());
                 read_f32s(self.slice(gradients, at), &mut gradient);
@@ -162,7 +163,7 @@ impl Table {
         let bytes = 4 * self.width();
         self.each_stripe(ids, |stripe, group| {
             for &at in group {
-                read_f32s(&rows[at as usize * bytes..][..bytes], self.row(stripe, ids[at as usize]));
+                read_f32s(&rows[at as usize * bytes..][..bytes], self.row(stripe, ids[at as usize])?);
             }
             Ok(())
         })
@@ -242,15 +243,21 @@ impl Table {
             let sum = &mut pending.sums[i * self.dim..][..self.dim];
             let scale = 1.0 / pending.counts[i] as f32;
             sum.iter_mut().for_each(|x| *x *= scale);
-            rule.apply(self.row(stripe, id), sum)?;
+            rule.apply(self.row(stripe, id)?, sum)?;
         }
         Ok(())
     }
 
     /// Which rows of the stripe are those of the ids of a group.
-    fn find_all(&self, stripe: &mut Stripe, ids: &[i64], group: &[u32], rows: &mut Vec<usize>) {
+    fn find_all(&self, stripe: &mut Stripe, ids: &[i64], group: &[u32], rows: &mut Vec<usize>) -> Result<()> {
         rows.clear();
-        rows.extend(group.iter().map(|&at| self.find(stripe, ids[at as usize])));
+        for (i, &at) in group.iter().enumerate() {
+            if let Some(&ahead) = group.get(i + AHEAD) {
+                stripe.index.expect(ids[ahead as usize]);
+            }
+            rows.push(self.find(stripe, ids[at as usize])?);
+        }
+        Ok(())
     }
 
     /// A row's numbers will be needed soon.
@@ -261,9 +268,9 @@ impl Table {
     }
 
     /// The row of an id, to be changed.
-    fn row<'a>(&self, stripe: &'a mut Stripe, id: i64) -> &'a mut [f32] {
-        let row = self.find(stripe, id);
-        self.change(stripe, row)
+    fn row<'a>(&self, stripe: &'a mut Stripe, id: i64) -> Result<&'a mut [f32]> {
+        let row = self.find(stripe, id)?;
+        Ok(self.change(stripe, row))
     }
 
     /// A row to be changed.
@@ -284,26 +291,21 @@ impl Table {
     }
 
     /// Which row of the stripe is that of `id`; one that is not there comes into being.
-    fn find(&self, stripe: &mut Stripe, id: i64) -> usize {
+    fn find(&self, stripe: &mut Stripe, id: i64) -> Result<usize> {
         let Stripe { index, ids, blocks, .. } = stripe;
-        let entry = index.entry(hash(id), |&(known, _)| known == id, |&(known, _)| hash(known));
-        let &mut (_, at) = entry
-            .or_insert_with(|| {
-                let (at, width) = (ids.len(), self.width());
-                ids.push(id);
-                if at.is_multiple_of(self.block_rows()) {
-                    let numbers = vec![0.0; self.block_rows() * width].into_boxed_slice();
-                    blocks.push(Kept::new(numbers, self.clock.now()));
-                }
-                // No copy for the cut: it does not have this row.
-                let block = &mut blocks[at >> self.block_bits].numbers;
-                let row = &mut block[self.inside(at) * width..][..width];
-                self.optimizer.init_slots(row);
-                self.initializer.fill(id, &mut row[..self.dim]);
-                (id, at)
-            })
-            .into_mut();
-        at
+        let (at, is_new) = index.find_or_add(id)?;
+        if is_new {
+            ids.push(id);
+            if at & (self.block_rows() - 1) == 0 {
+                let numbers = vec![0.0; self.block_rows() * self.width].into_boxed_slice();
+                blocks.push(Kept::new(numbers, self.clock.now()));
+            }
+            // No copy for the cut: it does not have this row.
+            let row = &mut blocks[at >> self.block_bits].numbers[self.inside(at) * self.width..][..self.width];
+            self.optimizer.init_slots(row);
+            self.initializer.fill(id, &mut row[..self.dim]);
+        }
+        Ok(at)
     }
 
     /// Calls `each` for every stripe that has some of `ids`, with their positions.
@@ -344,11 +346,6 @@ impl Pending {
         counts[at] += 1;
         sums[at * gradient.len()..].iter_mut().zip(gradient).for_each(|(sum, x)| *sum += x);
     }
-}
-
-/// Another mixing than the one that chose the server, or all rows of a server would share bits.
-fn hash(id: i64) -> u64 {
-    (id as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
 fn stripe_of(id: i64) -> usize {
