@@ -53,6 +53,5 @@ job 2 2 120 "$examples/dnn_classifier" --model_dir runs/roles
 at_least "dnn_classifier as chief, worker, ps and evaluator, accuracy" "$(accuracy evaluator.0)" 0.95
 timeout 120 "$phalanx" launch --master --ps 4 --workers 3 --no-page --progress none --run-dir platform -- \
   "$examples/dnn_classifier" --model_dir runs/platform >platform.out 2>&1 || { cat platform.out >&2; exit 1; }
-alone platform "$examples/dnn_classifier" --model_dir runs/platform
-at_least "dnn_classifier by master, 3 workers, 4 ps, accuracy" "$(accuracy platform)" 0.95
+at_least "dnn_classifier by master (which evaluates), 3 workers, 4 ps, accuracy" "$(accuracy platform.out)" 0.95
 echo "documents: all examples that need no files have learned, and every process ended by itself"
