@@ -61,8 +61,12 @@ readme=$PWD/README.md
 if [ -n "$target" ]; then
   export CARGO_TARGET_DIR=$target
   mkdir -p "$work/.cargo"
-  # What a program of one's own is built with, too: else every dependency is built once more.
+  # What a program of one's own is built with, too: else every dependency is built once more. Ours are dependencies there, and need
+  # not be optimized as those are.
   awk '/^\[/ { on = /^\[profile\./ } on' Cargo.toml >"$work/.cargo/config.toml"
+  for crate in crates/*/; do
+    printf '\n[profile.dev.package.%s]\nopt-level = 1\n' "$(basename "$crate")" >>"$work/.cargo/config.toml"
+  done
 fi
 
 # Ports that nobody uses, instead of 2221 to 2224.
