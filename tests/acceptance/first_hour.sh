@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
     --debug) profile=debug ;;
     --in-place) in_place=1 ;;
     --target) target=$(mkdir -p "$2" && cd "$2" && pwd) && shift ;;
-    --python) python=$2 && shift ;;
+    --python) python=$(cd "$(dirname "$2")" && pwd)/$(basename "$2") && shift ;;
     *) sed -n '5,15p' "$0" >&2 && exit 2 ;;
   esac
   shift
