@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # A job over four machines, which are network namespaces of our own: each has its address on a bridge and nothing else in
 # common but the disk. `phalanx launch --nodes … --ssh` starts a launcher in each, through a stand-in for ssh that enters the
-# namespace; the same job is then started node by node. Four trainers and four parameter servers each time.
+# namespace; the same job is then started node by node. Four trainers and four parameter servers each time. With EXAMPLES, the
+# example that is an estimator runs in the same layout: `master` on the first node, as managed platforms have it.
 #
-#   tests/acceptance/nodes.sh PHALANX        PHALANX: the binary, any profile
+#   tests/acceptance/nodes.sh PHALANX [EXAMPLES]        PHALANX: the binary, any profile; EXAMPLES: the folder with the built examples
 #
 # Needs root and ip(8). Exit codes: 0 all good (or skipped, which is said), 1 something is not, 2 wrong usage.
 set -euo pipefail
 
-if [ $# -ne 1 ] || [ ! -x "$1" ]; then
-  echo "usage: $0 PHALANX" >&2
+if [ $# -lt 1 ] || [ $# -gt 2 ] || [ ! -x "$1" ]; then
+  echo "usage: $0 PHALANX [EXAMPLES]" >&2
   exit 2
 fi
-phalanx=$(realpath "$1")
+phalanx=$(realpath "$1") examples=${2:+$(realpath "$2")}
 id=px$$
 if ! ip netns add "$id-0" 2>/dev/null; then
   echo "skipped: needs root and network namespaces"
@@ -106,4 +107,16 @@ done
 pids=()
 cat node?.out >all.out
 check "one by one" all.out
+
+if [ -n "$examples" ]; then
+  status=0
+  timeout 120 "$phalanx" launch "${flags[@]}" --ssh --ssh-command "$work/ssh" --no-page --progress plain --run-dir estimator \
+    -- "$examples/dnn_classifier" --model_dir "$work/model-estimator" >estimator.out 2>&1 || status=$?
+  if [ "$status" -ne 0 ] || ! grep -q "^chief/0 *| chief/0 is done: 100" estimator.out; then
+    echo "FAILED: nodes, the estimator: exit code $status" >&2
+    tail -n 40 estimator.out >&2
+    exit 1
+  fi
+  echo "nodes, an estimator: $(grep -o 'chief/0 is done.*' estimator.out)"
+fi
 echo "nodes: 4 namespaces, 8 tasks, twice: all ended by themselves with exit code 0, nothing left"

@@ -2,6 +2,7 @@
 
 /// Who has to act when something fails; decides the exit code and whether a retry makes sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Fault {
     /// The configuration or the command line is wrong: exit code 2.
     Usage,
@@ -36,6 +37,7 @@ macro_rules! codes {
         /// A stable error code, written `PX0101`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u16)]
+        #[non_exhaustive]
         pub enum Code { $($(#[$doc])* $name = $number,)* }
 
         impl Code {

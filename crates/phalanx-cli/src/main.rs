@@ -9,6 +9,8 @@ mod job;
 mod launch;
 mod manifest;
 mod records;
+#[cfg(test)]
+mod reference;
 mod status;
 mod tf_config;
 

@@ -93,7 +93,7 @@ impl<M: Trainable> Estimator<M> {
             return Err(Error::new(Code::BadSetting, format!("{task} does not train"))
                 .help("call train_and_evaluate, which does in every task what the task is for"));
         }
-        let server = Server::start_with(self.config.task.clone(), self.config.options.clone())?;
+        let server = Server::start_with(self.config.task.clone(), self.config.patience())?;
         let trained = self.train_on(&server, &input_fn, steps, hooks, &mut |_| Ok(()));
         // Whatever went wrong here, the others hear of it.
         server.leave(trained.as_ref().err());

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 /// The metrics of an evaluation under TensorFlow's names, `loss` and `global_step` among them.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Evaluation {
     /// The committed steps of what was evaluated.
     pub global_step: u64,

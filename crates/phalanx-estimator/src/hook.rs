@@ -5,6 +5,7 @@ use phalanx_train::Step;
 
 /// Whether training goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Control {
     /// It does.
     Continue,

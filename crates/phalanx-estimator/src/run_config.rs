@@ -149,7 +149,8 @@ impl RunConfig {
         self
     }
 
-    /// How long a worker waits for the chief to initialise the model.
+    /// How long a worker waits for the chief to initialise the model; and any task for the others to come, where that is
+    /// shorter than the deadline in [`ServerOptions`] (ten minutes).
     #[must_use]
     pub fn session_creation_timeout_secs(mut self, seconds: u64) -> Self {
         self.session_creation_timeout = Duration::from_secs(seconds);
@@ -176,6 +177,12 @@ impl RunConfig {
         let say: Say = Arc::new(say);
         self.options.say = say;
         self
+    }
+
+    /// How patient this task is: nobody waits longer for the others than for the model.
+    pub(crate) fn patience(&self) -> ServerOptions {
+        let formation_deadline = self.options.formation_deadline.min(self.session_creation_timeout);
+        ServerOptions { formation_deadline, ..self.options.clone() }
     }
 
     /// The run directory, open.

@@ -10,6 +10,7 @@ use phalanx_train::job_state::Herald;
 
 /// What this task did.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Report {
     /// Who it was; `None` for a process that was the whole job.
     pub task: Option<TaskId>,
@@ -63,7 +64,7 @@ pub fn train_and_evaluate(
     let task = config.task.task();
     if let Some(task) = task.filter(|task| task.role == Role::Ps) {
         // It holds what it is given, and needs to know nothing of the model.
-        Server::start_with(config.task.clone(), config.options.clone())?.join()?;
+        Server::start_with(config.task.clone(), config.patience())?.join()?;
         return Ok(Report { task: Some(task), ..Report::default() });
     }
     let estimator = Estimator::new(model, config)?;
@@ -109,7 +110,7 @@ fn run<M: Trainable>(
     mut train: TrainSpec,
     mut evaluator: Option<&mut Evaluator<'_, M>>,
 ) -> Result<Training> {
-    let server = Server::start_with(estimator.config.task.clone(), estimator.config.options.clone())?;
+    let server = Server::start_with(estimator.config.task.clone(), estimator.config.patience())?;
     let herald = server.is_chief().then(|| Herald::start(&estimator.dir)).transpose()?;
     let steps = train.max_steps.map_or(Steps::UntilEnd, Steps::Max);
     let input_fn = &*train.input_fn;

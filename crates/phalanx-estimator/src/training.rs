@@ -29,6 +29,7 @@ pub enum Steps {
 
 /// Why training ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ended {
     /// The steps that were asked for are made.
     StepsReached,
@@ -44,6 +45,7 @@ pub enum Ended {
 
 /// What a training was.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Training {
     /// The committed steps of all trainers, those of former runs included.
     pub global_step: u64,

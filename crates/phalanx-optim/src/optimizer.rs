@@ -29,6 +29,7 @@ impl Slot {
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Optimizer {
     /// Gradient descent, with momentum if asked for, as Keras does it.
     Sgd(Sgd),

@@ -55,6 +55,8 @@
 //! ```
 
 mod exit;
+#[cfg(doctest)]
+mod guide;
 
 pub use exit::exit;
 pub use phalanx_base::{Code, Error, Fault, Incarnation, Result, Role, Shape, TaskId};
@@ -79,6 +81,9 @@ pub mod coordinator {
         SimpleClusterResolver, Staleness, StepContext, Steps, TfConfigClusterResolver, VariableShard,
     };
 }
+
+#[doc = include_str!("from_tensorflow.md")]
+pub mod from_tensorflow {}
 
 /// The layers that models are made of, with Keras' names and defaults.
 pub mod layers {

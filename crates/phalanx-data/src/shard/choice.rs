@@ -2,6 +2,7 @@
 
 /// How workers should share an input; TensorFlow's `tf.data.experimental.AutoShardPolicy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum AutoShardPolicy {
     /// By file where every worker gets at least one, by element otherwise. Unlike TensorFlow's, it never fails for
     /// want of files.
@@ -28,6 +29,7 @@ pub enum AutoShardPolicy {
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Sharding {
     /// This worker reads everything: it is alone, or sharding is off, or the input function shards by itself.
     Whole {

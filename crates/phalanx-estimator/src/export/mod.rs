@@ -20,6 +20,7 @@ const TRIES: u32 = 10;
 
 /// What an exported model is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ServingInput {
     /// Serialized `tf.train.Example`s.
     #[default]

@@ -123,7 +123,7 @@ pub(crate) const TRAIN: Keys = keys(
             "session_creation_timeout_secs",
             Count(1),
             "7200",
-            "How long a worker waits for the chief to make the model.",
+            "How long a worker waits for the chief to make the model; and for other tasks to come, where that is less than 600.",
         ),
     ],
     &[],

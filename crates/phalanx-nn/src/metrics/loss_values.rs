@@ -22,6 +22,7 @@ use super::{Measure, Values};
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Loss {
     /// The squared difference.
     MeanSquaredError,
@@ -171,6 +172,7 @@ impl Loss {
 
 /// How the losses of a batch become one number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reduction {
     /// As [`SumOverBatchSize`](Self::SumOverBatchSize).
     #[default]

@@ -7,6 +7,7 @@ const F32_BYTES: usize = 4;
 
 /// Splits variables along axis 0, as `tf.distribute.experimental.partitioners` does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Partitioner {
     /// Every variable is whole.
     #[default]

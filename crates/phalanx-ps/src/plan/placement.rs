@@ -2,6 +2,7 @@
 
 /// How shards are spread over the servers; both ways depend on the order in which variables are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Placement {
     /// One after the other, TensorFlow's default; counts every shard.
     #[default]

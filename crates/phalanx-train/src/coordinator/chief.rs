@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 /// How old updates were when they were applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Staleness {
     /// How many updates came so many steps after the values that they were computed on; the last of 64 numbers counts all
     /// that were older.

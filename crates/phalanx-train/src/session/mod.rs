@@ -26,6 +26,7 @@ pub(crate) use turn::Turn;
 
 /// What to do when a gradient or the loss is not a finite number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NonFinite {
     /// End the job with an error that names the variable, the step and the worker.
     #[default]

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 /// How much is asked for: Keras' `verbose` argument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Verbose {
     /// Keras' `"auto"`: a bar where somebody watches, a line per epoch where a file or another program reads.
     #[default]

@@ -1,0 +1,77 @@
+//! The training loop of `custom_loop` under a `ParameterServerStrategy`: the same step, but a coordinator hands it to workers.
+//!
+//! ```text
+//! cargo run --release --example ps_loop
+//! ```
+//!
+//! Without `TF_CONFIG`, two workers and a parameter server live in this process beside the coordinator.
+
+#![allow(clippy::print_stdout)]
+
+use phalanx::coordinator::{Coordinator, ParameterServerStrategy, StepContext, Steps};
+use phalanx::layers::Dense;
+use phalanx::losses::Truth;
+use phalanx::model::Value;
+use phalanx::prelude::*;
+use std::process::ExitCode;
+
+const EPOCHS: usize = 10;
+const STEPS_PER_EPOCH: usize = 13;
+
+fn main() -> ExitCode {
+    phalanx::exit(run())
+}
+
+fn run() -> phalanx::Result<()> {
+    let config = task_from_env()?;
+    if config.is_local() {
+        return MiniCluster::start(1, 3)?.run(task);
+    }
+    task(&Server::start_with(config, ServerOptions { interrupt: Interrupt::listen()?, ..ServerOptions::from_env()? })?)
+}
+
+fn task(server: &Server) -> phalanx::Result<()> {
+    let steps = Steps::new()
+        .dataset("points", |cx| Ok(points()?.shard(*cx).shuffle(100).repeat().batch(16)))
+        .step("step", step);
+    let model = Sequential::new().add(Dense::new(1)).build([2])?;
+    ParameterServerStrategy::new(Supervisor::new(server, Sgd::new(0.5))).run(model, steps, train).map(drop)
+}
+
+/// On a worker: the loss, and how many of how many it had right.
+fn step(cx: &mut StepContext<'_, Model>) -> phalanx::Result<Vec<f64>> {
+    let batch = cx.next("points")?;
+    let device = default_device();
+    let mut right = 0;
+    let loss = cx.try_minimize(|model| {
+        let features = Value::floats(batch.f32("x")?.to_vec(), &[batch.rows(), 2], &device)?;
+        let labels = batch.f32("y")?;
+        let predictions = model.forward::<2>(features, Mode::Training { seed: 0 })?;
+        let numbers = predictions.clone().into_data();
+        let above = numbers.as_slice::<f32>().unwrap_or_default().iter().map(|&logit| logit > 0.0);
+        right = above.zip(labels).filter(|(above, label)| *above == (**label > 0.5)).count();
+        let loss = Loss::BinaryCrossentropy { from_logits: true, label_smoothing: 0.0 };
+        Ok(loss.forward(Truth::rows(labels.to_vec(), 1, &device)?, predictions)?.mean())
+    })?;
+    Ok(vec![loss, right as f64, batch.rows() as f64])
+}
+
+/// On the chief: epochs of so many steps, whoever computes them.
+fn train(coordinator: &mut Coordinator<Model>) -> phalanx::Result<()> {
+    for epoch in 0..EPOCHS {
+        let scheduled: Vec<_> =
+            (0..STEPS_PER_EPOCH).map(|_| coordinator.schedule("step", &[])).collect::<phalanx::Result<_>>()?;
+        coordinator.join()?;
+        let sums = coordinator.fetch(&scheduled)?.iter().fold([0.0; 3], |sums, r| [0, 1, 2].map(|i| sums[i] + r[i]));
+        println!("epoch {epoch}: loss {:.4}, accuracy {:.3}", sums[0] / STEPS_PER_EPOCH as f64, sums[1] / sums[2]);
+    }
+    Ok(())
+}
+
+/// Points of the unit square; those above the diagonal are ones.
+fn points() -> phalanx::Result<Dataset> {
+    let xs: Vec<f32> = (0..400).map(|i| (i as f32 * 0.618_034).fract()).collect();
+    let ys = xs.chunks_exact(2).map(|point| f32::from(u8::from(point[1] > point[0]))).collect();
+    let batch = Batch::new([("x", Column::f32(xs).with_row_shape([2])?), ("y", Column::f32(ys))])?;
+    Ok(Dataset::from_tensor_slices(batch))
+}

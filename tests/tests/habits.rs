@@ -1,0 +1,57 @@
+//! Habits of the house that a machine can see.
+
+use phalanx_tests::pages::root;
+use std::path::{Path, PathBuf};
+
+/// Beyond this, a file has outgrown its noun.
+const MOST_LINES: usize = 500;
+
+fn files(dir: &Path, name: &dyn Fn(&Path) -> bool, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display())).flatten() {
+        let path = entry.path();
+        let hidden = path.file_name().is_some_and(|name| name == "target" || name.to_string_lossy().starts_with('.'));
+        if path.is_dir() && !hidden {
+            files(&path, name, found);
+        } else if name(&path) {
+            found.push(path);
+        }
+    }
+}
+
+fn found(name: impl Fn(&Path) -> bool) -> Vec<(String, String)> {
+    let mut paths = Vec::new();
+    files(&root(), &name, &mut paths);
+    let read = |path: PathBuf| (path.display().to_string(), std::fs::read_to_string(&path).expect("a text"));
+    paths.into_iter().map(read).collect()
+}
+
+#[test]
+fn no_file_has_outgrown_its_noun() {
+    let sources = found(|path| path.extension().is_some_and(|ending| ending == "rs"));
+    assert!(sources.len() > 300, "the check itself finds nothing");
+    for (path, text) in sources {
+        let lines = text.lines().count();
+        assert!(lines <= MOST_LINES, "{path} has {lines} lines");
+    }
+}
+
+#[test]
+fn every_crate_obeys_the_lints_of_the_workspace() {
+    let manifests = found(|path| path.file_name().is_some_and(|name| name == "Cargo.toml"));
+    assert!(manifests.len() > 20, "the check itself finds nothing");
+    for (path, text) in manifests.iter().filter(|(_, text)| text.contains("[package]")) {
+        assert!(text.contains("[lints]\nworkspace = true"), "{path}");
+        assert!(text.contains("rust-version.workspace = true"), "{path}");
+    }
+}
+
+#[test]
+fn the_oldest_compiler_is_the_same_everywhere() {
+    let text = |name: &str| std::fs::read_to_string(root().join(name)).expect("a text");
+    let manifest = text("Cargo.toml");
+    let version = manifest.split_once("rust-version = \"").and_then(|(_, rest)| rest.split('"').next());
+    let version = version.expect("the workspace names the oldest compiler that builds it");
+    for page in ["README.md", "CONTRIBUTING.md"] {
+        assert!(text(page).contains(version), "{page} does not name Rust {version}");
+    }
+}
