@@ -118,8 +118,8 @@ impl Costs {
             (1.0 / measured.steps_per_s - costs.worker(servers) - served).max(0.0)
         };
         let (first, second) = (left(1, one), left(2, two));
-        costs.latency_per_server = (second - first).clamp(0.0, second);
-        costs.latency = (first - costs.latency_per_server).max(0.0);
+        costs.latency_per_server = (second - first).clamp(0.0, first);
+        costs.latency = first - costs.latency_per_server;
         costs
     }
 
