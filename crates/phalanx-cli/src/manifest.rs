@@ -154,6 +154,7 @@ COPY examples examples
 COPY fuzz fuzz
 COPY jobs jobs
 COPY tests tests
+COPY xtask xtask
 RUN cargo build --release --locked --bin phalanx && cp target/release/phalanx /phalanx
 
 FROM scratch
