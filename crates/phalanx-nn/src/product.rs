@@ -136,14 +136,17 @@ impl<B: Products> Backward<B, 2> for Product {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use burn::tensor::{Distribution, Tolerance};
+    use crate::model::Initializer;
+    use burn::tensor::Tolerance;
 
     /// The product, and the gradients of a sum over it.
     fn with([m, k, n]: [usize; 3], product: impl Fn(Tensor<2>, Tensor<2>) -> Tensor<2>) -> [TensorData; 3] {
-        let device = crate::default_device();
-        device.seed(7);
-        let random = |shape: [usize; 2]| Tensor::<2>::random(shape, Distribution::Normal(0.0, 1.0), &device);
-        let (a, b, weights) = (random([m, k]).require_grad(), random([k, n]).require_grad(), random([m, n]));
+        // Not the device's: other tests draw from it at the same time.
+        let random = |[rows, columns]: [usize; 2], seed: u64| {
+            let numbers = Initializer::RandomUniform { low: -2.0, high: 2.0 }.values(&[rows * columns], seed);
+            Tensor::<2>::from_data(TensorData::new(numbers, [rows, columns]), &crate::default_device())
+        };
+        let (a, b, weights) = (random([m, k], 1).require_grad(), random([k, n], 2).require_grad(), random([m, n], 3));
         let out = product(a.clone(), b.clone());
         let gradients = (out.clone() * weights).sum().backward();
         [out.into_data(), a.grad(&gradients).unwrap().into_data(), b.grad(&gradients).unwrap().into_data()]
