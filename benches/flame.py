@@ -35,6 +35,8 @@ def stacks(path):
         frames = []
         for line in lines[1:]:
             address, _, symbol = line.strip().partition(" ")
+            if symbol == "[unknown]":
+                continue
             kernel = address.startswith("ffff")
             frames.append(("[k] " if kernel else "") + short(symbol or "?"))
         # A thread's name says which part of the system it is.
