@@ -26,25 +26,38 @@ use phalanx_matmul::{Matrix, Precision, is_supported};
 /// When the shapes do not fit together, as Burn's own product does.
 #[must_use]
 pub fn matmul(a: Tensor<2>, b: Tensor<2>, precision: Precision) -> Tensor<2> {
-    let half = precision == Precision::Bf16;
-    Tensor::from_dispatch(<Dispatch as Products>::product(a.into_dispatch(), b.into_dispatch(), false, false, half))
+    Tensor::from_dispatch(<Dispatch as Products>::product(a.into_dispatch(), b.into_dispatch(), Turns::NONE, precision))
 }
 
-/// What a tensor library has to do for [`matmul`]; `turn_a` and `turn_b` say which factors are read by columns.
+/// Which factors are read by columns.
+#[derive(Clone, Copy, Debug)]
+#[allow(unreachable_pub, reason = "the trait that names it is public")]
+pub struct Turns {
+    a: bool,
+    b: bool,
+}
+
+impl Turns {
+    const NONE: Self = Self { a: false, b: false };
+    const A: Self = Self { a: true, b: false };
+    const B: Self = Self { a: false, b: true };
+
+    /// The factors with rows for columns where that is so.
+    fn apply<L: Backend>(self, a: FloatTensor<L>, b: FloatTensor<L>) -> (FloatTensor<L>, FloatTensor<L>) {
+        let turned = |x, turn: bool| if turn { L::float_transpose(x) } else { x };
+        (turned(a, self.a), turned(b, self.b))
+    }
+}
+
+/// What a tensor library has to do for [`matmul`].
 #[backend_extension(Flex, Autodiff, Cube: cfg(any(feature = "vulkan", feature = "cuda")))]
 #[allow(unreachable_pub, reason = "what the macro makes of it is public")]
 pub trait Products: Backend {
-    /// The product.
-    fn product(
-        a: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        turn_a: bool,
-        turn_b: bool,
-        half: bool,
-    ) -> FloatTensor<Self> {
-        let _ = half;
-        let turned = |x: FloatTensor<Self>, turn: bool| if turn { Self::float_transpose(x) } else { x };
-        Self::float_matmul(turned(a, turn_a), turned(b, turn_b))
+    /// The product; by the library's own, which rounds nothing, where it has no other.
+    fn product(a: FloatTensor<Self>, b: FloatTensor<Self>, turns: Turns, precision: Precision) -> FloatTensor<Self> {
+        let _ = precision;
+        let (a, b) = turns.apply::<Self>(a, b);
+        Self::float_matmul(a, b)
     }
 }
 
@@ -52,21 +65,14 @@ pub trait Products: Backend {
 impl Products for burn::backend::Cube {}
 
 impl Products for Flex {
-    fn product(
-        a: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        turn_a: bool,
-        turn_b: bool,
-        half: bool,
-    ) -> FloatTensor<Self> {
-        let wanted = if half { Precision::Bf16 } else { Precision::F32 };
-        let precision = if is_supported(wanted) { wanted } else { Precision::F32 };
+    fn product(a: FloatTensor<Self>, b: FloatTensor<Self>, turns: Turns, precision: Precision) -> FloatTensor<Self> {
+        let precision = if is_supported(precision) { precision } else { Precision::F32 };
         if !is_supported(precision) || a.dtype() != DType::F32 || b.dtype() != DType::F32 {
-            let turned = |x: FloatTensor<Self>, turn: bool| if turn { x.transpose(0, 1) } else { x };
-            return Self::float_matmul(turned(a, turn_a), turned(b, turn_b));
+            let (a, b) = turns.apply::<Self>(a, b);
+            return Self::float_matmul(a, b);
         }
         let (a, b) = (a.to_contiguous(), b.to_contiguous());
-        let (left, right) = (matrix(&a, turn_a), matrix(&b, turn_b));
+        let (left, right) = (matrix(&a, turns.a), matrix(&b, turns.b));
         let shape = [left.rows(), right.columns()];
         FloatTensor::<Self>::from_data(TensorData::new(phalanx_matmul::product(left, right, precision), shape))
     }
@@ -79,28 +85,19 @@ fn matrix(tensor: &FloatTensor<Flex>, turned: bool) -> Matrix<'_> {
 }
 
 impl<B: Products, C: CheckpointStrategy> Products for Autodiff<B, C> {
-    /// Factors that are to be turned are so only on the way back, which has no way back of its own.
-    fn product(
-        a: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        turn_a: bool,
-        turn_b: bool,
-        half: bool,
-    ) -> FloatTensor<Self> {
-        if turn_a || turn_b {
-            let turned = |x: FloatTensor<Self>, turn: bool| if turn { Self::float_transpose(x) } else { x };
-            return Self::product(turned(a, turn_a), turned(b, turn_b), false, false, half);
-        }
+    fn product(a: FloatTensor<Self>, b: FloatTensor<Self>, turns: Turns, precision: Precision) -> FloatTensor<Self> {
+        // Read by columns are factors only on the way back; so that only one way back is needed, they are turned first.
+        let (a, b) = turns.apply::<Self>(a, b);
         let (a_learns, b_learns) = (a.is_tracked(), b.is_tracked());
         match Product.prepare::<C>([a.node(), b.node()]).compute_bound().stateful() {
             OpsKind::Tracked(mut prepared) => {
                 let kept_a = b_learns.then(|| prepared.checkpoint(&a));
                 let kept_b = a_learns.then(|| prepared.checkpoint(&b));
-                let product = B::product(a.into_primitive(), b.into_primitive(), false, false, half);
-                prepared.finish((kept_a, kept_b, half), product)
+                let product = B::product(a.into_primitive(), b.into_primitive(), Turns::NONE, precision);
+                prepared.finish((kept_a, kept_b, precision), product)
             }
             OpsKind::UnTracked(prepared) => {
-                prepared.finish(B::product(a.into_primitive(), b.into_primitive(), false, false, half))
+                prepared.finish(B::product(a.into_primitive(), b.into_primitive(), Turns::NONE, precision))
             }
         }
     }
@@ -110,11 +107,11 @@ impl<B: Products, C: CheckpointStrategy> Products for Autodiff<B, C> {
 struct Product;
 
 impl<B: Products> Backward<B, 2> for Product {
-    /// Each factor that the other one's gradient needs, and whether products are rounded.
-    type State = (Option<NodeId>, Option<NodeId>, bool);
+    /// Each factor that the other one's gradient needs, and what factors are rounded to.
+    type State = (Option<NodeId>, Option<NodeId>, Precision);
 
     fn backward(self, ops: Ops<Self::State, 2>, gradients: &mut Gradients, kept: &mut Checkpointer) {
-        let (a, b, half) = ops.state;
+        let (a, b, precision) = ops.state;
         let a: Option<FloatTensor<B>> = a.map(|a| kept.retrieve_node_output(a));
         let b: Option<FloatTensor<B>> = b.map(|b| kept.retrieve_node_output(b));
         binary::<B, _, _>(
@@ -122,11 +119,11 @@ impl<B: Products> Backward<B, 2> for Product {
             ops.node,
             gradients,
             |gradient| match b {
-                Some(b) => B::product(gradient, b, false, true, half),
+                Some(b) => B::product(gradient, b, Turns::B, precision),
                 None => gradient,
             },
             |gradient| match a {
-                Some(a) => B::product(a, gradient, true, false, half),
+                Some(a) => B::product(a, gradient, Turns::A, precision),
                 None => gradient,
             },
         );
