@@ -144,7 +144,7 @@ def main():
     own, tasks = sum(window[2] for window in on), sum(window[3] for window in on)
     share = own / (own + tasks)
     rates = [statistics.median(window[0] / per_step / window[1] for window in list) for list in [on, off]]
-    print(f"{len(on)} windows of {flags.seconds:g} s each, on and off: {rates[0]:.0f} and {rates[1]:.0f} steps/s (medians), {per_step / 1000:.1f} kB a step")
+    print(f"{len(on)} windows of {flags.seconds:g} s each, on and off: {rates[0]:.0f} and {rates[1]:.0f} steps/s (medians), {per_step:.0f} bytes a step")
     print(f"launcher and page: {own:.2f} s of processor time beside {tasks:.2f} s of the tasks, {100 * share:.2f} %")
     # Windows of one pair have the same number in both lists.
     told("steps per second", [(a[0] / a[1]) / (b[0] / b[1]) for a, b in zip(on, off)])
