@@ -5,10 +5,11 @@
 
 use crate::stats::{bytes, digits};
 use crate::usage;
+use bytes::Bytes;
 use phalanx::prelude::*;
 use phalanx::{Code, Error, Incarnation, Result};
 use phalanx_base::Context;
-use phalanx_ps::{Layout, Store};
+use phalanx_ps::{Crew, Layout, Store};
 use phalanx_wire::proto::params;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -149,18 +150,18 @@ impl Server {
 
     fn pull(&self, ids: &[i64]) -> Message {
         let ask = params::Exchange { row_pull: self.rows(ids), ..Default::default() };
-        Message { ask, body: words(ids), rows: ids.len() }
+        Message { ask, body: vec![words(ids).into()], rows: ids.len() }
     }
 
     fn push(&self, ids: &[i64], step: u64, dim: usize) -> Message {
         let ask = params::Exchange { step, parts: 1, row_push: self.rows(ids), ..Default::default() };
         let mut body = words(ids);
         phalanx_base::write_f32s(&vec![0.01; dim * ids.len()], &mut body);
-        Message { ask, body, rows: ids.len() }
+        Message { ask, body: vec![body.into()], rows: ids.len() }
     }
 
     fn answer(&self, message: &Message) -> Result<()> {
-        let answer = self.store.exchange(self.from, &message.ask, &message.body, |len| vec![0; len])?;
+        let answer = self.store.exchange(self.from, &message.ask, &message.body, Crew::Alone, |len| vec![0; len])?;
         drop(std::hint::black_box(answer));
         Ok(())
     }
@@ -175,7 +176,7 @@ impl Server {
 /// What a worker sends.
 struct Message {
     ask: params::Exchange,
-    body: Vec<u8>,
+    body: Vec<Bytes>,
     rows: usize,
 }
 

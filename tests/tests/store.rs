@@ -1,10 +1,11 @@
 //! One server's books, message by message: what must hold whatever the order of messages is.
 
-use phalanx_base::{Code, Incarnation, Role, TaskId};
+use bytes::Bytes;
+use phalanx_base::{Code, Incarnation, Result, Role, TaskId};
 use phalanx_optim::{Optimizer, Sgd};
-use phalanx_ps::Store;
 use phalanx_ps::server::CHUNK;
-use phalanx_wire::proto::params::{Assign, Client, Exchange, Initializer, Range, Rows, Spec};
+use phalanx_ps::{Crew, Store};
+use phalanx_wire::proto::params::{Assign, Client, Exchange, Exchanged, Initializer, Range, Rows, Spec};
 use std::sync::{Arc, Barrier};
 
 type Who = (TaskId, Incarnation);
@@ -29,9 +30,8 @@ fn whole(numbers: usize) -> Vec<Range> {
     vec![Range { handle: 0, start: 0, count: numbers as u64, held: 0, slot: 0 }]
 }
 
-/// Room for an answer.
-fn own(len: usize) -> Vec<u8> {
-    vec![0; len]
+fn exchange(store: &Store, from: (TaskId, Incarnation), ask: &Exchange, body: &[u8]) -> Result<(Exchanged, Vec<u8>)> {
+    store.exchange(from, ask, &[Bytes::copy_from_slice(body)], Crew::Alone, |len| vec![0; len])
 }
 
 fn ones(numbers: usize) -> Vec<u8> {
@@ -40,7 +40,7 @@ fn ones(numbers: usize) -> Vec<u8> {
 
 fn values(store: &Store, numbers: usize, closed: u64) -> Vec<f32> {
     let ask = Exchange { closed, dense_pull: whole(numbers), ..Exchange::default() };
-    let (_, bytes) = store.exchange(worker(9), &ask, &[], own).expect("a pull");
+    let (_, bytes) = exchange(store, worker(9), &ask, &[]).expect("a pull");
     let mut out = vec![0.0; numbers];
     phalanx_base::read_f32s(&bytes, &mut out);
     out
@@ -76,13 +76,13 @@ fn race(dense: usize, rows: usize, rounds: u64) -> Store {
                 // Somewhere in the time that the other one needs.
                 std::thread::sleep(std::time::Duration::from_micros(round % 10 * 100));
             }
-            store.exchange(who, &ask, &body, own).expect("a contribution");
+            exchange(&store, who, &ask, &body).expect("a contribution");
             if close {
                 let mut pull = Exchange { closed: round + 1, ..Exchange::default() };
                 pull.dense_pull = whole(dense.max(1));
                 pull.row_pull = vec![Rows { handle: 1, count: rows as u64 }];
                 let ids: Vec<u8> = (0..rows as i64).flat_map(i64::to_le_bytes).collect();
-                store.exchange(who, &pull, &ids, own).expect("a pull");
+                exchange(&store, who, &pull, &ids).expect("a pull");
             }
         }
     };
@@ -108,7 +108,7 @@ fn row_gradients_that_come_while_their_round_closes_are_in_it_or_dropped() {
     let ask =
         Exchange { closed: rounds, row_pull: vec![Rows { handle: 1, count: rows as u64 }], ..Exchange::default() };
     let ids: Vec<u8> = (0..rows as i64).flat_map(i64::to_le_bytes).collect();
-    let (_, bytes) = store.exchange(worker(9), &ask, &ids, own).expect("a pull");
+    let (_, bytes) = exchange(&store, worker(9), &ask, &ids).expect("a pull");
     let mut out = vec![0.0; rows];
     phalanx_base::read_f32s(&bytes, &mut out);
     let wrong = out.iter().filter(|&&x| x != -(rounds as f32)).count();
@@ -126,7 +126,7 @@ fn a_lost_workers_step_counts_once_even_if_whoever_finishes_it_has_fewer_parts()
     let lost = worker(0);
     // The first of three parts: dense. The others, rows of the lost worker's batch, never come.
     let first = Exchange { dense_push: whole(4), ..part(1, 0, 3) };
-    store.exchange(lost, &first, &ones(4), own).expect("a push");
+    exchange(&store, lost, &first, &ones(4)).expect("a push");
     assert_eq!(store.global_step(), 0, "a step counts when it is whole");
     let fenced = store.fence(lost.0, lost.1);
     assert_eq!((fenced.step, fenced.complete), (1, false));
@@ -134,7 +134,7 @@ fn a_lost_workers_step_counts_once_even_if_whoever_finishes_it_has_fewer_parts()
     let behalf = Some(Client { role: 1, index: 0, incarnation: 7 });
     let finish = Exchange { dense_push: whole(4), on_behalf_of: behalf, ..part(1, 0, 1) };
     for _ in 0..3 {
-        store.exchange(lost, &finish, &ones(4), own).expect("a push on behalf of another");
+        exchange(&store, lost, &finish, &ones(4)).expect("a push on behalf of another");
         assert_eq!(values(&store, 4, 0), [-1.0; 4], "applied once");
         assert_eq!(store.global_step(), 1, "the step is on every server now, so it counts, once");
     }
@@ -146,10 +146,10 @@ fn an_initial_value_that_arrives_again_while_the_model_trains_changes_nothing() 
     let store = Store::default();
     store.create(&[variable(4)]).expect("a new variable");
     let assign = Assign { ranges: whole(4), global_step: None, ..Assign::default() };
-    store.assign(&assign, &ones(4)).expect("the chief's values");
+    store.assign(&assign, &[ones(4).into()]).expect("the chief's values");
     store.set_ready();
-    store.exchange(worker(0), &Exchange { dense_push: whole(4), ..part(1, 0, 1) }, &ones(4), own).expect("a push");
-    let again = store.assign(&assign, &ones(4));
+    exchange(&store, worker(0), &Exchange { dense_push: whole(4), ..part(1, 0, 1) }, &ones(4)).expect("a push");
+    let again = store.assign(&assign, &[ones(4).into()]);
     assert_eq!(values(&store, 4, 0), [0.0; 4], "the push is not undone");
     assert_eq!(again.unwrap_err().code(), Code::VariableConflict);
 }
@@ -161,15 +161,15 @@ fn a_message_that_does_not_fit_changes_nothing_at_all() {
     // The second half of the message is wrong, the first is right.
     let mut ask = Exchange { dense_push: whole(4), ..part(1, 0, 1) };
     ask.row_push = vec![Rows { handle: 1, count: 1 << 40 }];
-    assert_eq!(store.exchange(worker(0), &ask, &ones(4), own).unwrap_err().code(), Code::BadMessage);
+    assert_eq!(exchange(&store, worker(0), &ask, &ones(4)).unwrap_err().code(), Code::BadMessage);
     ask.row_push.clear();
     ask.dense_pull = vec![Range { handle: 0, start: 3, count: 2, held: 0, slot: 0 }];
-    let too_far = store.exchange(worker(0), &ask, &ones(4), own).unwrap_err();
+    let too_far = exchange(&store, worker(0), &ask, &ones(4)).unwrap_err();
     assert_eq!(too_far.code(), Code::ShapeMismatch);
     let mut too_long = ones(4);
     too_long.push(0);
     ask.dense_pull.clear();
-    assert_eq!(store.exchange(worker(0), &ask, &too_long, own).unwrap_err().code(), Code::BadMessage);
+    assert_eq!(exchange(&store, worker(0), &ask, &too_long).unwrap_err().code(), Code::BadMessage);
     assert_eq!(values(&store, 4, 0), [0.0; 4]);
     assert_eq!(store.global_step(), 0);
 }
@@ -184,14 +184,14 @@ fn values_of_a_model_that_is_trained_are_replaced_once_by_each_message() {
     store.create(&[variable(2)]).expect("a new variable");
     let replace = |number: u64, value: f32| {
         let ask = Assign { ranges: whole(2), replaces: true, number, ..Assign::default() };
-        store.replace(worker(0), &ask, &value.to_le_bytes().repeat(2))
+        store.replace(worker(0), &ask, &[value.to_le_bytes().repeat(2).into()])
     };
     assert_eq!(replace(1, 5.0).unwrap_err().code(), Code::NotInitialized, "there is nothing to replace yet");
     store.set_ready();
     let ask = Assign { ranges: whole(2), ..Assign::default() };
-    assert_eq!(store.assign(&ask, &ones(2)).unwrap_err().code(), Code::VariableConflict, "not by mistake");
+    assert_eq!(store.assign(&ask, &[ones(2).into()]).unwrap_err().code(), Code::VariableConflict, "not by mistake");
     replace(1, 5.0).unwrap();
-    store.exchange(worker(1), &step(1, None), &ones(2), own).unwrap();
+    exchange(&store, worker(1), &step(1, None), &ones(2)).unwrap();
     assert_eq!(values(&store, 2, 0), [4.0, 4.0]);
     replace(1, 5.0).unwrap();
     assert_eq!(values(&store, 2, 0), [4.0, 4.0], "the same message came again");
@@ -201,9 +201,9 @@ fn values_of_a_model_that_is_trained_are_replaced_once_by_each_message() {
     assert_eq!(values(&store, 2, 0), [7.0, 7.0], "an older one came late");
     let slots =
         Assign { ranges: vec![Range { slot: 1, ..whole(2)[0] }], replaces: true, number: 3, ..Assign::default() };
-    assert_eq!(store.replace(worker(0), &slots, &ones(2)).unwrap_err().code(), Code::BadMessage);
+    assert_eq!(store.replace(worker(0), &slots, &[ones(2).into()]).unwrap_err().code(), Code::BadMessage);
     let long = Assign { ranges: whole(3), replaces: true, number: 3, ..Assign::default() };
-    assert_eq!(store.replace(worker(0), &long, &ones(3)).unwrap_err().code(), Code::ShapeMismatch);
+    assert_eq!(store.replace(worker(0), &long, &[ones(3).into()]).unwrap_err().code(), Code::ShapeMismatch);
     store.fence(worker(0).0, worker(0).1);
     assert_eq!(replace(3, 9.0).unwrap_err().code(), Code::Fenced, "who was shut out replaces nothing");
     assert_eq!(values(&store, 2, 0), [7.0, 7.0]);
@@ -214,12 +214,9 @@ fn a_learning_rate_that_cannot_be_one_leaves_everything_as_it_was() {
     let store = Store::default();
     store.create(&[variable(2)]).expect("a new variable");
     for rate in [f32::NAN, f32::INFINITY, -1.0] {
-        assert_eq!(
-            store.exchange(worker(0), &step(1, Some(rate)), &ones(2), own).unwrap_err().code(),
-            Code::BadSetting
-        );
+        assert_eq!(exchange(&store, worker(0), &step(1, Some(rate)), &ones(2)).unwrap_err().code(), Code::BadSetting);
     }
-    store.exchange(worker(0), &step(1, Some(0.5)), &ones(2), own).unwrap();
-    store.exchange(worker(0), &step(2, None), &ones(2), own).unwrap();
+    exchange(&store, worker(0), &step(1, Some(0.5)), &ones(2)).unwrap();
+    exchange(&store, worker(0), &step(2, None), &ones(2)).unwrap();
     assert_eq!(values(&store, 2, 0), [-1.5, -1.5]);
 }

@@ -39,7 +39,7 @@ impl Net {
     ) -> Tensor<1> {
         let examples = numbers.dims()[0] as i32;
         let input = match embedded {
-            Some(rows) => Tensor::cat(vec![rows.lookup().reshape([examples, -1]), numbers], 1),
+            Some(rows) => rows.beside(numbers).expect("as many ids in every example"),
             None => numbers,
         };
         let (last, hidden) = self.layers.split_last().expect("a net has layers");

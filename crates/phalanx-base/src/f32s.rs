@@ -25,12 +25,32 @@ impl F32Block {
     /// assert_eq!(sum, 6.0);
     /// ```
     pub fn each(&mut self, bytes: &[u8], mut each: impl FnMut(usize, &[f32])) {
+        if let Some(numbers) = in_place(bytes) {
+            return each(0, numbers);
+        }
         for (i, chunk) in bytes.chunks(4 * BLOCK).enumerate() {
             let run = &mut self.0[..chunk.len() / 4];
             read_f32s(chunk, run);
             each(i * BLOCK, run);
         }
     }
+}
+
+/// The numbers in little-endian `bytes`, where they lie if that can be, else copied into `room`, which has as many.
+///
+/// ```
+/// let bytes = 1.5_f32.to_le_bytes();
+/// assert_eq!(phalanx_base::as_f32s(&bytes, &mut [0.0]), [1.5]);
+/// ```
+pub fn as_f32s<'a>(bytes: &'a [u8], room: &'a mut [f32]) -> &'a [f32] {
+    in_place(bytes).unwrap_or_else(|| {
+        read_f32s(bytes, room);
+        room
+    })
+}
+
+fn in_place(bytes: &[u8]) -> Option<&[f32]> {
+    if cfg!(target_endian = "little") { bytemuck::try_cast_slice(bytes).ok() } else { None }
 }
 
 /// Fills `numbers` from little-endian `bytes`; stops at the shorter of the two.

@@ -7,6 +7,7 @@
 mod book;
 mod device;
 mod finite;
+mod lookup;
 pub mod losses;
 pub mod metrics;
 pub mod model;

@@ -1,6 +1,6 @@
 //! A table's rows inside of a step.
 
-use crate::to_bytes;
+use crate::{lookup, to_bytes};
 use burn::tensor::{Device, Gradients, IndexingUpdateOp, Int, Tensor, TensorData};
 use bytes::Bytes;
 use phalanx_base::{Code, Combiner, Error, Result};
@@ -29,6 +29,32 @@ impl Rows {
     #[must_use]
     pub fn lookup(&self) -> Tensor<2> {
         self.unique.clone().select(0, self.positions.clone())
+    }
+
+    /// The rows of each example's ids side by side, and its `numbers` after them: shape `[examples, ids of an example × dim
+    /// + numbers]`. Every example has as many ids.
+    ///
+    /// ```
+    /// use phalanx_nn::{Rows, burn::tensor::Tensor, default_device};
+    ///
+    /// let device = default_device();
+    /// // Two examples with two ids each, of a table whose rows have one number.
+    /// let rows = Rows::new(vec![5.0, 7.0, 9.0], 1, &[0, 1, 2, 0], &device);
+    /// let beside = rows.beside(Tensor::from_floats([[0.1], [0.2]], &device))?;
+    /// assert_eq!(beside.into_data().try_to_vec::<f32>().unwrap(), [5.0, 7.0, 0.1, 9.0, 5.0, 0.2]);
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the ids of the batch cannot be shared out among as many examples as `numbers` has.
+    pub fn beside(&self, numbers: Tensor<2>) -> Result<Tensor<2>> {
+        let (ids, [examples, _]) = (self.positions.dims()[0], numbers.dims());
+        if examples == 0 || !ids.is_multiple_of(examples) {
+            return Err(Error::new(Code::ShapeMismatch, "rows and numbers are not of the same examples")
+                .because(format!("there are numbers for {examples} examples, and {ids} ids"))
+                .help("give every example as many ids, or combine them first"));
+        }
+        Ok(lookup::beside(self.unique.clone(), self.positions.clone(), numbers))
     }
 
     /// One row for each example, made of those of its ids: shape `[examples, dim]`. Example `i` has the ids
@@ -92,6 +118,38 @@ mod tests {
                 .iter()
                 .all(|splits| rows.combine(splits, Combiner::Sum).is_err())
         );
+    }
+
+    #[test]
+    fn rows_beside_numbers_are_those_of_the_library() {
+        let device = crate::default_device();
+        // Few, and so many that threads share them.
+        for (examples, each, dim) in [(1, 1, 1), (3, 2, 2), (300, 26, 16)] {
+            let some = |count: usize| (0..count).map(|i| (i * 37 % 101) as f32 / 7.0).collect::<Vec<_>>();
+            let positions: Vec<u32> = (0..examples * each).map(|i| (i * i % 97) as u32).collect();
+            let weights = Tensor::<2>::from_data(
+                TensorData::new(some(examples * (each * dim + 3)), [examples, each * dim + 3]),
+                &device,
+            );
+            let of = |join: &dyn Fn(&Rows, Tensor<2>) -> Tensor<2>| {
+                let rows = Rows::new(some(97 * dim), dim, &positions, &device);
+                let numbers = Tensor::<2>::from_data(TensorData::new(some(examples * 3), [examples, 3]), &device);
+                let numbers = numbers.require_grad();
+                let out = join(&rows, numbers.clone());
+                let mut gradients = (out.clone() * weights.clone()).sum().backward();
+                let of_numbers = numbers.grad(&gradients).unwrap().into_data();
+                let of_rows = rows.unique.grad_remove(&mut gradients).unwrap().into_data();
+                [out.into_data(), of_numbers, of_rows]
+            };
+            let ours = of(&|rows, numbers| rows.beside(numbers).unwrap());
+            let theirs =
+                of(&|rows, numbers| Tensor::cat(vec![rows.lookup().reshape([examples as i32, -1]), numbers], 1));
+            for (ours, theirs) in ours.iter().zip(&theirs) {
+                ours.assert_approx_eq::<f32>(theirs, burn::tensor::Tolerance::relative(1e-5));
+            }
+        }
+        let rows = Rows::new(vec![1.0], 1, &[0, 0, 0], &device);
+        assert_eq!(rows.beside(Tensor::zeros([2, 1], &device)).unwrap_err().code(), Code::ShapeMismatch);
     }
 
     #[test]

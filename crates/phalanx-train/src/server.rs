@@ -11,6 +11,7 @@ use phalanx_data::{Dataset, InputContext};
 use phalanx_ps::client::Options as ClientOptions;
 use phalanx_ps::server::Service;
 use phalanx_ps::{Client, Store};
+use phalanx_wire::bulk::{self, Transport};
 use phalanx_wire::{Address, Endpoint, Listening};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,6 +41,8 @@ struct Inner {
     job: Arc<Job>,
     membership: Membership,
     store: Option<Arc<Store>>,
+    /// What answers for the store.
+    service: Option<Arc<Service>>,
     /// Where workers ask the chief for steps.
     desk: Option<Arc<Desk>>,
     listening: Mutex<Option<Listening>>,
@@ -119,8 +122,9 @@ impl Server {
         let store = (task.role == Role::Ps).then(Arc::<Store>::default);
         let digest = identity::digest(&config.job_id());
         let desk = (task == chief).then(|| Arc::new(Desk::new(digest)));
-        let service = |store: &Arc<Store>| Arc::new(Service::new(Arc::clone(store), digest, task, incarnation)) as _;
-        let bulk = store.as_ref().map(service).or_else(|| desk.clone().map(|desk| desk as _));
+        let service = |store: &Arc<Store>| Arc::new(Service::new(Arc::clone(store), digest, task, incarnation));
+        let service = store.as_ref().map(service);
+        let answers = service.clone().map(|service| service as _).or_else(|| desk.clone().map(|desk| desk as _));
         let control = membership.handler();
         if options.token.is_none() && !address.is_loopback() {
             (options.say)(&format!(
@@ -128,7 +132,7 @@ impl Server {
                 address.port()
             ));
         }
-        listening.serve(Endpoint { control, bulk, token: options.token.clone() })?;
+        listening.serve(Endpoint { control, bulk: answers, token: options.token.clone() })?;
         membership.watch()?;
         let pulse = Arc::<Pulse>::default();
         if let Some(dir) = &options.status_dir {
@@ -146,6 +150,7 @@ impl Server {
             job,
             membership,
             store,
+            service,
             desk,
             listening,
             companion,
@@ -249,7 +254,7 @@ impl Server {
     /// # Errors
     /// When the cluster has none.
     pub fn client(&self) -> Result<Client> {
-        Client::connect(&self.servers()?, self.client_options())
+        self.client_with(self.client_options())
     }
 
     /// Connections that hold until `stop` says otherwise, also when somebody asks this process to stop: for the last save.
@@ -257,7 +262,21 @@ impl Server {
         let mut options = self.client_options();
         let job = Arc::clone(&self.inner.job);
         options.stop = Arc::new(move || stop(&job));
-        Client::connect(&self.servers()?, options)
+        self.client_with(options)
+    }
+
+    fn client_with(&self, options: ClientOptions) -> Result<Client> {
+        match self.inner.companion.as_ref().and_then(Self::way_inside) {
+            Some(server) => Client::inside(server, options),
+            None => Client::connect(&self.servers()?, options),
+        }
+    }
+
+    /// How this same process reaches its server.
+    fn way_inside(&self) -> Option<Box<dyn Transport>> {
+        let listening = self.inner.listening.lock().unwrap_or_else(PoisonError::into_inner);
+        let (service, runtime) = (self.inner.service.clone()?, listening.as_ref()?.runtime().clone());
+        Some(bulk::inside(service, runtime, format!("{} at {}", self.inner.task, self.inner.address)))
     }
 
     /// Who this task is to parameter servers, and how patient it is.

@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tonic::body::Body;
 use tonic::server::{NamedService, UnaryService};
 use tonic::transport::Channel;
@@ -125,6 +126,44 @@ pub fn stream(address: &Address, token: Option<&Token>, hello: &[u8], patience: 
         return Err(nobody(io::ErrorKind::Unsupported.into()));
     }
     neighbour::stream(address.port(), token, hello, patience).map_err(nobody)?
+}
+
+/// The way to a server in this same process: its frames are not copied, and it is the caller's thread that answers them.
+/// What a request leaves to be done later is done by `runtime`, the server's own.
+#[must_use]
+pub fn inside(handler: Arc<dyn Handler>, runtime: Handle, peer: String) -> Box<dyn Transport> {
+    Box::new(Inside { handler, runtime, peer })
+}
+
+struct Inside {
+    handler: Arc<dyn Handler>,
+    runtime: Handle,
+    peer: String,
+}
+
+impl Transport for Inside {
+    fn call(&self, frame: OutFrame, deadline: Duration) -> Pending<'_, Outcome<InFrame>> {
+        let mut answer = Arc::clone(&self.handler).call(frame.hand_over());
+        Box::pin(async move {
+            let answer = std::future::poll_fn(|context| {
+                let _inside = self.runtime.enter();
+                answer.as_mut().poll(context)
+            });
+            match tokio::time::timeout(deadline, answer).await {
+                Ok(Ok(frame)) => Outcome::Done(frame.hand_over()),
+                Ok(Err(error)) => Outcome::Failed(error),
+                Err(_) => Outcome::Unknown(
+                    Error::new(Code::OutcomeUnknown, "no answer came")
+                        .at(self.peer.clone())
+                        .because(format!("{} s passed", deadline.as_secs_f32())),
+                ),
+            }
+        })
+    }
+
+    fn peer(&self) -> &str {
+        &self.peer
+    }
 }
 
 /// The client's end of the lane over gRPC.

@@ -78,6 +78,11 @@ impl OutFrame {
         out.put_slice(&self.header);
     }
 
+    /// The frame as who is in this process takes it: nothing is copied.
+    pub(crate) fn hand_over(self) -> InFrame {
+        InFrame { header: self.header.into(), body: self.body, room: None, inside: true }
+    }
+
     /// The body, to be written from where it lies.
     pub(crate) fn into_body(self) -> Parts {
         Parts(self.body.into())
@@ -116,14 +121,16 @@ impl Buf for Parts {
 #[derive(Debug)]
 pub struct InFrame {
     header: Bytes,
-    body: Bytes,
+    /// One part where it came over a network.
+    body: Vec<Bytes>,
     /// Where the answer can be written at once.
     room: Option<Arc<Room>>,
+    inside: bool,
 }
 
 impl InFrame {
     pub(crate) fn from_parts(header: Bytes, body: Bytes) -> Self {
-        Self { header, body, room: None }
+        Self { header, body: vec![body], room: None, inside: false }
     }
 
     pub(crate) fn with_room(self, room: Arc<Room>) -> Self {
@@ -168,10 +175,25 @@ impl InFrame {
             .map_err(|error| Error::new(Code::BadMessage, "a frame's header is malformed").because(error))
     }
 
-    /// The body.
+    /// The body as one; copied where it has several parts.
     #[must_use]
-    pub fn body(&self) -> &Bytes {
+    pub fn body(&self) -> Bytes {
+        match &self.body[..] {
+            [whole] => whole.clone(),
+            parts => parts.concat().into(),
+        }
+    }
+
+    /// The body, in parts as its sender made them: nothing that belongs together is in two.
+    #[must_use]
+    pub fn parts(&self) -> &[Bytes] {
         &self.body
+    }
+
+    /// Whether its sender is in this process, and waits.
+    #[must_use]
+    pub fn is_inside(&self) -> bool {
+        self.inside
     }
 }
 
@@ -237,6 +259,8 @@ mod tests {
         let back = frame.to_in_frame().unwrap();
         assert_eq!(back.header::<Handles>().unwrap().handles, [1, 2, 300]);
         assert_eq!(&back.body()[..], b"abcdefg");
+        let inside = frame.hand_over();
+        assert_eq!((&inside.body()[..], inside.parts().len(), inside.is_inside()), (&b"abcdefg"[..], 2, true));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use phalanx_base::{Code, Context, Error, Result};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio_stream::Stream;
 use tonic::transport::server::{Connected, TcpIncoming};
 
@@ -48,6 +48,12 @@ impl Listening {
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// What works for this task in the background.
+    #[must_use]
+    pub fn runtime(&self) -> &Handle {
+        self.runtime.handle()
     }
 
     /// Starts serving, in the background, until this value is dropped.

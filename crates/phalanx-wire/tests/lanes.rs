@@ -23,7 +23,7 @@ impl Handler for Echo {
                 }
                 _ => {
                     let mut answer = OutFrame::new(&handles);
-                    answer.push(frame.body().clone());
+                    answer.push(frame.body());
                     Ok(answer)
                 }
             }

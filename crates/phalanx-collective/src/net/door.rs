@@ -256,7 +256,7 @@ impl Door {
             CLOSE => self.close(key),
             number => {
                 let landing = self.state().landings.get(&key).cloned();
-                landing.ok_or_else(|| closed(self.task))?.put(number, frame.body()).await?;
+                landing.ok_or_else(|| closed(self.task))?.put(number, &frame.body()).await?;
             }
         }
         Ok(OutFrame::new(&Carried {}))

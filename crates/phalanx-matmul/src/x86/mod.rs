@@ -2,8 +2,8 @@
 //!
 //! A tile of the product, at most 14 rows by 32 columns, is summed up in registers. The factors are packed first, each so
 //! that a tile reads it from front to back: sixteen 32-bit words for every step along the sum, which are sixteen numbers,
-//! or in bfloat16 sixteen pairs of them. The packed part of the left factor stays in the second-level cache while the
-//! packed part of the right one goes by.
+//! or in bfloat16 sixteen pairs of them. All threads pack the right factor together, and all use all of it; of the left
+//! one each packs what it is at, which stays in the second-level cache while the right one goes by.
 
 #![allow(unsafe_code)]
 
@@ -12,6 +12,7 @@ mod tile;
 
 use crate::{Matrix, Precision};
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The most rows of a tile: two registers each, and three are needed besides.
 const ROWS: usize = 14;
@@ -21,8 +22,6 @@ const COLUMNS: usize = 32;
 const DEPTH: usize = 384;
 /// Rows of the left factor that are packed at once: with `DEPTH`, half of a second-level cache.
 const BLOCK: usize = 18 * ROWS;
-/// Columns of the right factor that are packed at once: with `DEPTH`, a part of the third-level cache.
-const WIDTH: usize = 32 * COLUMNS;
 /// A product with fewer multiplications than this is not worth a second thread.
 const WORTH_SHARING: usize = 1 << 21;
 
@@ -48,6 +47,25 @@ unsafe impl Send for Out {}
 // SAFETY: as above.
 unsafe impl Sync for Out {}
 
+/// The right factor, packed: for each part of the sum, panels of 32 columns. Threads write to different panels.
+#[derive(Clone, Copy)]
+struct Right {
+    start: *mut Line,
+    panels: usize,
+}
+
+// SAFETY: every thread is given panels of its own to write, and they are read when all are done.
+unsafe impl Send for Right {}
+// SAFETY: as above.
+unsafe impl Sync for Right {}
+
+impl Right {
+    /// Where a panel of the part of the sum with this number begins; every part but the last has [`DEPTH`] steps.
+    fn panel(self, part: usize, steps: usize, panel: usize) -> *mut Line {
+        self.start.wrapping_add(2 * (part * DEPTH * self.panels + panel * steps))
+    }
+}
+
 /// The caller has seen that the shapes fit and the processor is supported.
 pub(crate) fn product(a: Matrix<'_>, b: Matrix<'_>, precision: Precision) -> Vec<f32> {
     let (rows, columns) = (a.rows(), b.columns());
@@ -56,71 +74,93 @@ pub(crate) fn product(a: Matrix<'_>, b: Matrix<'_>, precision: Precision) -> Vec
     }
     let mut numbers = Vec::<f32>::with_capacity(rows * columns);
     let out = Out { start: numbers.as_mut_ptr(), columns };
-    let threads = rayon::current_num_threads();
-    if threads == 1 || rows * columns * a.columns() < WORTH_SHARING {
-        share(a, b, out, 0..rows, 0..columns, precision);
+    let panels = columns.div_ceil(COLUMNS);
+    let mut packed = Vec::<Line>::with_capacity(2 * panels * a.columns().div_ceil(each(precision)));
+    let right = Right { start: packed.as_mut_ptr(), panels };
+    let worth_it = rows * columns * a.columns() >= WORTH_SHARING;
+    let threads = if worth_it { rayon::current_num_threads() } else { 1 };
+    in_shares(columns, COLUMNS, threads, |columns| pack_right(b, columns, right, precision));
+    // Along the side that has more tiles.
+    if rows / ROWS >= columns / COLUMNS {
+        in_shares(rows, ROWS, threads, |rows| share(a, right, out, rows, 0..columns, precision));
     } else {
-        // Whole tiles along the side that has more of them.
-        let by_rows = rows / ROWS >= columns / COLUMNS;
-        let (side, tile) = if by_rows { (rows, ROWS) } else { (columns, COLUMNS) };
-        let each = side.div_ceil(tile).div_ceil(threads) * tile;
-        rayon::scope(|scope| {
-            for start in (0..side).step_by(each) {
-                let part = start..side.min(start + each);
-                scope.spawn(move |_| {
-                    let (rows, columns) = if by_rows { (part, 0..columns) } else { (0..rows, part) };
-                    share(a, b, out, rows, columns, precision);
-                });
-            }
-        });
+        in_shares(columns, COLUMNS, threads, |columns| share(a, right, out, 0..rows, columns, precision));
     }
     // SAFETY: every tile was written: the first steps along the sum do not add to what is there.
     unsafe { numbers.set_len(rows * columns) };
     numbers
 }
 
-/// One thread's part of a product.
-fn share(a: Matrix<'_>, b: Matrix<'_>, out: Out, rows: Range<usize>, columns: Range<usize>, precision: Precision) {
-    // Pairs take one word: in bfloat16 a packed step is two of the sum.
-    let each = match precision {
+/// How many steps along the sum one packed step is: in bfloat16 pairs take one word.
+fn each(precision: Precision) -> usize {
+    match precision {
         Precision::F32 => 1,
         Precision::Bf16 => 2,
-    };
-    let depth = a.columns().div_ceil(each).min(DEPTH);
-    let mut left = Vec::<Line>::with_capacity(depth * BLOCK.min(rows.len()).div_ceil(ROWS));
-    let mut right = Vec::<Line>::with_capacity(depth * WIDTH.min(columns.len()).div_ceil(COLUMNS) * 2);
-    for columns in parts(columns, WIDTH) {
-        for sum in parts(0..a.columns(), each * DEPTH) {
-            let steps = sum.len().div_ceil(each);
-            for (panel, columns) in parts(columns.clone(), COLUMNS).enumerate() {
-                let lines = columns.len().div_ceil(16) * steps;
-                let to = right.spare_capacity_mut()[2 * panel * steps..][..lines].as_mut_ptr().cast();
-                pack::right(b, sum.clone(), columns, to, precision);
+    }
+}
+
+/// Cuts a side into shares of whole tiles and has every one worked at by somebody: a large one for each thread, and small
+/// ones for whoever is done first, because threads are held up now and then.
+fn in_shares(side: usize, tile: usize, threads: usize, work: impl Fn(Range<usize>) + Sync) {
+    if threads == 1 {
+        return work(0..side);
+    }
+    let tiles = side.div_ceil(tile);
+    let (large, small) = ((tiles * 3 / 4 / threads).max(1), (tiles / 16 / threads).max(1));
+    let starts: Vec<usize> = (0..threads).map(|i| i * large).chain((threads * large..tiles).step_by(small)).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(&start) = starts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let length = if start < threads * large { large } else { small };
+            let share = start * tile..side.min((start + length) * tile);
+            if !share.is_empty() {
+                work(share);
             }
-            for block in parts(rows.clone(), BLOCK) {
-                // Tiles of the same height, rather than a last one of a row or two.
-                let height = block.len().div_ceil(block.len().div_ceil(ROWS));
+        }
+    };
+    rayon::scope(|scope| (0..threads).for_each(|_| scope.spawn(|_| work())));
+}
+
+/// One thread's part of the right factor.
+fn pack_right(b: Matrix<'_>, columns: Range<usize>, right: Right, precision: Precision) {
+    for (part, sum) in parts(0..b.rows(), each(precision) * DEPTH).enumerate() {
+        let steps = sum.len().div_ceil(each(precision));
+        for columns in parts(columns.clone(), COLUMNS) {
+            pack::right(b, sum.clone(), columns.clone(), right.panel(part, steps, columns.start / COLUMNS), precision);
+        }
+    }
+}
+
+/// One thread's part of a product.
+fn share(a: Matrix<'_>, right: Right, out: Out, rows: Range<usize>, columns: Range<usize>, precision: Precision) {
+    let depth = a.columns().div_ceil(each(precision)).min(DEPTH);
+    let mut left = Vec::<Line>::with_capacity(depth * BLOCK.min(rows.len()).div_ceil(ROWS));
+    for block in parts(rows, BLOCK) {
+        // Tiles of the same height, rather than a last one of a row or two.
+        let height = block.len().div_ceil(block.len().div_ceil(ROWS));
+        for (part, sum) in parts(0..a.columns(), each(precision) * DEPTH).enumerate() {
+            let steps = sum.len().div_ceil(each(precision));
+            for (panel, rows) in parts(block.clone(), height).enumerate() {
+                let to = left.spare_capacity_mut()[panel * steps..][..steps].as_mut_ptr().cast();
+                pack::left(a, rows, sum.clone(), to, precision);
+            }
+            for columns in parts(columns.clone(), COLUMNS) {
+                let right = right.panel(part, steps, columns.start / COLUMNS);
                 for (panel, rows) in parts(block.clone(), height).enumerate() {
-                    let to = left.spare_capacity_mut()[panel * steps..][..steps].as_mut_ptr().cast();
-                    pack::left(a, rows, sum.clone(), to, precision);
-                }
-                for (right_panel, columns) in parts(columns.clone(), COLUMNS).enumerate() {
-                    for (left_panel, rows) in parts(block.clone(), height).enumerate() {
-                        // SAFETY: both factors were packed above for as many steps, and the tile is inside of the product
-                        // and this thread's own.
-                        unsafe {
-                            let tile = tile::Tile {
-                                steps,
-                                left: left.as_ptr().add(left_panel * steps),
-                                right: right.as_ptr().add(2 * right_panel * steps),
-                                out: out.start.add(rows.start * out.columns + columns.start),
-                                next: out.columns,
-                                rows: rows.len(),
-                                columns: columns.len(),
-                                adds: sum.start > 0,
-                            };
-                            tile.compute(precision);
-                        }
+                    // SAFETY: both factors were packed above for as many steps, and the tile is inside of the product
+                    // and this thread's own.
+                    unsafe {
+                        let tile = tile::Tile {
+                            steps,
+                            left: left.as_ptr().add(panel * steps),
+                            right,
+                            out: out.start.add(rows.start * out.columns + columns.start),
+                            next: out.columns,
+                            rows: rows.len(),
+                            columns: columns.len(),
+                            adds: sum.start > 0,
+                        };
+                        tile.compute(precision);
                     }
                 }
             }

@@ -1,14 +1,17 @@
 //! Calls to servers: in parallel, with deadlines and bounded retries.
 
+use crate::Crew;
 use crate::plan::Layout;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use phalanx_base::{Code, Context, Error, Incarnation, Result, Role, TaskId};
+use phalanx_base::{Code, Context as _, Error, Incarnation, Result, Role, TaskId};
 use phalanx_wire::bulk::{self, Transport};
 use phalanx_wire::proto::params::{self, Reply, reply, request};
 use phalanx_wire::{Address, Backoff, InFrame, OutFrame, Outcome, Token};
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// Who calls, and how patiently.
@@ -48,6 +51,7 @@ pub struct Client {
     runtime: tokio::runtime::Runtime,
     servers: Vec<Box<dyn Transport>>,
     options: Options,
+    crew: Crew,
 }
 
 impl Client {
@@ -63,7 +67,7 @@ impl Client {
         };
         let lanes = servers.iter().map(lane).collect();
         drop(_inside);
-        Ok(Self { runtime, servers: lanes, options })
+        Ok(Self { runtime, servers: lanes, options, crew: Crew::Alone })
     }
 
     /// The same over any transports; `make` is called where connections can be made.
@@ -76,7 +80,19 @@ impl Client {
             let _inside = runtime.enter();
             make()
         };
-        Ok(Self { runtime, servers, options })
+        Ok(Self { runtime, servers, options, crew: Crew::Alone })
+    }
+
+    /// A job that is this process: its one server answers on the thread that asks, and all threads that compute help.
+    ///
+    /// # Errors
+    /// When the operating system gives us no event loop.
+    pub fn inside(server: Box<dyn Transport>, options: Options) -> Result<Self> {
+        Ok(Self { runtime: runtime()?, servers: vec![server], options, crew: Crew::Compute })
+    }
+
+    pub(super) fn crew(&self) -> Crew {
+        self.crew
     }
 
     /// Who calls.
@@ -234,6 +250,15 @@ impl Client {
     }
 
     pub(crate) fn block<T>(&self, future: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut future = pin!(future);
+        if self.crew == Crew::Compute {
+            // Answered by this thread, and most likely at once. Not in the event loop: a thread that waits for another of
+            // its crew may take up any other work meanwhile, and that may want a loop of its own.
+            let _inside = self.runtime.enter();
+            if let Poll::Ready(answer) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                return answer;
+            }
+        }
         self.runtime.block_on(future)
     }
 
@@ -311,7 +336,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 fn read(answer: &InFrame) -> Result<(Reply, Bytes)> {
-    Ok((answer.header()?, answer.body().clone()))
+    Ok((answer.header()?, answer.body()))
 }
 
 pub(super) fn unexpected(result: &Option<reply::Result>) -> Error {

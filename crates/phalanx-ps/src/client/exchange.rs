@@ -4,6 +4,7 @@ use super::calls::{Client, to_wire, unexpected};
 use super::packing::{Part, Piece, RowRun, pack};
 use super::remote::Remote;
 use super::rows::{RowGradients, RowSet};
+use crate::Crew;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use phalanx_base::{Code, Error, Result, UpdateName};
@@ -99,21 +100,13 @@ impl Client {
     pub fn exchange(&self, remote: &mut Remote, push: Option<&Push>, pull: &[RowSet], mode: Mode) -> Result<Pulled> {
         let answers = self.ask_all(remote, push, Some(pull), mode)?;
         let mut pulled = Pulled { global_step: 0, dense: Vec::new(), rows: Vec::new(), repeated: false, stale: false };
-        pulled.rows = pull.iter().map(|set| vec![0.0; set.unique().len() * remote.dim(set)]).collect();
-        for (server, answer) in answers.iter().enumerate() {
+        for answer in &answers {
             pulled.global_step = pulled.global_step.max(answer.global_step);
             pulled.repeated |= answer.repeated;
             pulled.stale |= answer.stale;
-            for (run, bytes) in &answer.rows {
-                let set = &pull[run.set];
-                let dim = remote.dim(set);
-                let rows = bytes.chunks_exact(4 * dim);
-                for (&at, row) in set.on(server)[run.range.clone()].iter().zip(rows) {
-                    phalanx_base::read_f32s(row, &mut pulled.rows[run.set][at as usize * dim..][..dim]);
-                }
-            }
         }
-        pulled.dense = assemble(remote, answers)?;
+        pulled.rows = self.crew().map((0..pull.len()).collect(), |set| rows_of(set, &pull[set], remote, &answers));
+        pulled.dense = assemble(remote, answers, self.crew());
         Ok(pulled)
     }
 
@@ -272,7 +265,7 @@ impl Client {
                     .row_push
                     .push(Rows { handle: remote.tables[server][rows.set.table()], count: positions.len() as u64 });
                 body.push(rows.set.ids_at(positions));
-                body.push(rows.gather(positions, ask.dim(&rows.set)));
+                body.push(rows.gather(server, run.range.clone(), ask.dim(&rows.set)));
             }
         }
         if let Some(pull) = pull {
@@ -333,9 +326,27 @@ impl Answer {
     }
 }
 
+/// The rows of one set, each to its place.
+fn rows_of(number: usize, set: &RowSet, remote: &Remote, answers: &[Answer]) -> Vec<f32> {
+    let dim = remote.dim(set);
+    if let Some(server) = (0..answers.len()).find(|&server| set.all_on(server)) {
+        return numbers_of(answers[server].rows.iter().filter(|(run, _)| run.set == number).map(|(_, bytes)| bytes));
+    }
+    let mut numbers = vec![0.0; set.unique().len() * dim];
+    for (server, answer) in answers.iter().enumerate() {
+        for (run, bytes) in answer.rows.iter().filter(|(run, _)| run.set == number) {
+            let rows = bytes.chunks_exact(4 * dim);
+            for (&at, row) in set.on(server)[run.range.clone()].iter().zip(rows) {
+                phalanx_base::read_f32s(row, &mut numbers[at as usize * dim..][..dim]);
+            }
+        }
+    }
+    numbers
+}
+
 /// Puts the pieces of each variable together. A variable of which only some pieces changed counts as unchanged here
 /// and is pulled whole next time: half of it would be of no use.
-fn assemble(remote: &mut Remote, answers: Vec<Answer>) -> Result<Vec<Option<Vec<f32>>>> {
+fn assemble(remote: &mut Remote, answers: Vec<Answer>, crew: Crew) -> Vec<Option<Vec<f32>>> {
     let Remote { layout, pieces, held, .. } = remote;
     let mut whole: Vec<Vec<(usize, Bytes)>> = vec![Vec::new(); layout.variables().len()];
     let mut missing = vec![false; layout.variables().len()];
@@ -352,27 +363,23 @@ fn assemble(remote: &mut Remote, answers: Vec<Answer>) -> Result<Vec<Option<Vec<
             }
         }
     }
-    let mut values = Vec::with_capacity(whole.len());
-    for (variable, mut found) in whole.into_iter().enumerate() {
-        if missing[variable] || found.is_empty() {
-            if !found.is_empty() {
-                for (server, pieces) in pieces.iter().enumerate() {
-                    for (i, _) in
-                        pieces.iter().enumerate().filter(|(_, p)| layout.shards()[p.shard].variable == variable)
-                    {
-                        held[server][i] = 0;
-                    }
-                }
+    for (variable, found) in whole.iter_mut().enumerate() {
+        if missing[variable] && !found.is_empty() {
+            found.clear();
+            for (held, pieces) in held.iter_mut().zip(pieces.iter()) {
+                let of_variable = |piece: &Piece| layout.shards()[piece.shard].variable == variable;
+                held.iter_mut().zip(pieces).filter(|(_, piece)| of_variable(piece)).for_each(|(held, _)| *held = 0);
             }
-            values.push(None);
-            continue;
         }
         found.sort_unstable_by_key(|&(at, _)| at);
-        let mut numbers = Vec::with_capacity(layout.variables()[variable].shape.elements());
-        for (_, bytes) in &found {
-            numbers.extend(bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)));
-        }
-        values.push(Some(numbers));
     }
-    Ok(values)
+    crew.map(whole, |found| (!found.is_empty()).then(|| numbers_of(found.iter().map(|(_, bytes)| bytes))))
+}
+
+fn numbers_of<'a>(pieces: impl Iterator<Item = &'a Bytes> + Clone) -> Vec<f32> {
+    let mut numbers = Vec::with_capacity(pieces.clone().map(|bytes| bytes.len() / 4).sum());
+    for bytes in pieces {
+        numbers.extend(bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)));
+    }
+    numbers
 }

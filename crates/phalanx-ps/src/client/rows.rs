@@ -5,6 +5,7 @@ use bytes::Bytes;
 use hashbrown::HashTable;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::ops::Range;
 
 /// The unique ids that a batch has for one table.
 ///
@@ -74,6 +75,11 @@ impl RowSet {
         &self.by_server[server]
     }
 
+    /// Whether this server holds all of them: their order is then that of [`Self::unique`].
+    pub(super) fn all_on(&self, server: usize) -> bool {
+        self.by_server[server].len() == self.unique.len()
+    }
+
     pub(super) fn ids_at(&self, positions: &[u32]) -> Bytes {
         let ids: Vec<i64> = positions.iter().map(|&at| self.unique[at as usize]).collect();
         Bytes::from(bytemuck::cast_slice(&ids).to_vec())
@@ -90,8 +96,13 @@ pub struct RowGradients {
 }
 
 impl RowGradients {
-    pub(super) fn gather(&self, positions: &[u32], dim: usize) -> Bytes {
+    /// The gradients of a run of the rows that a server holds.
+    pub(super) fn gather(&self, server: usize, run: Range<usize>, dim: usize) -> Bytes {
         let bytes = 4 * dim;
+        if self.set.all_on(server) {
+            return self.gradients.slice(run.start * bytes..run.end * bytes);
+        }
+        let positions = &self.set.on(server)[run];
         let mut out = Vec::with_capacity(bytes * positions.len());
         for &at in positions {
             out.extend_from_slice(&self.gradients[at as usize * bytes..][..bytes]);

@@ -6,6 +6,7 @@ use super::items::Item;
 use super::notes::Notes;
 use super::service::identity;
 use super::{Progress, Store, lock};
+use bytes::Bytes;
 use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
 use phalanx_wire::proto::params::{Applied, Assign};
 use std::sync::PoisonError;
@@ -16,12 +17,12 @@ impl Store {
     ///
     /// # Errors
     /// When the message does not fit what is held here, or comes (again) after training has begun.
-    pub fn assign(&self, ask: &Assign, body: &[u8]) -> Result<()> {
+    pub fn assign(&self, ask: &Assign, body: &[Bytes]) -> Result<()> {
         if self.is_ready() {
             return Err(Error::new(Code::VariableConflict, "the model is being trained, its values are not replaced")
                 .because("it was declared ready before this message came"));
         }
-        let mut body = Body(body);
+        let mut body = Body::new(body);
         for range in &ask.ranges {
             let shard = self.dense(range.handle)?;
             let elements = shard.check(range.start, range.count)?;
@@ -57,11 +58,11 @@ impl Store {
     ///
     /// # Errors
     /// When the model is not ready, the sender was declared lost, or the message does not fit what is held here.
-    pub fn replace(&self, from: (TaskId, Incarnation), ask: &Assign, body: &[u8]) -> Result<()> {
+    pub fn replace(&self, from: (TaskId, Incarnation), ask: &Assign, body: &[Bytes]) -> Result<()> {
         if !self.is_ready() {
             return Err(not_ready());
         }
-        let mut body = Body(body);
+        let mut body = Body::new(body);
         let mut values = Vec::with_capacity(ask.ranges.len().min(1024));
         for range in &ask.ranges {
             let shard = self.dense(range.handle)?;

@@ -4,8 +4,9 @@
 
 use super::cut::{Clock, Kept};
 use super::lock;
+use crate::Crew;
 use phalanx_base::{Code, Error, F32Block, Result, Shape, read_f32s};
-use phalanx_optim::Optimizer;
+use phalanx_optim::{Optimizer, Rule};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -91,20 +92,28 @@ impl Dense {
     }
 
     /// Applies a gradient at once.
-    pub(crate) fn push(
-        &self,
-        range: Range<usize>,
-        gradient: &[u8],
-        rate: Option<f32>,
-        block: &mut F32Block,
-    ) -> Result<()> {
+    pub(crate) fn push(&self, range: Range<usize>, gradient: &[u8], rate: Option<f32>, crew: Crew) -> Result<()> {
         let step = if range.start == 0 {
             self.updates.fetch_add(1, Ordering::AcqRel) + 1
         } else {
             self.updates.load(Ordering::Acquire)
         };
         let rule = self.optimizer_at(rate).at_step(step);
-        let now = self.clock.now();
+        self.push_by(&rule, range, gradient, crew)?;
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn push_by(&self, rule: &Rule, range: Range<usize>, gradient: &[u8], crew: Crew) -> Result<()> {
+        if let Some(middle) = middle(&range, crew) {
+            let (one, other) = gradient.split_at(4 * (middle - range.start));
+            let (one, other) = crew.both(
+                || self.push_by(rule, range.start..middle, one, crew),
+                || self.push_by(rule, middle..range.end, other, crew),
+            );
+            return one.and(other);
+        }
+        let (now, mut block) = (self.clock.now(), F32Block::default());
         self.each_chunk(&range, |chunk, inside, at| {
             chunk.kept.keep(now);
             let mut outcome = Ok(());
@@ -113,9 +122,7 @@ impl Dense {
                     .and_then(|()| rule.apply_range(&mut chunk.kept.numbers, inside.start + offset, run));
             });
             outcome
-        })?;
-        self.changes.fetch_add(1, Ordering::AcqRel);
-        Ok(())
+        })
     }
 
     /// Adds a gradient to its round; `false` if the round is closed already.
@@ -165,7 +172,13 @@ impl Dense {
     }
 
     /// Writes the values of `range` into `out`.
-    pub(crate) fn pull(&self, range: Range<usize>, out: &mut [u8]) -> Result<()> {
+    pub(crate) fn pull(&self, range: Range<usize>, out: &mut [u8], crew: Crew) -> Result<()> {
+        if let Some(middle) = middle(&range, crew) {
+            let (one, other) = out.split_at_mut(4 * (middle - range.start));
+            let (one, other) =
+                crew.both(|| self.pull(range.start..middle, one, crew), || self.pull(middle..range.end, other, crew));
+            return one.and(other);
+        }
         let closed = self.closed.load(Ordering::Acquire);
         self.each_chunk(&range, |chunk, inside, at| {
             self.settle(chunk, closed)?;
@@ -288,6 +301,11 @@ impl Dense {
     }
 }
 
+/// Where a range of many chunks is best cut in two for two threads.
+fn middle(range: &Range<usize>, crew: Crew) -> Option<usize> {
+    crew.shares(range.len(), 4 * CHUNK).then(|| usize::midpoint(range.start, range.end) / CHUNK * CHUNK)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,7 +320,7 @@ mod tests {
 
     fn values(shard: &Dense) -> Vec<f32> {
         let mut out = vec![0; 4 * shard.len];
-        shard.pull(0..shard.len, &mut out).unwrap();
+        shard.pull(0..shard.len, &mut out, Crew::Alone).unwrap();
         let mut numbers = vec![0.0; shard.len];
         read_f32s(&out, &mut numbers);
         numbers
@@ -319,9 +337,9 @@ mod tests {
         let (whole, parts) = (shard(len, Adagrad::new(0.1)), shard(len, Adagrad::new(0.1)));
         let mut block = F32Block::default();
         for _ in 0..3 {
-            whole.push(0..len, &bytes(&gradient), None, &mut block).unwrap();
-            parts.push(0..CHUNK + 7, &bytes(&gradient[..CHUNK + 7]), None, &mut block).unwrap();
-            parts.push(CHUNK + 7..len, &bytes(&gradient[CHUNK + 7..]), None, &mut block).unwrap();
+            whole.push(0..len, &bytes(&gradient), None, Crew::Alone).unwrap();
+            parts.push(0..CHUNK + 7, &bytes(&gradient[..CHUNK + 7]), None, Crew::Alone).unwrap();
+            parts.push(CHUNK + 7..len, &bytes(&gradient[CHUNK + 7..]), None, Crew::Alone).unwrap();
         }
         assert_eq!(values(&whole), values(&parts));
         assert!(whole.version() > 1 && parts.version() > 1);
@@ -344,9 +362,9 @@ mod tests {
     fn an_update_may_have_a_learning_rate_of_its_own() {
         let shard = shard(1, Sgd::new(1.0));
         let mut block = F32Block::default();
-        shard.push(0..1, &bytes(&[1.0]), Some(0.25), &mut block).unwrap();
+        shard.push(0..1, &bytes(&[1.0]), Some(0.25), Crew::Alone).unwrap();
         assert_eq!(values(&shard), [-0.25]);
-        shard.push(0..1, &bytes(&[1.0]), None, &mut block).unwrap();
+        shard.push(0..1, &bytes(&[1.0]), None, Crew::Alone).unwrap();
         assert_eq!(values(&shard), [-1.25]);
         assert!(shard.contribute(0, 0..1, &bytes(&[2.0]), Some(0.5), &mut block).unwrap());
         shard.close(1);
@@ -360,7 +378,7 @@ mod tests {
     fn values_that_are_replaced_keep_their_slots_and_lose_closed_rounds() {
         let shard = shard(2, Adagrad::new(1.0).initial_accumulator_value(0.0));
         let mut block = F32Block::default();
-        shard.push(0..2, &bytes(&[3.0, 3.0]), None, &mut block).unwrap();
+        shard.push(0..2, &bytes(&[3.0, 3.0]), None, Crew::Alone).unwrap();
         assert!(shard.contribute(0, 0..2, &bytes(&[9.0, 9.0]), None, &mut block).unwrap());
         let before = shard.version();
         shard.replace(1, 0..2, &bytes(&[5.0, 6.0])).unwrap();

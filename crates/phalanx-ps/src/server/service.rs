@@ -3,6 +3,7 @@
 use super::barrier::Arrival;
 use super::saving::{IntoFile, ToFetch};
 use super::{Store, lock};
+use crate::Crew;
 use crate::client::to_wire;
 use bytes::Bytes;
 use phalanx_base::{Code, Context, Error, Incarnation, Result, Role, TaskId};
@@ -57,9 +58,10 @@ impl Service {
             request::Op::Exchange(ask) => {
                 let on_behalf_of = ask.on_behalf_of.as_ref();
                 let from = on_behalf_of.map_or(from, |other| identity(Some(other)))?;
-                // A handle of its own: the room for the answer is asked of the frame while its body is read.
-                let body = frame.body().clone();
-                let (exchanged, out) = store.exchange(from, &ask, &body, |len| frame.space(len))?;
+                let crew = if frame.is_inside() { Crew::Compute } else { Crew::Alone };
+                // Handles of our own: the room for the answer is asked of the frame while its body is read.
+                let body = frame.parts().to_vec();
+                let (exchanged, out) = store.exchange(from, &ask, &body, crew, |len| frame.space(len))?;
                 values = out.into();
                 Some(reply::Result::Exchanged(exchanged))
             }
@@ -67,9 +69,9 @@ impl Service {
             request::Op::Find(ask) => Some(handles(store.find(&ask.specs)?)),
             request::Op::Assign(ask) => {
                 if ask.replaces {
-                    store.replace(from?, &ask, frame.body())?;
+                    store.replace(from?, &ask, frame.parts())?;
                 } else {
-                    store.assign(&ask, frame.body())?;
+                    store.assign(&ask, frame.parts())?;
                 }
                 None
             }

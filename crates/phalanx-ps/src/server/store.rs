@@ -11,6 +11,8 @@ use super::lock;
 use super::notes::Notes;
 use super::staleness::Staleness;
 use super::table::Table;
+use crate::Crew;
+use bytes::Bytes;
 use phalanx_base::{Code, Error, F32Block, Incarnation, Result, TaskId};
 use phalanx_optim::Optimizer;
 use phalanx_wire::limits;
@@ -97,6 +99,7 @@ impl Store {
     }
 
     /// Applies what a step pushes, once, and answers what it pulls, into the room that `space` gives for so many bytes.
+    /// The parts of `body` are as in [`InFrame::parts`](phalanx_wire::InFrame::parts).
     ///
     /// # Errors
     /// When the message does not fit what is held here, or its sender may not push.
@@ -104,11 +107,12 @@ impl Store {
         &self,
         from: (TaskId, Incarnation),
         ask: &Exchange,
-        body: &[u8],
+        body: &[Bytes],
+        crew: Crew,
         space: impl FnOnce(usize) -> S,
     ) -> Result<(Exchanged, S)> {
-        let (started, bytes_in) = (Instant::now(), body.len());
-        let mut body = Body(body);
+        let (started, bytes_in) = (Instant::now(), body.iter().map(Bytes::len).sum());
+        let mut body = Body::new(body);
         let mut answer = Exchanged::default();
         let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
         // Everything is checked before anything is changed: an update is applied whole or not at all.
@@ -117,9 +121,9 @@ impl Store {
         let pull = self.read_pull(ask, &mut body)?;
         body.end()?;
         if ask.step > 0 {
-            self.push(from, ask, push, &mut answer)?;
+            self.push(from, ask, push, crew, &mut answer)?;
         }
-        let values = Self::pull(ask, pull, &mut answer, space)?;
+        let values = Self::pull(ask, pull, crew, &mut answer, space)?;
         self.counters.count(ask.step > 0, bytes_in, values.len(), started.elapsed());
         Ok((answer, values))
     }
@@ -171,6 +175,7 @@ impl Store {
         (task, incarnation): (TaskId, Incarnation),
         ask: &Exchange,
         Push { dense, rows }: Push<'_>,
+        crew: Crew,
         answer: &mut Exchanged,
     ) -> Result<()> {
         let progress = self.applied.of(task, incarnation);
@@ -192,13 +197,13 @@ impl Store {
         let mut taken = true;
         for (shard, gradient, elements) in dense {
             match ask.round.checked_sub(1) {
-                None => shard.push(elements, gradient, rate, &mut block)?,
+                None => shard.push(elements, gradient, rate, crew)?,
                 Some(round) => taken &= shard.contribute(round, elements, gradient, rate, &mut block)?,
             }
         }
         for (table, ids, gradients) in rows {
             match ask.round.checked_sub(1) {
-                None => table.push(&ids, gradients, rate)?,
+                None => table.push(&ids, gradients, rate, crew)?,
                 Some(round) => taken &= table.contribute(round, &ids, gradients, rate)?,
             }
         }
@@ -218,6 +223,7 @@ impl Store {
     fn pull<S: DerefMut<Target = [u8]>>(
         ask: &Exchange,
         Pull { mut dense, rows }: Pull,
+        crew: Crew,
         answer: &mut Exchanged,
         space: impl FnOnce(usize) -> S,
     ) -> Result<S> {
@@ -234,12 +240,12 @@ impl Store {
         let mut rest = &mut values[..];
         for (shard, elements, _) in dense {
             let out = rest.split_off_mut(..4 * elements.len()).unwrap_or_default();
-            shard.pull(elements, out)?;
+            shard.pull(elements, out, crew)?;
         }
         for (table, ids) in rows {
             table.close(ask.closed);
             let out = rest.split_off_mut(..4 * ids.len() * table.dim).unwrap_or_default();
-            table.pull(&ids, out)?;
+            table.pull(&ids, out, crew)?;
         }
         Ok(values)
     }

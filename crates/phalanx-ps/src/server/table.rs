@@ -5,9 +5,10 @@
 use super::cut::{Clock, Kept};
 use super::index::{Index, hash};
 use super::lock;
+use crate::Crew;
 use crate::plan::Initializer;
 use hashbrown::HashTable;
-use phalanx_base::{Result, prefetch, read_f32s};
+use phalanx_base::{Result, as_f32s, prefetch, read_f32s};
 use phalanx_optim::{Optimizer, Rule};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -92,7 +93,13 @@ impl Table {
     }
 
     /// Writes the rows of `ids` into `out`, one after the other; rows that are not there come into being.
-    pub(crate) fn pull(&self, ids: &[i64], out: &mut [u8]) -> Result<()> {
+    pub(crate) fn pull(&self, ids: &[i64], out: &mut [u8], crew: Crew) -> Result<()> {
+        if crew.shares(ids.len() * self.dim, BLOCK) {
+            let (first, second) = ids.split_at(ids.len() / 2);
+            let (one, other) = out.split_at_mut(4 * self.dim * first.len());
+            let (one, other) = crew.both(|| self.pull(first, one, crew), || self.pull(second, other, crew));
+            return one.and(other);
+        }
         let closed = self.closed.load(Ordering::Acquire);
         let bytes = 4 * self.dim;
         let mut rows = Vec::new();
@@ -115,15 +122,26 @@ impl Table {
     }
 
     /// Applies row gradients at once. Ids are unique.
-    pub(crate) fn push(&self, ids: &[i64], gradients: &[u8], rate: Option<f32>) -> Result<()> {
+    pub(crate) fn push(&self, ids: &[i64], gradients: &[u8], rate: Option<f32>, crew: Crew) -> Result<()> {
         let rule = self.rule(self.updates.fetch_add(1, Ordering::AcqRel) + 1, rate);
+        self.push_by(&rule, ids, gradients, crew)
+    }
+
+    fn push_by(&self, rule: &Rule, ids: &[i64], gradients: &[u8], crew: Crew) -> Result<()> {
+        if crew.shares(ids.len() * self.dim, BLOCK) {
+            let (first, second) = ids.split_at(ids.len() / 2);
+            let (one, other) = gradients.split_at(4 * self.dim * first.len());
+            let (one, other) =
+                crew.both(|| self.push_by(rule, first, one, crew), || self.push_by(rule, second, other, crew));
+            return one.and(other);
+        }
         let (mut gradient, mut rows) = (vec![0.0; self.dim], Vec::new());
         self.each_stripe(ids, |stripe, group| {
             self.find_all(stripe, ids, group, &mut rows)?;
             for (i, &at) in group.iter().enumerate() {
                 self.expect(stripe, rows.get(i + AHEAD), self.width());
-                read_f32s(self.slice(gradients, at), &mut gradient);
-                rule.apply(self.change(stripe, rows[i]), &gradient)?;
+                let gradient = as_f32s(self.slice(gradients, at), &mut gradient);
+                rule.apply(self.change(stripe, rows[i]), gradient)?;
             }
             Ok(())
         })
@@ -321,10 +339,12 @@ impl Table {
             order[*slot as usize] = at;
             *slot += 1;
         }
-        for (i, stripe) in self.stripes.iter().enumerate() {
+        // Threads that share a request start at stripes of their own: they meet in few.
+        let first = ids.first().map_or(0, |&id| stripe_of(id));
+        for i in (first..STRIPES).chain(0..first) {
             let group = &order[starts[i] as usize..starts[i + 1] as usize];
             if !group.is_empty() {
-                each(&mut lock(stripe), group)?;
+                each(&mut lock(&self.stripes[i]), group)?;
             }
         }
         Ok(())
@@ -364,7 +384,7 @@ mod tests {
 
     fn rows(table: &Table, ids: &[i64]) -> Vec<f32> {
         let mut out = vec![0; 8 * ids.len()];
-        table.pull(ids, &mut out).unwrap();
+        table.pull(ids, &mut out, Crew::Alone).unwrap();
         let mut numbers = vec![0.0; 2 * ids.len()];
         read_f32s(&out, &mut numbers);
         numbers
@@ -379,14 +399,14 @@ mod tests {
     #[test]
     fn only_touched_rows_change() {
         let table = table(Sgd::new(0.5));
-        table.push(&[7, -3], &bytes(&[1.0, 2.0, 4.0, 0.0]), None).unwrap();
+        table.push(&[7, -3], &bytes(&[1.0, 2.0, 4.0, 0.0]), None, Crew::Alone).unwrap();
         assert_eq!(rows(&table, &[-3, 5, 7]), [-1.0, 1.0, 1.0, 1.0, 0.5, 0.0]);
     }
 
     #[test]
     fn an_update_may_have_a_learning_rate_of_its_own() {
         let table = table(Sgd::new(1.0));
-        table.push(&[7], &bytes(&[1.0, 2.0]), Some(0.5)).unwrap();
+        table.push(&[7], &bytes(&[1.0, 2.0]), Some(0.5), Crew::Alone).unwrap();
         assert_eq!(rows(&table, &[7]), [0.5, 0.0]);
         assert!(table.contribute(0, &[7], &bytes(&[4.0, 4.0]), Some(0.25)).unwrap());
         table.close(1);

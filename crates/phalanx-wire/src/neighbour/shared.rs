@@ -91,7 +91,7 @@ impl Connection {
         let frame = self.rooms[number].take_answer(answer.lengths);
         match (answer.kind, frame) {
             (FRAME, frame) => Ok(frame),
-            (_, Ok(frame)) => Ok(Err(refusal(frame.body().clone())?)),
+            (_, Ok(frame)) => Ok(Err(refusal(frame.body())?)),
             (_, Err(error)) => Ok(Err(error)),
         }
     }
