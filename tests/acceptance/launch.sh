@@ -11,15 +11,9 @@ if [ $# -ne 2 ] || [ ! -x "$1" ] || [ ! -x "$2" ]; then
   exit 2
 fi
 phalanx=$(realpath "$1") task=$(realpath "$2")
-work=$(mktemp -d)
+. "$(dirname "$0")/lib.sh"
 launcher=
-clean_up() {
-  [ -z "$launcher" ] || kill -KILL "$launcher" 2>/dev/null || true # Its guards end the tasks.
-  rm -rf "$work"
-}
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+clean_up() { [ -z "$launcher" ] || kill -KILL "$launcher" 2>/dev/null || true; } # Its guards end the tasks.
 cd "$work"
 unset TF_CONFIG PHALANX_TOKEN
 

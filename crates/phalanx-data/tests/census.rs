@@ -3,23 +3,8 @@
 use phalanx_data::{DType, Input, csv, mnist_test};
 use std::path::PathBuf;
 
-const COLUMNS: [&str; 15] = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education_num",
-    "marital_status",
-    "occupation",
-    "relationship",
-    "race",
-    "gender",
-    "capital_gain",
-    "capital_loss",
-    "hours_per_week",
-    "native_country",
-    "income_bracket",
-];
+#[path = "common/census.rs"]
+mod census;
 
 fn data() -> Option<PathBuf> {
     let folder = std::env::var_os("PHALANX_DATA_DIR").map(PathBuf::from);
@@ -33,7 +18,7 @@ fn data() -> Option<PathBuf> {
 fn the_census_in_a_few_lines() {
     let Some(folder) = data() else { return };
     let people = csv(folder.join("census/adult.data"))
-        .names(COLUMNS)
+        .names(census::COLUMNS)
         .header(false)
         .trim(true)
         .na_value("?")
@@ -54,7 +39,7 @@ fn the_census_in_a_few_lines() {
 #[test]
 fn the_test_half_too() {
     let Some(folder) = data() else { return };
-    let people = csv(folder.join("census/adult.test")).names(COLUMNS).header(false).trim(true);
+    let people = csv(folder.join("census/adult.test")).names(census::COLUMNS).header(false).trim(true);
     let rows: usize = people.batch(1000).iter().unwrap().map(|batch| batch.unwrap().rows()).sum();
     assert_eq!(rows, 16_281);
 }

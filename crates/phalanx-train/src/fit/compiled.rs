@@ -3,6 +3,7 @@
 use super::feed::Feed;
 use super::progress::{Mode, Verbose};
 use super::step::check_losses;
+use super::{Data, Fit};
 use crate::{DistributedDataset, Replicated, Strategy};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
@@ -271,6 +272,18 @@ impl<M: Network> Compiled<M> {
     /// When it is out of range.
     pub fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
         self.model.update.as_mut().map_or(Ok(()), |update| update.set_learning_rate(rate))
+    }
+
+    /// Takes the settings of a `fit` that say how examples count, and parts what is learned from and what is held out.
+    pub(super) fn take_data(&mut self, data: Data, fit: &mut Fit) -> Result<(Data, Option<Data>)> {
+        self.feed.sample_weight.clone_from(&fit.sample_weight);
+        self.feed.weigh_classes(&fit.class_weight)?;
+        match fit.validation.take() {
+            None if fit.validation_split > 0.0 => {
+                data.split(fit.validation_split).map(|(data, held_out)| (data, Some(held_out)))
+            }
+            held_out => Ok((data, held_out)),
+        }
     }
 
     /// Finds the metrics that were named, once it is known how wide the outputs are.

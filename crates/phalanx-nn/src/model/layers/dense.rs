@@ -1,6 +1,6 @@
 //! Every output from every input; and functions as layers.
 
-use crate::model::layer::{layer_basics, mismatch, only};
+use crate::model::layer::{kernel_settings, layer_basics, mismatch, only};
 use crate::model::{Function, Identity, Initializer, Layer, Mode, Op, Plan, Value, WeightPlan, Weights};
 use crate::{Precision, matmul};
 use burn::tensor::Tensor;
@@ -19,6 +19,7 @@ pub struct Dense {
 }
 
 layer_basics!(Dense);
+kernel_settings!(Dense);
 
 impl Dense {
     /// A layer with this many outputs.
@@ -33,34 +34,6 @@ impl Dense {
             bias_initializer: Initializer::Zeros,
             precision: Precision::F32,
         }
-    }
-
-    /// Sets the function of the outputs; linear unless set.
-    #[must_use]
-    pub fn activation(mut self, activation: Function) -> Self {
-        self.activation = activation;
-        self
-    }
-
-    /// Whether there is a bias; there is unless set.
-    #[must_use]
-    pub fn use_bias(mut self, bias: bool) -> Self {
-        self.bias = bias;
-        self
-    }
-
-    /// Sets what the kernel starts as; `glorot_uniform` unless set.
-    #[must_use]
-    pub fn kernel_initializer(mut self, initializer: Initializer) -> Self {
-        self.kernel_initializer = initializer;
-        self
-    }
-
-    /// Sets what the bias starts as; zeros unless set.
-    #[must_use]
-    pub fn bias_initializer(mut self, initializer: Initializer) -> Self {
-        self.bias_initializer = initializer;
-        self
     }
 
     /// What factors are rounded to before they are multiplied; not at all unless set. With [`Precision::Bf16`] this is

@@ -181,6 +181,15 @@ impl<'a> FitContext<'a> {
 }
 
 /// Says something to whoever watches.
+/// The number that a callback goes by. Where nobody reports it, that is said with what follows from it.
+fn monitored(logs: &Logs, monitor: &str, who: &str, so: &str) -> Option<f64> {
+    let number = logs.get(monitor);
+    if number.is_none() {
+        warn(&format!("{who}: nothing is reported as {monitor:?}; {so}"));
+    }
+    number
+}
+
 fn warn(line: &str) {
     eprintln!("{line}");
 }

@@ -1,7 +1,7 @@
 //! Saves the weights after epochs, or every so many steps.
 
 use super::best::Best;
-use super::{Callback, Direction, FitContext, template, warn};
+use super::{Callback, Direction, FitContext, monitored, template};
 use crate::fit::Logs;
 use phalanx_base::Result;
 
@@ -65,13 +65,9 @@ impl ModelCheckpoint {
 
     fn save(&mut self, cx: &mut FitContext<'_>, batch: Option<u64>, logs: &Logs) -> Result<()> {
         if let Some(best) = &mut self.best {
-            match logs.get(&self.monitor) {
-                Some(number) if best.improve(number) => {}
-                Some(_) => return Ok(()),
-                None => {
-                    warn(&format!("ModelCheckpoint: nothing is reported as {:?}; nothing is saved", self.monitor));
-                    return Ok(());
-                }
+            let number = monitored(logs, &self.monitor, "ModelCheckpoint", "nothing is saved");
+            if !number.is_some_and(|number| best.improve(number)) {
+                return Ok(());
             }
         }
         let epoch = if batch.is_some() { cx.place.epoch + 1 } else { cx.place.epoch };
