@@ -130,16 +130,36 @@ fn the_table_of_codes_has_every_code_and_its_exit() {
     }
 }
 
+/// Every file of the tree that a page names, in backticks and from the root, exists.
+fn check_files(page: &str) -> String {
+    let text = std::fs::read_to_string(root().join(page)).expect(page);
+    for span in text.split('`').skip(1).step_by(2) {
+        let path = ["benches/", "crates/", "examples/", "fuzz/", "jobs/", "tests/"]
+            .iter()
+            .any(|folder| span.len() > folder.len() && span.starts_with(folder) && !span.contains(char::is_whitespace));
+        let file = span.split(':').next().unwrap_or(span);
+        assert!(!path || root().join(file).exists(), "{page} names {file}, which is not there");
+    }
+    text
+}
+
+#[test]
+fn the_map_and_the_walks_name_files_that_exist() {
+    let map = check_files("docs/architecture.md");
+    assert!(map.matches("`crates/").count() > 40, "the map names files");
+    let walks = check_files("docs/explanation/walks.md");
+    for walk in walks.split("\n## ").skip(1) {
+        let steps = walk.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).count();
+        assert!((6..=12).contains(&steps), "a walk of {steps} steps: {:?}", walk.lines().next());
+        assert!(walk.matches("`crates/").count() >= steps, "a walk names its files");
+    }
+}
+
 #[test]
 fn every_example_is_in_the_table_of_documents_and_every_file_it_names_exists() {
-    let page = std::fs::read_to_string(root().join("docs/examples.md")).expect("the table of examples");
+    let page = check_files("docs/examples.md");
     for entry in std::fs::read_dir(root().join("examples")).expect("the examples").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         assert!(page.contains(&format!("`examples/{name}`")), "docs/examples.md does not name examples/{name}");
-    }
-    for span in page.split('`').skip(1).step_by(2) {
-        let path = ["examples/", "tests/", "crates/", "jobs/"].iter().any(|folder| span.starts_with(folder));
-        let file = span.split(':').next().unwrap_or(span);
-        assert!(!path || root().join(file).exists(), "docs/examples.md names {file}, which is not there");
     }
 }

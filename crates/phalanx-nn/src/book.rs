@@ -1,9 +1,8 @@
 //! A module's trainable parameters, by name.
 
-use crate::{Flat, to_bytes};
+use crate::Flat;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::{DType, Gradients, Tensor, TensorData};
-use bytes::Bytes;
 use phalanx_base::{Code, Error, Result, Shape};
 
 /// A trainable parameter.
@@ -64,7 +63,7 @@ impl Book {
     ///
     /// # Errors
     /// When they are not 32-bit floats.
-    pub fn values<M: Module>(&self, module: &M) -> Result<Vec<Bytes>> {
+    pub fn values<M: Module>(&self, module: &M) -> Result<Vec<Flat>> {
         take(&self.ids, module)
     }
 
@@ -72,7 +71,7 @@ impl Book {
     ///
     /// # Errors
     /// When they are not 32-bit floats.
-    pub fn state_values<M: Module>(&self, module: &M) -> Result<Vec<Bytes>> {
+    pub fn state_values<M: Module>(&self, module: &M) -> Result<Vec<Flat>> {
         take(&self.state_ids, module)
     }
 
@@ -99,16 +98,7 @@ impl Book {
     ///
     /// # Errors
     /// When they are not 32-bit floats.
-    pub fn gradients<M: Module>(&self, module: &M, gradients: &mut Gradients) -> Result<Vec<Option<Bytes>>> {
-        let flat = self.flat_gradients(module, gradients)?;
-        Ok(flat.into_iter().map(|gradient| gradient.map(Bytes::from_owner)).collect())
-    }
-
-    /// The same as numbers that can be changed.
-    ///
-    /// # Errors
-    /// When they are not 32-bit floats.
-    pub fn flat_gradients<M: Module>(&self, module: &M, gradients: &mut Gradients) -> Result<Vec<Option<Flat>>> {
+    pub fn gradients<M: Module>(&self, module: &M, gradients: &mut Gradients) -> Result<Vec<Option<Flat>>> {
         let found = Vec::with_capacity(self.ids.len());
         let mut taker = GradientTaker { ids: &self.ids, gradients, found };
         module.visit(&mut taker);
@@ -127,7 +117,7 @@ impl Book {
     }
 }
 
-fn take<M: Module>(ids: &[ParamId], module: &M) -> Result<Vec<Bytes>> {
+fn take<M: Module>(ids: &[ParamId], module: &M) -> Result<Vec<Flat>> {
     let mut taker = Taker { ids, found: Vec::with_capacity(ids.len()) };
     module.visit(&mut taker);
     taker.found.into_iter().collect()
@@ -175,13 +165,13 @@ impl ModuleVisitor for Reader {
 /// Takes values.
 struct Taker<'a> {
     ids: &'a [ParamId],
-    found: Vec<Result<Bytes>>,
+    found: Vec<Result<Flat>>,
 }
 
 impl ModuleVisitor for Taker<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         if self.ids.get(self.found.len()) == Some(&param.id) {
-            self.found.push(to_bytes(param.val()));
+            self.found.push(Flat::of(param.val()));
         }
     }
 }
@@ -281,9 +271,7 @@ mod tests {
         let book = Book::of(&net).unwrap();
         let new: Vec<f32> = (0..8_u8).map(f32::from).collect();
         let net = book.load(net, vec![None, None, Some(new.clone()), None]);
-        let mut seen = vec![0.0; 8];
-        phalanx_base::read_f32s(&book.values(&net).unwrap()[2], &mut seen);
-        assert_eq!(seen, new);
+        assert_eq!(*book.values(&net).unwrap()[2], new);
     }
 
     #[test]
@@ -310,9 +298,7 @@ mod tests {
         let x = Tensor::<2>::ones([5, 3], &crate::default_device());
         let loss = net.first.forward(x).sum();
         let gradients = book.gradients(&net, &mut loss.backward()).unwrap();
-        let mut weight = [0.0; 12];
-        phalanx_base::read_f32s(gradients[0].as_ref().unwrap(), &mut weight);
-        assert_eq!(weight, [5.0; 12]);
+        assert_eq!(**gradients[0].as_ref().unwrap(), [5.0; 12]);
         assert!(gradients[2].is_none(), "the loss does not depend on the head");
     }
 

@@ -14,6 +14,7 @@
 //! | [`MiniCluster`] | a whole job inside of one process, for tests and first steps |
 
 pub mod checkpoint;
+pub mod connections;
 mod coordinator;
 pub mod fit;
 mod identity;

@@ -9,7 +9,7 @@ use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_ps::plan::Initializer;
 use phalanx_ps::{Partitioner, TableSpec};
 use phalanx_storage::Dir;
-use phalanx_train::{MiniCluster, ServerOptions, Session, Supervisor, SyncReplicas};
+use phalanx_train::{MiniCluster, ServerOptions, Session, Supervisor, SyncReplicas, connections};
 use std::sync::Arc;
 
 /// A matrix, whose rows are split over servers, and a number.
@@ -206,7 +206,7 @@ fn a_save_that_fails_leaves_nothing_behind() {
     // A directory where the data file of the checkpoint should go: it cannot be published.
     std::fs::create_dir(folder.path().join("run/model.ckpt-1.data-00001-of-00002")).unwrap();
     session.save().unwrap_err();
-    let client = cluster.trainers()[0].client().unwrap();
+    let client = connections::client(&cluster.trainers()[0]).unwrap();
     // Asked after the clean-up was started, on another connection: give it a moment.
     let staged = || {
         let names = std::fs::read_dir(folder.path().join("run")).unwrap();

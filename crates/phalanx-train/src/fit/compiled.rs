@@ -1,5 +1,6 @@
 //! A model with optimizer, losses and metrics.
 
+use super::aim::{Aim, LossChoices, MetricChoice};
 use super::feed::Feed;
 use super::progress::{Mode, Verbose};
 use super::step::check_losses;
@@ -8,154 +9,9 @@ use crate::{DistributedDataset, Replicated, Strategy};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
 use phalanx_nn::Network;
-use phalanx_nn::metrics::{Loss, Metric, parse};
+use phalanx_nn::metrics::Loss;
 use phalanx_nn::model::Value;
 use phalanx_optim::Optimizer;
-
-/// A loss, as a value or by Keras' name.
-#[derive(Clone, Debug)]
-pub struct LossChoice(Result<Loss>);
-
-impl From<Loss> for LossChoice {
-    fn from(loss: Loss) -> Self {
-        Self(Ok(loss))
-    }
-}
-
-impl From<&str> for LossChoice {
-    fn from(name: &str) -> Self {
-        Self(Loss::parse(name))
-    }
-}
-
-/// The losses of a model's outputs, each with what it counts: one, or one for each output.
-#[derive(Clone, Debug)]
-pub struct LossChoices(Vec<(LossChoice, f32)>);
-
-impl<L: Into<LossChoice>> From<L> for LossChoices {
-    fn from(loss: L) -> Self {
-        Self(vec![(loss.into(), 1.0)])
-    }
-}
-
-impl<L: Into<LossChoice>> From<Vec<L>> for LossChoices {
-    fn from(losses: Vec<L>) -> Self {
-        Self(losses.into_iter().map(|loss| (loss.into(), 1.0)).collect())
-    }
-}
-
-impl<L: Into<LossChoice>> From<Vec<(L, f32)>> for LossChoices {
-    fn from(losses: Vec<(L, f32)>) -> Self {
-        Self(losses.into_iter().map(|(loss, weight)| (loss.into(), weight)).collect())
-    }
-}
-
-/// A metric, as a value or by Keras' name.
-pub struct MetricChoice(Kind);
-
-enum Kind {
-    Named(String),
-    Made(Box<dyn Metric>),
-}
-
-impl From<&str> for MetricChoice {
-    fn from(name: &str) -> Self {
-        Self(Kind::Named(name.to_owned()))
-    }
-}
-
-impl From<Box<dyn Metric>> for MetricChoice {
-    fn from(metric: Box<dyn Metric>) -> Self {
-        Self(Kind::Made(metric))
-    }
-}
-
-impl MetricChoice {
-    /// A metric that was made, with settings of its own.
-    ///
-    /// ```
-    /// use phalanx_nn::metrics::Auc;
-    /// use phalanx_train::fit::MetricChoice;
-    /// let metrics = ["accuracy".into(), MetricChoice::of(Auc::new())];
-    /// # let _ = metrics;
-    /// ```
-    #[must_use]
-    pub fn of(metric: impl Metric + 'static) -> Self {
-        Self(Kind::Made(Box::new(metric)))
-    }
-}
-
-/// A metric of an output, and whether examples' weights count for it.
-pub(super) struct Measured {
-    metric: Box<dyn Metric>,
-    pub(super) weighted: bool,
-}
-
-impl Measured {
-    pub(super) fn fresh(&self) -> Box<dyn Metric> {
-        self.metric.fresh()
-    }
-}
-
-/// What one output is to come to.
-pub(super) struct Aim {
-    pub(super) output: String,
-    pub(super) loss: Loss,
-    pub(super) weight: f32,
-    pub(super) metrics: Vec<Measured>,
-    /// Metrics by name, until the width of the output is known.
-    named: Vec<(usize, String, bool)>,
-    /// What all of them are reported as.
-    reported: Vec<String>,
-}
-
-impl Aim {
-    /// The same once more, that has counted nothing.
-    pub(super) fn copy(&self) -> Self {
-        let metric = |own: &Measured| Measured { metric: own.fresh(), weighted: own.weighted };
-        Self {
-            output: self.output.clone(),
-            loss: self.loss,
-            weight: self.weight,
-            metrics: self.metrics.iter().map(metric).collect(),
-            named: self.named.clone(),
-            reported: self.reported.clone(),
-        }
-    }
-
-    /// Adds metrics. Unknown names are refused now; which kind it is depends on the output.
-    fn measure(&mut self, metrics: &[MetricChoice], weighted: bool) -> Result<()> {
-        for metric in metrics {
-            let reported = match &metric.0 {
-                Kind::Named(name) => {
-                    let place = self.metrics.len() + self.named.len();
-                    self.named.push((place, name.clone(), weighted));
-                    parse(name, Some(&self.loss), 1)?.name().to_owned()
-                }
-                Kind::Made(metric) => {
-                    self.metrics.push(Measured { metric: metric.fresh(), weighted });
-                    metric.name().to_owned()
-                }
-            };
-            if self.reported.contains(&reported) {
-                return Err(Error::new(Code::BadSetting, format!("two metrics are called {reported:?}"))
-                    .because("numbers are reported by name")
-                    .help("leave one out, or make one with a name of its own: MetricChoice::of(Auc::new().named(…))"));
-            }
-            self.reported.push(reported);
-        }
-        Ok(())
-    }
-
-    /// Finds the metrics that were named: `accuracy` means another one for each kind of output.
-    pub(super) fn resolve(&mut self, width: usize) -> Result<()> {
-        for (place, name, weighted) in std::mem::take(&mut self.named) {
-            let metric = parse(&name, Some(&self.loss), width)?;
-            self.metrics.insert(place.min(self.metrics.len()), Measured { metric, weighted });
-        }
-        Ok(())
-    }
-}
 
 /// A model that can be fitted. [`Compile::compile`] makes one.
 pub struct Compiled<M> {
@@ -215,10 +71,7 @@ impl<M: Network> Compiled<M> {
                     .help("give one loss for all, or one for each"));
             }
         };
-        let aim = |(output, (loss, weight)): (&String, _)| {
-            let (metrics, named, reported) = (Vec::new(), Vec::new(), Vec::new());
-            Aim { output: output.clone(), loss, weight, metrics, named, reported }
-        };
+        let aim = |(output, (loss, weight)): (&String, _)| Aim::new(output, loss, weight);
         let mut aims: Vec<Aim> = outputs.iter().zip(losses).map(aim).collect();
         aims.iter_mut().try_for_each(|aim| aim.measure(&metrics, false))?;
         check_losses(&aims)?;

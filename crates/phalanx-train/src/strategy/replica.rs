@@ -70,7 +70,7 @@ impl<M: Module> Replica<'_, M> {
     /// # Errors
     /// When they are not 32-bit floats.
     pub fn gradient(&self, loss: Tensor<1>) -> Result<Gradient> {
-        Ok(Gradient(self.book.flat_gradients(&self.module, &mut loss.backward())?))
+        Ok(Gradient(self.book.gradients(&self.module, &mut loss.backward())?))
     }
 
     /// Hands gradients over to be summed over all replicas and applied when every replica has returned. Of a replica

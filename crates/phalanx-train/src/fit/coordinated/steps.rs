@@ -1,7 +1,8 @@
 //! What workers do for a `fit`: one batch of training, or one part of an evaluation.
 
 use super::input::Shared;
-use crate::fit::compiled::{Aim, Compiled};
+use crate::fit::aim::Aim;
+use crate::fit::compiled::Compiled;
 use crate::fit::feed::Feed;
 use crate::fit::step::Plan;
 use crate::fit::tally::Tally;

@@ -1,17 +1,18 @@
 //! A task of the job: it listens, finds the others, and ends when the job ends.
 
+mod connect;
+mod start;
+
+use crate::ServerOptions;
 use crate::coordinator::Desk;
 use crate::job::Job;
-use crate::membership::{Membership, Who};
-use crate::status::{Pulse, Reporter};
-use crate::{ClusterResolver, ServerOptions, identity};
-use phalanx_base::{Code, Error, Incarnation, Result, Role, TaskId};
-use phalanx_cluster::{ClusterSpec, Phase, TaskConfig};
+use crate::membership::Membership;
+use crate::status::Pulse;
+use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
+use phalanx_cluster::{Phase, TaskConfig};
 use phalanx_data::{Dataset, InputContext};
-use phalanx_ps::client::Options as ClientOptions;
-use phalanx_ps::server::Service;
-use phalanx_ps::{Client, Store};
-use phalanx_wire::{Address, Endpoint, Listening};
+use phalanx_ps::Store;
+use phalanx_wire::{Address, Listening};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -52,110 +53,6 @@ struct Inner {
 }
 
 impl Server {
-    /// Starts task `index` of `job`, with the token of the environment.
-    ///
-    /// # Errors
-    /// When the cluster does not list the task, or its port cannot be used.
-    pub fn start(cluster: &ClusterSpec, job: &str, index: u32) -> Result<Self> {
-        let config = TaskConfig::from_cluster(cluster.clone(), TaskId::new(job.parse()?, index))?;
-        Self::start_with(config, ServerOptions::from_env()?)
-    }
-
-    /// The task that a resolver names.
-    ///
-    /// # Errors
-    /// When it names none, or as [`Self::start_with`].
-    pub fn resolved(resolver: &impl ClusterResolver, options: ServerOptions) -> Result<Self> {
-        Self::start_with(resolver.resolve()?, options)
-    }
-
-    /// Starts the task that `config` names; without a cluster this process is the whole job.
-    ///
-    /// # Errors
-    /// When the task's port cannot be used.
-    pub fn start_with(config: TaskConfig, options: ServerOptions) -> Result<Self> {
-        let Some(task) = config.task() else { return crate::local::start(options) };
-        if task.role == Role::Evaluator {
-            return Err(Error::new(Code::ConfigEvaluator, "an evaluator has no server")
-                .at(task.to_string())
-                .because("it follows checkpoints and talks to nobody; chief, worker and ps have servers")
-                .help("give this process another task"));
-        }
-        let address: Address = config.address_of(task)?.parse()?;
-        let listening =
-            Listening::bind(&address, options.threads).map_err(|error| error.at(format!("{task} at {address}")))?;
-        Self::start_on(listening, config, options, None)
-    }
-
-    /// A job that is this process alone: it computes, and holds its own parameters.
-    ///
-    /// # Errors
-    /// When the operating system gives us no port.
-    pub fn local() -> Result<Self> {
-        crate::local::start(ServerOptions::default())
-    }
-
-    pub(crate) fn start_on(
-        mut listening: Listening,
-        config: TaskConfig,
-        options: ServerOptions,
-        companion: Option<Self>,
-    ) -> Result<Self> {
-        let (Some(task), Some((chief, chief_address))) = (config.task(), config.chief()) else {
-            return Err(Error::new(Code::Internal, "a server needs a cluster"));
-        };
-        let address: Address = config.address_of(task)?.parse()?;
-        let build = options.build.clone().map_or_else(identity::build, Ok)?;
-        let incarnation = identity::new_incarnation();
-        let who = Who { job: config.job_id(), task, incarnation, build, address: address.to_string() };
-        let job = Arc::new(Job::new(options.interrupt.clone()));
-        let membership = if task == chief {
-            let others = addresses(config.tasks().into_iter().filter(|(other, _)| *other != task))?;
-            Membership::chief(who, others, Arc::clone(&job), options.clone())
-        } else {
-            let chief = (chief, chief_address.parse()?);
-            Membership::member(who, chief, Arc::clone(&job), options.clone())
-        };
-        let store = (task.role == Role::Ps).then(Arc::<Store>::default);
-        let digest = identity::digest(&config.job_id());
-        let desk = (task == chief).then(|| Arc::new(Desk::new(digest)));
-        let service = |store: &Arc<Store>| Arc::new(Service::new(Arc::clone(store), digest, task, incarnation)) as _;
-        let bulk = store.as_ref().map(service).or_else(|| desk.clone().map(|desk| desk as _));
-        let control = membership.handler();
-        if options.token.is_none() && !address.is_loopback() {
-            (options.say)(&format!(
-                "{task}: warning: whoever reaches port {} may take part in this job; set PHALANX_TOKEN on every task",
-                address.port()
-            ));
-        }
-        listening.serve(Endpoint { control, bulk, token: options.token.clone() })?;
-        membership.watch()?;
-        let pulse = Arc::<Pulse>::default();
-        if let Some(dir) = &options.status_dir {
-            let job = Arc::clone(&job);
-            Reporter::new(dir, task, store.clone(), &pulse).start(move || job.phase())?;
-        }
-        let listening = Mutex::new(Some(listening));
-        let (gone, failure) = (Mutex::new(false), Mutex::new(None));
-        let inner = Inner {
-            config,
-            task,
-            incarnation,
-            address,
-            options,
-            job,
-            membership,
-            store,
-            desk,
-            listening,
-            companion,
-            gone,
-            pulse,
-            failure,
-        };
-        Ok(Self { inner: Arc::new(inner) })
-    }
-
     /// Who this task is.
     #[must_use]
     pub fn task(&self) -> TaskId {
@@ -244,49 +141,6 @@ impl Server {
         self.inner.store.as_ref()
     }
 
-    /// Connections to the parameter servers.
-    ///
-    /// # Errors
-    /// When the cluster has none.
-    pub fn client(&self) -> Result<Client> {
-        Client::connect(&self.servers()?, self.client_options())
-    }
-
-    /// Connections that hold until `stop` says otherwise, also when somebody asks this process to stop: for the last save.
-    pub(crate) fn client_until(&self, stop: impl Fn(&Job) -> bool + Send + Sync + 'static) -> Result<Client> {
-        let mut options = self.client_options();
-        let job = Arc::clone(&self.inner.job);
-        options.stop = Arc::new(move || stop(&job));
-        Client::connect(&self.servers()?, options)
-    }
-
-    /// Who this task is to parameter servers, and how patient it is.
-    #[must_use]
-    pub fn client_options(&self) -> ClientOptions {
-        let inner = &self.inner;
-        let mut options = ClientOptions::new(identity::digest(&inner.config.job_id()), inner.task, inner.incarnation);
-        options.token = inner.options.token.clone();
-        // Longer than the chief waits for a lost server: it is the chief who gives up.
-        options.patience = inner.options.server_grace + inner.options.lease + Duration::from_secs(10);
-        let job = Arc::clone(&inner.job);
-        options.stop = Arc::new(move || job.phase() == Phase::Over || job.interrupted().is_some());
-        options
-    }
-
-    /// The parameter servers and where they are.
-    ///
-    /// # Errors
-    /// When the cluster has none, or an address is malformed.
-    pub fn servers(&self) -> Result<Vec<(TaskId, Address)>> {
-        let servers = addresses(self.inner.config.ps_addresses().into_iter())?;
-        if servers.is_empty() {
-            return Err(Error::new(Code::BadSetting, "the cluster has no parameter server")
-                .at("the cluster")
-                .help("add a ps job to the cluster, or unset TF_CONFIG to train in one process"));
-        }
-        Ok(servers)
-    }
-
     /// Remembers an error of this task's own part: should the program drop everything and go, this is what the job
     /// hears.
     pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
@@ -343,10 +197,6 @@ impl Server {
     pub(crate) fn job(&self) -> &Job {
         &self.inner.job
     }
-}
-
-fn addresses(tasks: impl Iterator<Item = (TaskId, String)>) -> Result<Vec<(TaskId, Address)>> {
-    tasks.map(|(task, address)| Ok((task, address.parse()?))).collect()
 }
 
 impl Inner {
