@@ -1,18 +1,10 @@
 //! The census and the digits, loaded by the few lines that a new user would write. Needs the data: PHALANX_DATA_DIR.
 
-use phalanx_data::{DType, Input, csv, mnist_test};
-use std::path::PathBuf;
-
 #[path = "common/census.rs"]
 mod census;
 
-fn data() -> Option<PathBuf> {
-    let folder = std::env::var_os("PHALANX_DATA_DIR").map(PathBuf::from);
-    if folder.is_none() {
-        eprintln!("skipped: needs data (PHALANX_DATA_DIR)");
-    }
-    folder
-}
+use census::data;
+use phalanx_data::{DType, Input, csv, mnist_test};
 
 #[test]
 fn the_census_in_a_few_lines() {

@@ -16,6 +16,16 @@ pub struct Parameter {
 
 /// The trainable parameters of one module, in the order in which the module lists them. The same module type gives the
 /// same book in every process. Parameters that need no gradient, such as moving averages, are listed as states.
+///
+/// ```
+/// use phalanx_nn::burn::nn::LinearConfig;
+/// use phalanx_nn::{Book, default_device};
+/// let module = LinearConfig::new(3, 2).init(&default_device());
+/// let book = Book::of(&module)?;
+/// assert_eq!(book.parameters()[0].name, "weight");
+/// assert_eq!(book.values(&module)?[0].len(), 6);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Book {
     parameters: Vec<Parameter>,

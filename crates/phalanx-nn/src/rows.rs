@@ -6,6 +6,15 @@ use phalanx_base::{Code, Combiner, Error, Result};
 
 /// The unique rows that a batch needs of one table, as a leaf of the step's graph: the gradient then has exactly
 /// their shape, and duplicates are summed by the library.
+///
+/// ```
+/// use phalanx_nn::{Rows, default_device};
+/// // Two unique rows; the batch has three ids, of which two are the same.
+/// let rows = Rows::new(vec![1.0, 2.0, 3.0, 4.0], 2, &[0, 1, 0], &default_device());
+/// let mut gradients = rows.lookup().sum().backward();
+/// assert_eq!(*rows.gradients(&mut gradients)?.unwrap(), [2.0, 2.0, 1.0, 1.0]);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Rows {
     unique: Tensor<2>,

@@ -53,4 +53,5 @@ pub use strategy::{
 pub use summary::SummaryWriter;
 
 pub use phalanx_collective::Reduce;
+pub use phalanx_wire::Token;
 pub use supervisor::Supervisor;

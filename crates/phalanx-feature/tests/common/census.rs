@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 #[path = "../../../phalanx-data/tests/common/census.rs"]
-mod files;
+pub mod files;
 
 use phalanx_data::{Csv, csv};
 use phalanx_feature::*;

@@ -20,6 +20,13 @@ impl From<&str> for LossChoice {
 }
 
 /// The losses of a model's outputs, each with what it counts: one, or one for each output.
+///
+/// ```
+/// use phalanx_train::fit::LossChoices;
+/// let one: LossChoices = "mse".into();
+/// let weighted: LossChoices = vec![("mse", 1.0), ("binary_crossentropy", 0.5)].into();
+/// # let _ = (one, weighted);
+/// ```
 #[derive(Clone, Debug)]
 pub struct LossChoices(pub(super) Vec<(LossChoice, f32)>);
 

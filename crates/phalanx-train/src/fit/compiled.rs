@@ -14,6 +14,19 @@ use phalanx_nn::model::Value;
 use phalanx_optim::Optimizer;
 
 /// A model that can be fitted. [`Compile::compile`] makes one.
+///
+/// ```
+/// use phalanx_data::Column;
+/// use phalanx_nn::model::{Dense, Sequential};
+/// use phalanx_optim::Sgd;
+/// use phalanx_train::fit::{Compile, Fit, Verbose};
+/// let x = Column::f32((0..32).map(|i| i as f32 / 32.0).collect()).with_row_shape([1])?;
+/// let y = Column::f32((0..32).map(|i| 2.0 * i as f32 / 32.0).collect());
+/// let mut model = Sequential::new().add(Dense::new(1)).build([1])?.compile(Sgd::new(0.3), "mse", ["mae"])?;
+/// model.fit((x, y), Fit::epochs(2).batch_size(8).verbose(Verbose::Silent))?;
+/// assert_eq!(model.iterations(), 8);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 pub struct Compiled<M> {
     pub(super) model: Replicated<M>,
     pub(super) aims: Vec<Aim>,
@@ -21,6 +34,15 @@ pub struct Compiled<M> {
 }
 
 /// Says how a model learns.
+///
+/// ```
+/// use phalanx_nn::model::{Dense, Sequential};
+/// use phalanx_optim::Adam;
+/// use phalanx_train::fit::Compile;
+/// let model = Sequential::new().add(Dense::new(1)).build([4])?.compile(Adam::new(1e-3), "mse", ["mae"])?;
+/// assert_eq!(model.iterations(), 0);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 pub trait Compile<M: Network>: Sized {
     /// With this optimizer, this loss (or one for each output) and these metrics, which every output has. Metrics that
     /// are named are those of Keras.

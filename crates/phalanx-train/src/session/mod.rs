@@ -26,6 +26,14 @@ pub(crate) use turn::Turn;
 pub(crate) use values::to_wire;
 
 /// What to do when a gradient or the loss is not a finite number.
+///
+/// ```
+/// use phalanx_optim::Sgd;
+/// use phalanx_train::{NonFinite, Server, Supervisor};
+/// let supervisor = Supervisor::new(&Server::local()?, Sgd::new(0.1)).non_finite(NonFinite::Skip);
+/// # let _ = supervisor;
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NonFinite {
@@ -57,6 +65,22 @@ pub struct RowValues {
 }
 
 /// A worker's connection to the model on the servers.
+///
+/// ```
+/// use phalanx_nn::burn::{nn::LinearConfig, tensor::Tensor};
+/// use phalanx_optim::Sgd;
+/// use phalanx_train::{Server, Supervisor};
+/// let device = phalanx_nn::default_device();
+/// let server = Server::local()?;
+/// let supervisor = Supervisor::new(&server, Sgd::new(0.1));
+/// let mut session = supervisor.prepare_or_wait_for_session(LinearConfig::new(2, 1).init(&device))?;
+/// let step = session.step(|model| model.forward(Tensor::<2>::ones([4, 2], &device)).powf_scalar(2.0).mean())?;
+/// assert_eq!(step.unwrap().global_step, 0); // its gradients go with the next message
+/// session.finish()?;
+/// assert_eq!(session.global_step(), 1);
+/// supervisor.stop(session)?;
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 pub struct Session<M> {
     server: Server,
     client: Client,

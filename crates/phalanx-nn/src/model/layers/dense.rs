@@ -7,6 +7,13 @@ use burn::tensor::Tensor;
 use phalanx_base::{Code, Error, Result};
 
 /// `activation(x kernel + bias)` along the last axis.
+///
+/// ```
+/// use phalanx_nn::model::{Dense, Function, Sequential};
+/// let model = Sequential::new().add(Dense::new(8).activation(Function::Relu)).add(Dense::new(1)).build([4])?;
+/// assert!(model.summary(None).contains("(None, 8)"));
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Dense {
     identity: Identity,
@@ -83,6 +90,13 @@ impl Layer for Dense {
 }
 
 /// A function of every number.
+///
+/// ```
+/// use phalanx_nn::model::{Activation, Dense, Function, Sequential};
+/// let model = Sequential::new().add(Dense::new(3)).add(Activation::new(Function::Softmax)).build([4])?;
+/// assert!(model.summary(None).contains("(None, 3)"));
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Activation {
     identity: Identity,

@@ -122,6 +122,13 @@ fn image(input: &[usize]) -> Result<[usize; 3]> {
 }
 
 /// The mean of each channel over the whole image.
+///
+/// ```
+/// use phalanx_nn::model::{GlobalAveragePooling2D, Sequential};
+/// let model = Sequential::new().add(GlobalAveragePooling2D::new()).build([28, 28, 3])?;
+/// assert!(model.summary(None).contains("(None, 3)"));
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct GlobalAveragePooling2D {
     identity: Identity,

@@ -6,6 +6,12 @@ use crate::fit::{Logs, Weight};
 use phalanx_base::Result;
 
 /// Keras' `EarlyStopping`.
+///
+/// ```
+/// use phalanx_train::fit::{Fit, callbacks::EarlyStopping};
+/// let fit = Fit::epochs(20).callback(EarlyStopping::new("val_loss").patience(3).restore_best_weights());
+/// # let _ = fit;
+/// ```
 #[derive(Clone, Debug)]
 pub struct EarlyStopping {
     monitor: String,

@@ -36,6 +36,22 @@ use phalanx_data::DistributedIter;
 /// those of all workers together, numbers of a batch those of the worker. Under a
 /// [`ParameterServerStrategy`](crate::ParameterServerStrategy) the chief alone calls them, and all numbers are those of all
 /// workers. Epochs and batches count from 0.
+///
+/// ```
+/// use phalanx_base::Result;
+/// use phalanx_train::fit::{Logs, callbacks::{Callback, FitContext}};
+/// /// Ends the training when the loss is good enough.
+/// struct GoodEnough(f64);
+///
+/// impl Callback for GoodEnough {
+///     fn on_epoch_end(&mut self, cx: &mut FitContext<'_>, _epoch: usize, logs: &mut Logs) -> Result<()> {
+///         if logs.find("loss")? < self.0 {
+///             cx.stop_training();
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
 #[allow(unused_variables, reason = "the names say what is given")]
 pub trait Callback {
     /// Before the first epoch.

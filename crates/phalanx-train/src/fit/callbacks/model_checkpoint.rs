@@ -7,6 +7,12 @@ use phalanx_base::Result;
 
 /// Keras' `ModelCheckpoint`. The location may have numbers in it, `runs/{epoch:02d}-{val_loss:.2f}`; one that ends with
 /// `.safetensors` is such a file, others are the prefixes of TensorFlow checkpoints.
+///
+/// ```
+/// use phalanx_train::fit::{Fit, callbacks::ModelCheckpoint};
+/// let fit = Fit::epochs(20).callback(ModelCheckpoint::new("runs/line/best").monitor("val_loss").save_best_only());
+/// # let _ = fit;
+/// ```
 #[derive(Clone, Debug)]
 pub struct ModelCheckpoint {
     location: String,

@@ -6,6 +6,12 @@ use crate::fit::Logs;
 use phalanx_base::{Code, Error, Result};
 
 /// Keras' `ReduceLROnPlateau`. Reports the rate of each epoch as `lr`.
+///
+/// ```
+/// use phalanx_train::fit::{Fit, callbacks::ReduceLrOnPlateau};
+/// let fit = Fit::epochs(20).callback(ReduceLrOnPlateau::new("val_loss").factor(0.5).patience(2));
+/// # let _ = fit;
+/// ```
 #[derive(Clone, Debug)]
 pub struct ReduceLrOnPlateau {
     monitor: String,
