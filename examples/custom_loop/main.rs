@@ -6,12 +6,14 @@
 
 #![allow(clippy::print_stdout)]
 
+mod points;
+
 use clap::Parser;
-use phalanx::data::{Batch, Column, Dataset};
 use phalanx::layers::Dense;
 use phalanx::losses::Truth;
 use phalanx::model::Value;
 use phalanx::prelude::*;
+use points::points;
 use std::process::ExitCode;
 
 /// Learns whether a point lies above a line.
@@ -58,12 +60,4 @@ fn run(args: &Args) -> phalanx::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Points of the unit square; those above the diagonal are ones.
-fn points() -> phalanx::Result<Dataset> {
-    let xs: Vec<f32> = (0..400).map(|i| (i as f32 * 0.618_034).fract()).collect();
-    let ys = xs.chunks_exact(2).map(|point| f32::from(u8::from(point[1] > point[0]))).collect();
-    let batch = Batch::new([("x", Column::f32(xs).with_row_shape([2])?), ("y", Column::f32(ys))])?;
-    Ok(Dataset::from_tensor_slices(batch))
 }

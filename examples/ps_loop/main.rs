@@ -8,11 +8,15 @@
 
 #![allow(clippy::print_stdout)]
 
+#[path = "../custom_loop/points.rs"]
+mod points;
+
 use phalanx::coordinator::{Coordinator, ParameterServerStrategy, StepContext, Steps};
 use phalanx::layers::Dense;
 use phalanx::losses::Truth;
 use phalanx::model::Value;
 use phalanx::prelude::*;
+use points::points;
 use std::process::ExitCode;
 
 const EPOCHS: usize = 10;
@@ -66,12 +70,4 @@ fn train(coordinator: &mut Coordinator<Model>) -> phalanx::Result<()> {
         println!("epoch {epoch}: loss {:.4}, accuracy {:.3}", sums[0] / STEPS_PER_EPOCH as f64, sums[1] / sums[2]);
     }
     Ok(())
-}
-
-/// Points of the unit square; those above the diagonal are ones.
-fn points() -> phalanx::Result<Dataset> {
-    let xs: Vec<f32> = (0..400).map(|i| (i as f32 * 0.618_034).fract()).collect();
-    let ys = xs.chunks_exact(2).map(|point| f32::from(u8::from(point[1] > point[0]))).collect();
-    let batch = Batch::new([("x", Column::f32(xs).with_row_shape([2])?), ("y", Column::f32(ys))])?;
-    Ok(Dataset::from_tensor_slices(batch))
 }

@@ -20,6 +20,7 @@ mod text;
 mod weights;
 
 pub use memory::Counting;
+pub use mutate::varint;
 pub use rng::Rng;
 
 use phalanx_base::Result;

@@ -68,7 +68,8 @@ fn repeat(rng: &mut Rng, input: &mut Vec<u8>, at: usize, end: usize) {
 }
 
 /// A number as protobuf and the tables write it.
-pub(crate) fn varint(mut number: u64) -> Vec<u8> {
+#[must_use]
+pub fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);

@@ -1,6 +1,8 @@
 //! Random numbers that are the same for the same seed, on every machine.
 
-/// A splitmix64 generator.
+use phalanx_base::SplitMix;
+
+/// A generator with what a fuzzer draws.
 ///
 /// ```
 /// use phalanx_fuzz::Rng;
@@ -8,28 +10,24 @@
 /// assert!(Rng::new(7).below(10) < 10);
 /// ```
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng(SplitMix);
 
 impl Rng {
     /// Numbers that begin at this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix::new(seed))
     }
 
     /// The next number.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        self.0.word()
     }
 
     /// A number less than `end`; 0 where there is none.
     pub fn below(&mut self, end: usize) -> usize {
-        ((u128::from(self.next()) * end as u128) >> 64) as usize
+        self.0.below(end)
     }
 
     /// True once in `many` times.

@@ -4,7 +4,7 @@ use phalanx_formats::bundle::{BundleIndex, TableWriter, TensorSlice, slice_key};
 use phalanx_formats::checksum::masked;
 use phalanx_formats::event::EventReader;
 use phalanx_formats::record::RecordWriter;
-use phalanx_fuzz::Counting;
+use phalanx_fuzz::{Counting, varint};
 
 #[global_allocator]
 static MEMORY: Counting = Counting::new();
@@ -44,23 +44,13 @@ fn block(file: &mut Vec<u8>, entries: &[u8]) -> Vec<u8> {
     file.extend_from_slice(entries);
     file.extend([0, 0, 0, 0, 1, 0, 0, 0, 0]);
     file.extend(masked(&file[offset..]).to_le_bytes());
-    [varint(offset), varint(entries.len() + 8)].concat()
-}
-
-fn varint(mut number: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-    bytes
+    [varint(offset as u64), varint(entries.len() as u64 + 8)].concat()
 }
 
 /// An event file of one event with these bytes as its values.
 fn values(value: &[u8], count: usize) -> Vec<u8> {
     let values = value.repeat(count);
-    let mut event = [vec![0x2a], varint(values.len())].concat();
+    let mut event = [vec![0x2a], varint(values.len() as u64)].concat();
     event.extend(values);
     let mut writer = RecordWriter::new(Vec::new());
     writer.write_record(&event).unwrap();

@@ -22,12 +22,7 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 declare -A bounds=([linear]=0.835 [dnn]=0.848 [wide_deep]=0.851)
-work=$(mktemp -d)
-. "$(dirname "$0")/job.sh"
-end() { end_tasks && rm -rf "$work"; }
-trap end EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+. "$(dirname "$0")/lib.sh"
 
 # one MODEL PLACE SEED: the accuracy of one run.
 one() {
@@ -36,11 +31,11 @@ one() {
   local run=("$program" --data-dir "$data" --model "$1" --seed "$3" --max-steps "$steps" --model-dir "$model_dir")
   if [ "$2" = job ]; then
     file=$work/evaluator.0
-    job 2 2 300 "${run[@]}"
+    job ps=2,worker=2,+evaluator=1,chief=1 300 "${run[@]}"
   else
-    timeout 300 "${run[@]}" > "$file" 2>&1 || { cat "$file" >&2; return 1; }
+    alone alone 300 "${run[@]}"
   fi
-  accuracy=$(sed -n 's/.*done.*[ ;]accuracy = \([0-9.]*\).*/\1/p' "$file" | tail -n 1)
+  accuracy=$(metric accuracy "$file")
 }
 
 failed=0

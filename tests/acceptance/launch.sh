@@ -11,15 +11,9 @@ if [ $# -ne 2 ] || [ ! -x "$1" ] || [ ! -x "$2" ]; then
   exit 2
 fi
 phalanx=$(realpath "$1") task=$(realpath "$2")
-work=$(mktemp -d)
+. "$(dirname "$0")/lib.sh"
 launcher=
-clean_up() {
-  [ -z "$launcher" ] || kill -KILL "$launcher" 2>/dev/null || true # Its guards end the tasks.
-  rm -rf "$work"
-}
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+clean_up() { [ -z "$launcher" ] || kill -KILL "$launcher" 2>/dev/null || true; } # Its guards end the tasks.
 cd "$work"
 unset TF_CONFIG PHALANX_TOKEN
 
@@ -43,6 +37,11 @@ value = json.load(sys.stdin)
 for key in sys.argv[1].split("."): value = value[int(key) if key.isdigit() else key]
 print(value)' "$2"
 }
+launcher_ends() { # Its code is in $status.
+  status=0
+  wait "$launcher" || status=$?
+  launcher=
+}
 steps_beyond() { [ "$(field "$1" step)" -gt "$2" ]; }
 
 # SIGTERM: no checkpoint is due for a long time, and yet there is one at the end.
@@ -51,9 +50,7 @@ steps_beyond() { [ "$(field "$1" step)" -gt "$2" ]; }
 launcher=$!
 until_true "training" steps_beyond term 200
 kill -TERM "$launcher"
-status=0
-wait "$launcher" || status=$?
-launcher=
+launcher_ends
 [ "$status" -eq 143 ] || fail "after SIGTERM the launcher ended with $status, not 143"
 [ "$(field term tasks.0.exit)" = 143 ] || fail "after SIGTERM the chief ended with $(field term tasks.0.exit), not 143"
 saved=$(find term/model -name 'model.ckpt-*.index' | sed 's/.*-\([0-9]*\).index/\1/' | sort -n | tail -n 1)
@@ -66,9 +63,7 @@ echo "launch: SIGTERM saved step $saved, everybody ended with 143"
 launcher=$!
 until_true "a checkpoint" sh -c "ls kill/model/model.ckpt-*.index | grep -v -- '-0.index'"
 kill -KILL "$(field kill tasks.2.pid)"
-status=0
-wait "$launcher" || status=$?
-launcher=
+launcher_ends
 [ "$status" -eq 0 ] || fail "with a killed server the job ended with $status"
 [ "$(field kill tasks.2.attempt)" = 2 ] || fail "the killed server was not started again"
 echo "launch: ps/0 was killed and came back, the job succeeded"

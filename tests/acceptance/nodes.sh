@@ -19,16 +19,8 @@ if ! ip netns add "$id-0" 2>/dev/null; then
   echo "skipped: needs root and network namespaces"
   exit 0
 fi
-work=$(mktemp -d)
-pids=()
-clean_up() {
-  for pid in "${pids[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
-  for i in 0 1 2 3 x; do ip netns del "$id-$i" 2>/dev/null || true; done
-  rm -rf "$work"
-}
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+. "$(dirname "$0")/lib.sh"
+clean_up() { for i in 0 1 2 3 x; do ip netns del "$id-$i" 2>/dev/null || true; done; }
 
 # The bridge lives in a namespace too, so that this machine's own network is not touched.
 ip netns add "$id-x"
@@ -79,41 +71,24 @@ flags=(--nodes "$list" --worker-port 2223 --ps-port 2222)
 program=("$phalanx" demo-task --max-steps 400 --model-dir)
 
 cd "$work"
-status=0
-timeout 120 "$phalanx" launch "${flags[@]}" --ssh --ssh-command "$work/ssh" --no-page --progress plain --run-dir over-ssh \
-  -- "${program[@]}" "$work/model-ssh" >ssh.out 2>&1 || status=$?
-if [ "$status" -ne 0 ]; then
-  echo "FAILED: nodes, over ssh: exit code $status" >&2
-  tail -n 40 ssh.out >&2
-  exit 1
-fi
+alone ssh.out 120 "$phalanx" launch "${flags[@]}" --ssh --ssh-command "$work/ssh" --no-page --progress plain --run-dir over-ssh \
+  -- "${program[@]}" "$work/model-ssh"
 check "over ssh" ssh.out
 
 export PHALANX_TOKEN=0123456789abcdef0123456789abcdef
 for i in 0 1 2 3; do
-  ip netns exec "$id-$i" timeout 120 "$phalanx" launch "${flags[@]}" --node "$i" --no-page --progress plain --run-dir "node$i" \
-    -- "${program[@]}" "$work/model-nodes" >"node$i.out" 2>&1 &
-  pids+=("$!")
+  start "node$i.out" 120 ip netns exec "$id-$i" "$phalanx" launch "${flags[@]}" --node "$i" --no-page --progress plain \
+    --run-dir "node$i" -- "${program[@]}" "$work/model-nodes"
 done
-for i in 0 1 2 3; do
-  status=0
-  wait "${pids[$i]}" || status=$?
-  if [ "$status" -ne 0 ]; then
-    echo "FAILED: nodes, one by one: node $i ended with exit code $status" >&2
-    tail -n 40 "node$i.out" >&2
-    exit 1
-  fi
-done
-pids=()
+wait_for_tasks
 cat node?.out >all.out
 check "one by one" all.out
 
 if [ -n "$examples" ]; then
-  status=0
-  timeout 120 "$phalanx" launch "${flags[@]}" --ssh --ssh-command "$work/ssh" --no-page --progress plain --run-dir estimator \
-    -- "$examples/dnn_classifier" --model_dir "$work/model-estimator" >estimator.out 2>&1 || status=$?
-  if [ "$status" -ne 0 ] || ! grep -q "^chief/0 *| chief/0 is done: 100" estimator.out; then
-    echo "FAILED: nodes, the estimator: exit code $status" >&2
+  alone estimator.out 120 "$phalanx" launch "${flags[@]}" --ssh --ssh-command "$work/ssh" --no-page --progress plain \
+    --run-dir estimator -- "$examples/dnn_classifier" --model_dir "$work/model-estimator"
+  if ! grep -q "^chief/0 *| chief/0 is done: 100" estimator.out; then
+    echo "FAILED: nodes, the estimator trained something else" >&2
     tail -n 40 estimator.out >&2
     exit 1
   fi

@@ -1,6 +1,6 @@
 //! A transport that repeats, delays, loses and cuts, by a seed.
 
-use phalanx_base::{Code, Error};
+use phalanx_base::{Code, Error, STRIDE, SplitMix};
 use phalanx_wire::bulk::{Pending, Transport};
 use phalanx_wire::proto::params::{Request, request};
 use phalanx_wire::{InFrame, OutFrame, Outcome};
@@ -11,23 +11,18 @@ use std::time::Duration;
 
 /// Numbers that look random and depend on the seed alone.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(SplitMix);
 
 impl Random {
     /// A sequence of its own for each seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x0bad_5eed)
+        Self(SplitMix::new(seed.wrapping_mul(STRIDE) ^ 0x0bad_5eed))
     }
 
     /// A number below `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // Splitmix.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound.max(1)
+        self.0.word() % bound.max(1)
     }
 
     /// True in `percent` of a hundred cases.

@@ -1,5 +1,6 @@
 //! Ports on loopback that no other test uses.
 
+use phalanx_cluster::ClusterSpec;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -22,4 +23,14 @@ pub fn free() -> u16 {
         }
     }
     panic!("there is no free port");
+}
+
+/// A chief, a worker and two parameter servers on such ports, for a job whose tasks are threads of a test.
+#[must_use]
+pub fn small_cluster() -> ClusterSpec {
+    let address = || format!("127.0.0.1:{}", free());
+    ClusterSpec::new()
+        .job("chief", vec![address()])
+        .job("worker", vec![address()])
+        .job("ps", vec![address(), address()])
 }

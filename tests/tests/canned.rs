@@ -100,11 +100,7 @@ fn columns_that_share_a_table_learn_in_one() {
 #[test]
 fn moving_values_move_on_servers() {
     let folder = tempfile::tempdir().unwrap();
-    let address = || format!("127.0.0.1:{}", ports::free());
-    let cluster = ClusterSpec::new()
-        .job("chief", vec![address()])
-        .job("worker", vec![address()])
-        .job("ps", vec![address(), address()]);
+    let cluster = ports::small_cluster();
     let path = folder.path().to_owned();
     within(DEADLINE, "the job", move || {
         std::thread::scope(|scope| {

@@ -65,11 +65,7 @@ fn auc(model: &impl IntoModel) -> f64 {
 /// The same with a chief, a worker and two servers; each task with its own sockets.
 fn auc_on_servers<M: IntoModel + Clone + Send + 'static>(model: M) -> f64 {
     let folder = tempfile::tempdir().unwrap();
-    let address = || format!("127.0.0.1:{}", ports::free());
-    let cluster = ClusterSpec::new()
-        .job("chief", vec![address()])
-        .job("worker", vec![address()])
-        .job("ps", vec![address(), address()]);
+    let cluster = ports::small_cluster();
     let path = folder.path().to_owned();
     let tasks = [(Role::Chief, 0), (Role::Worker, 0), (Role::Ps, 0), (Role::Ps, 1)];
     let own = model.clone();

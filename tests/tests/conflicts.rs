@@ -9,6 +9,7 @@ use phalanx_base::UpdateName;
 use phalanx_ps::client::{Mode, Push, Remote};
 use phalanx_ps::{Client, Layout, VariableSpec};
 use phalanx_tests::within;
+use phalanx_train::connections;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ fn with_weight(claim: impl FnOnce(&Client) + Send + 'static) {
         let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
         let chief = &cluster.trainers()[0];
         chief.wait_until_formed().unwrap();
-        let client = chief.client().unwrap();
+        let client = connections::client(chief).unwrap();
         Remote::create(&client, layout("weight", &[2, 3], Sgd::new(0.5)), &[Bytes::from(vec![0; 24])]).unwrap();
         client.set_ready().unwrap();
         claim(&client);

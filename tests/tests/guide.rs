@@ -93,6 +93,10 @@ fn every_link_leads_somewhere() {
             let here = Path::new(&page.path);
             let path = if file.is_empty() { here.to_owned() } else { plain(&here.parent().unwrap_or(here).join(file)) };
             assert!(root().join(&path).exists(), "{}: there is no {}", link.place, path.display());
+            // The guide is also shown as a book, and a book has only its own pages.
+            let page_of_guide = path.starts_with("docs") && root().join(&path).is_file();
+            let fits = !page.path.starts_with("docs/") || page_of_guide;
+            assert!(fits, "{}: {} is no page of the guide", link.place, path.display());
             if !anchor.is_empty() {
                 let to = by_path.get(path.to_str().unwrap_or_default());
                 let to = to.unwrap_or_else(|| panic!("{}: {} is no page", link.place, path.display()));
@@ -130,16 +134,36 @@ fn the_table_of_codes_has_every_code_and_its_exit() {
     }
 }
 
+/// Every file of the tree that a page names, in backticks and from the root, exists.
+fn check_files(page: &str) -> String {
+    let text = std::fs::read_to_string(root().join(page)).expect(page);
+    for span in text.split('`').skip(1).step_by(2) {
+        let path = ["benches/", "crates/", "examples/", "fuzz/", "jobs/", "tests/"]
+            .iter()
+            .any(|folder| span.len() > folder.len() && span.starts_with(folder) && !span.contains(char::is_whitespace));
+        let file = span.split(':').next().unwrap_or(span);
+        assert!(!path || root().join(file).exists(), "{page} names {file}, which is not there");
+    }
+    text
+}
+
+#[test]
+fn the_map_and_the_walks_name_files_that_exist() {
+    let map = check_files("docs/architecture.md");
+    assert!(map.matches("`crates/").count() > 40, "the map names files");
+    let walks = check_files("docs/explanation/walks.md");
+    for walk in walks.split("\n## ").skip(1) {
+        let steps = walk.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).count();
+        assert!((6..=12).contains(&steps), "a walk of {steps} steps: {:?}", walk.lines().next());
+        assert!(walk.matches("`crates/").count() >= steps, "a walk names its files");
+    }
+}
+
 #[test]
 fn every_example_is_in_the_table_of_documents_and_every_file_it_names_exists() {
-    let page = std::fs::read_to_string(root().join("docs/examples.md")).expect("the table of examples");
+    let page = check_files("docs/examples.md");
     for entry in std::fs::read_dir(root().join("examples")).expect("the examples").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         assert!(page.contains(&format!("`examples/{name}`")), "docs/examples.md does not name examples/{name}");
-    }
-    for span in page.split('`').skip(1).step_by(2) {
-        let path = ["examples/", "tests/", "crates/", "jobs/"].iter().any(|folder| span.starts_with(folder));
-        let file = span.split(':').next().unwrap_or(span);
-        assert!(!path || root().join(file).exists(), "docs/examples.md names {file}, which is not there");
     }
 }

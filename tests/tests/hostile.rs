@@ -10,6 +10,7 @@ use phalanx_ps::{Client, Layout, VariableSpec};
 use phalanx_tests::faults::Random;
 use phalanx_tests::raw::{self, Neighbour, Received};
 use phalanx_tests::within;
+use phalanx_train::connections;
 use phalanx_wire::proto::params::{self, Create, Describe, Exchange, Find, Range, Request, Rows, Spec, request};
 use phalanx_wire::{Address, Token};
 use std::io::{Read, Write};
@@ -49,7 +50,7 @@ impl Server1 {
         let cluster = MiniCluster::start_with(1, 1, options).unwrap();
         let chief = &cluster.trainers()[0];
         chief.wait_until_formed().unwrap();
-        let (client, address) = (chief.client().unwrap(), chief.servers().unwrap().remove(0).1);
+        let (client, address) = (connections::client(chief).unwrap(), connections::servers(chief).unwrap().remove(0).1);
         let (name, shape, partitioner) = ("w".to_owned(), Shape::new([4]).unwrap(), Partitioner::Whole);
         let variable = VariableSpec { name, shape, optimizer: Sgd::new(1.0).into(), partitioner };
         let layout = Layout::new(vec![variable], vec![], 1, Placement::default()).unwrap();
@@ -305,7 +306,7 @@ fn without_the_token_nothing_is_done() {
         assert_eq!(seen.code(), Some(Code::WrongToken), "{seen:?}");
         let mut options = server.client.options().clone();
         (options.token, options.incarnation) = (None, Incarnation(1));
-        let addresses = server.cluster.trainers()[0].servers().unwrap();
+        let addresses = connections::servers(&server.cluster.trainers()[0]).unwrap();
         let refused = Client::connect(&addresses, options).unwrap().set_global_step(9).unwrap_err();
         assert_eq!(refused.code(), Code::WrongToken);
         server.end();

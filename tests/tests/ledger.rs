@@ -7,6 +7,7 @@ use phalanx_ps::Client;
 use phalanx_tests::faults::{Counts, Fate, Faulty, Random, lock, refused};
 use phalanx_tests::ledger::{self, Ledger};
 use phalanx_tests::within;
+use phalanx_train::connections;
 use phalanx_wire::bulk::{self, Transport};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,14 +20,14 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Two of the ways to a server at once, for messages that come twice.
 fn ways(server: &Server, at: usize) -> [Box<dyn Transport>; 2] {
-    let (task, address) = server.servers().expect("the cluster has servers").swap_remove(at);
+    let (task, address) = connections::servers(server).expect("the cluster has servers").swap_remove(at);
     [0, 1].map(|_| bulk::reach(&address, task.to_string(), None))
 }
 
 fn faulty_client(server: &Server, fate: &Arc<Fate>) -> phalanx::Result<Client> {
-    let servers = server.servers()?.len();
+    let servers = connections::servers(server)?.len();
     let make = || (0..servers).map(|i| Box::new(Faulty::new(i, fate, ways(server, i))) as Box<dyn Transport>).collect();
-    Client::over(make, server.client_options())
+    Client::over(make, connections::client_options(server))
 }
 
 /// One job with trouble.
@@ -90,7 +91,7 @@ impl Trouble {
         let mut lived = || -> phalanx::Result<()> {
             let mut session = self.session(server, fate, partitioner)?;
             for _ in 0..STEPS {
-                ledger::step(&mut session, server.servers()?.len(), &mut random)?;
+                ledger::step(&mut session, connections::servers(server)?.len(), &mut random)?;
             }
             session.finish()
         };
@@ -113,7 +114,7 @@ impl Trouble {
             Some(sync) => supervisor.sync(sync),
             None => supervisor,
         };
-        supervisor.prepare_with_client(Ledger::default(), faulty_client(server, fate)?)
+        connections::session_over(&supervisor, Ledger::default(), faulty_client(server, fate)?)
     }
 
     /// The chief: trains as long as anybody does, and then looks whether the books are right.
@@ -159,7 +160,8 @@ impl Trouble {
                 assert_eq!(self.counts.refused.load(Ordering::Relaxed), before + 1, "a dead trainer's frame was taken");
             });
         }
-        let held = chief.client().and_then(|client| ledger::read(&client, partitioner, self.sync.is_some()));
+        let held =
+            connections::client(chief).and_then(|client| ledger::read(&client, partitioner, self.sync.is_some()));
         let held = held.map_err(|error| error.report())?;
         chief.leave(None);
         for server in cluster.servers() {

@@ -110,11 +110,7 @@ fn in_one_process_it_learns_is_evaluated_and_predicts() {
 #[test]
 fn on_servers_every_role_ends_and_hooks_hear_every_trainer() {
     let folder = tempfile::tempdir().unwrap();
-    let address = || format!("127.0.0.1:{}", ports::free());
-    let cluster = ClusterSpec::new()
-        .job("chief", vec![address()])
-        .job("worker", vec![address()])
-        .job("ps", vec![address(), address()]);
+    let cluster = ports::small_cluster();
     let tasks = [(Role::Chief, 0), (Role::Worker, 0), (Role::Ps, 0), (Role::Ps, 1), (Role::Evaluator, 0)];
     let (heard, path) = (Heard::default(), folder.path().to_owned());
     let ears = heard.clone();

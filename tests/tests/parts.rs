@@ -7,6 +7,7 @@ use phalanx::prelude::*;
 use phalanx_base::Error as PhalanxError;
 use phalanx_ps::Client;
 use phalanx_tests::within;
+use phalanx_train::connections;
 use phalanx_wire::bulk::{self, Pending, Transport};
 use phalanx_wire::proto::params::{Request, request};
 use phalanx_wire::{InFrame, OutFrame, Outcome};
@@ -65,11 +66,11 @@ impl Sizes {
                 let way = bulk::reach(&address, task.to_string(), None);
                 Box::new(Cut { way, left: AtomicUsize::new(left) }) as Box<dyn Transport>
             };
-            server.servers().expect("the cluster has servers").into_iter().zip(cuts).map(lane).collect()
+            connections::servers(server).expect("the cluster has servers").into_iter().zip(cuts).map(lane).collect()
         };
-        let client = Client::over(ways, server.client_options()).unwrap();
+        let client = Client::over(ways, connections::client_options(server)).unwrap();
         let numbers = Param::from_tensor(Tensor::zeros([self.dense], &default_device()));
-        supervisor.prepare_with_client(Big { numbers }, client).unwrap()
+        connections::session_over(&supervisor, Big { numbers }, client).unwrap()
     }
 
     fn step(self, session: &mut Session<Big>, rows: i64) -> phalanx::Result<Option<Step>> {

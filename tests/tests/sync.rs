@@ -6,6 +6,7 @@ use phalanx::prelude::*;
 use phalanx_base::{Error as PhalanxError, Incarnation};
 use phalanx_ps::Client;
 use phalanx_tests::within;
+use phalanx_train::connections;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
@@ -162,9 +163,9 @@ fn the_late_arrival_of_a_worker_that_was_shut_out_does_not_bring_it_back() {
         let chief = &cluster.trainers()[0];
         chief.wait_until_formed().unwrap();
         let client = |index| {
-            let mut options = chief.client_options();
+            let mut options = connections::client_options(chief);
             (options.task, options.incarnation) = (TaskId::new(Role::Worker, index), Incarnation(5));
-            Client::connect(&chief.servers().unwrap(), options).unwrap()
+            Client::connect(&connections::servers(chief).unwrap(), options).unwrap()
         };
         let (alive, lost) = (client(0), client(1));
         alive.set_ready().unwrap();

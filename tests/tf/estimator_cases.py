@@ -1,9 +1,8 @@
 """What the suites of estimators share: cases, run by our program and by tf.estimator."""
 
-import json
 import os
-import subprocess
 
+import cases
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -13,18 +12,12 @@ import numpy as np  # noqa: E402
 
 tf.get_logger().setLevel("ERROR")
 fc, est = tf.feature_column, tf.estimator
-BINARY = os.path.join(os.path.dirname(__file__), "../../target/debug/phalanx_estimator_case")
 ROWS, BATCH = 200, 32
 
 
 def ours(case, code=0):
     """What our program makes of a case; where it fails, what it says."""
-    binary = os.environ.get("PHALANX_ESTIMATOR_CASE", BINARY)
-    if not os.path.exists(binary):
-        pytest.fail("set PHALANX_ESTIMATOR_CASE to the binary phalanx_estimator_case")
-    done = subprocess.run([binary], input=json.dumps(case), capture_output=True, timeout=120, text=True)
-    assert done.returncode == code, (done.returncode, done.stderr[-3000:])
-    return json.loads(done.stdout) if code == 0 else done.stderr
+    return cases.answer("phalanx_estimator_case", case, code)
 
 
 # The same case in TensorFlow.

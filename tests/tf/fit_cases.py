@@ -1,9 +1,8 @@
 """What the suites of fit and its callbacks share: a case, run by our program and by Keras, and what is compared."""
 
-import json
 import os
-import subprocess
 
+import cases
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -15,17 +14,11 @@ keras = tf.keras
 layers = keras.layers
 legacy = keras.optimizers.legacy
 OPTIMIZERS = {"sgd": legacy.SGD, "adam": legacy.Adam, "adagrad": legacy.Adagrad, "rmsprop": legacy.RMSprop}
-BINARY = os.path.join(os.path.dirname(__file__), "../../target/debug/phalanx_fit_case")
 
 
 def ours(case, code=0):
     """What our program makes of a case; where it fails, what it says."""
-    binary = os.environ.get("PHALANX_FIT_CASE", BINARY)
-    if not os.path.exists(binary):
-        pytest.fail("set PHALANX_FIT_CASE to the binary phalanx_fit_case")
-    done = subprocess.run([binary], input=json.dumps(case), capture_output=True, timeout=120, text=True)
-    assert done.returncode == code, (done.returncode, done.stderr[-2000:])
-    return json.loads(done.stdout) if code == 0 else done.stderr
+    return cases.answer("phalanx_fit_case", case, code)
 
 
 # The same case in Keras.

@@ -4,16 +4,12 @@ Run with the interpreter of an environment that has tensorflow 2.15 and pytest, 
 PHALANX_ESTIMATOR_CASE=path/to/phalanx_estimator_case (a binary of the crate phalanx-tests; target/debug unless set).
 """
 
-import json
-import os
-import subprocess
-
+import cases
 import numpy as np
 import pytest
 
 from estimator_cases import (
     BATCH,
-    BINARY,
     BINARY_LABEL,
     CASES,
     LINEAR,
@@ -119,7 +115,6 @@ def test_a_trained_checkpoint_of_tensorflow_predicts_the_same_here(tmp_path):
 def test_mistakes_are_said(change, said, tmp_path):
     case = {"model": "LinearClassifier", "linear": [X], "label": numbers(BINARY_LABEL), "features": features(), **change}
     case.update(batch=BATCH, model_dir=str(tmp_path / "ours"), steps=0)
-    binary = os.environ.get("PHALANX_ESTIMATOR_CASE", BINARY)
-    done = subprocess.run([binary], input=json.dumps(case), capture_output=True, timeout=120, text=True)
+    done = cases.run("phalanx_estimator_case", case)
     assert done.returncode in (1, 2), done.stderr
     assert said in done.stderr

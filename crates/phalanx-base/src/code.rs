@@ -1,6 +1,12 @@
 //! Stable numbers for everything that can go wrong. A code, once published, keeps its meaning.
 
 /// Who has to act when something fails; decides the exit code and whether a retry makes sense.
+///
+/// ```
+/// use phalanx_base::{Code, Fault};
+/// assert_eq!(Code::PeerUnreachable.fault(), Fault::Infrastructure);
+/// assert_eq!(Fault::Infrastructure.exit_code(), 138); // a scheduler starts it again
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {

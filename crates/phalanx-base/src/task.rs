@@ -3,6 +3,13 @@
 use crate::{Code, Error};
 
 /// What a task does in the job.
+///
+/// ```
+/// use phalanx_base::Role;
+/// assert_eq!("worker".parse::<Role>()?, Role::Worker);
+/// assert_eq!(Role::Ps.to_string(), "ps");
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// Trains, and looks after the job: initialises, saves, ends it.

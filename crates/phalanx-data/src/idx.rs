@@ -1,11 +1,11 @@
 //! IDX files, the format of MNIST: images and labels in files of their own, read side by side.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use phalanx_base::{Code, Error, Result};
 
-use crate::files::{Files, InputFile};
+use crate::files::{Files, InputFile, SideBySide};
 use crate::strided::{Become, Element, Layout, Opened, StridedReader};
 use crate::{PartPosition, Reader, Source};
 
@@ -29,7 +29,7 @@ use crate::{PartPosition, Reader, Source};
 /// ```
 pub fn idx(name: impl Into<String>, files: impl Into<Files>) -> Idx {
     let column = IdxColumn { name: name.into(), files: files.into(), become_: Become::Natural };
-    Idx { columns: vec![column], label: None, list: OnceLock::new() }
+    Idx { columns: vec![column], label: None, list: SideBySide::default() }
 }
 
 /// The 60,000 training digits in a folder that has MNIST's four files (or Fashion-MNIST's), gzip or not: `image` is
@@ -57,7 +57,7 @@ fn mnist(folder: &Path, part: &str) -> Idx {
 pub struct Idx {
     columns: Vec<IdxColumn>,
     label: Option<String>,
-    list: OnceLock<Result<Arc<Vec<Vec<String>>>>>,
+    list: SideBySide,
 }
 
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl Idx {
     #[must_use]
     pub fn column(mut self, name: impl Into<String>, files: impl Into<Files>) -> Self {
         self.columns.push(IdxColumn { name: name.into(), files: files.into(), become_: Become::Natural });
-        Self { list: OnceLock::new(), ..self }
+        Self { list: SideBySide::default(), ..self }
     }
 
     /// Makes a column float32; bytes are divided by 255.
@@ -96,18 +96,7 @@ impl Idx {
 
     /// The files of every part, a path for each column.
     fn list(&self) -> Result<Arc<Vec<Vec<String>>>> {
-        let make = || {
-            let lists: Vec<Vec<String>> =
-                self.columns.iter().map(|column| column.files.list()).collect::<Result<_>>()?;
-            let parts = lists[0].len();
-            if let Some(at) = lists.iter().position(|list| list.len() != parts) {
-                let (first, other) = (&self.columns[0].name, &self.columns[at].name);
-                return Err(Error::new(Code::DataMissing, "columns have different numbers of files")
-                    .because(format!("{first:?} has {parts}, {other:?} has {}", lists[at].len())));
-            }
-            Ok(Arc::new((0..parts).map(|part| lists.iter().map(|list| list[part].clone()).collect()).collect()))
-        };
-        self.list.get_or_init(make).clone()
+        self.list.list(self.columns.iter().map(|column| (column.name.as_str(), &column.files)))
     }
 }
 

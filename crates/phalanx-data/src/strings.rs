@@ -95,28 +95,35 @@ impl Strings {
         self.offsets.extend(other.offsets[range.start + 1..=range.end].iter().map(|end| end - first + shift));
     }
 
+    /// All of them, as a column hands them out.
+    #[must_use]
+    #[inline]
+    pub fn view(&self) -> StringsView<'_> {
+        StringsView { offsets: &self.offsets, data: &self.data }
+    }
+
     /// How many strings there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.offsets.len() - 1
+        self.view().len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.view().is_empty()
     }
 
     /// One string. Panics when there is no such string, as a slice does.
     #[must_use]
     #[inline]
     pub fn get(&self, index: usize) -> &[u8] {
-        &self.data[self.offsets[index]..self.offsets[index + 1]]
+        self.view().get(index)
     }
 
     /// Every string in turn.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> + Clone {
-        self.offsets.windows(2).map(|ends| &self.data[ends[0]..ends[1]])
+        self.view().iter()
     }
 
     /// Where each string starts in [`Strings::data`], and where the last one ends.

@@ -1,39 +1,16 @@
 //! The census and the digits, loaded by the few lines that a new user would write. Needs the data: PHALANX_DATA_DIR.
 
+#[path = "common/census.rs"]
+mod census;
+
+use census::data;
 use phalanx_data::{DType, Input, csv, mnist_test};
-use std::path::PathBuf;
-
-const COLUMNS: [&str; 15] = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education_num",
-    "marital_status",
-    "occupation",
-    "relationship",
-    "race",
-    "gender",
-    "capital_gain",
-    "capital_loss",
-    "hours_per_week",
-    "native_country",
-    "income_bracket",
-];
-
-fn data() -> Option<PathBuf> {
-    let folder = std::env::var_os("PHALANX_DATA_DIR").map(PathBuf::from);
-    if folder.is_none() {
-        eprintln!("skipped: needs data (PHALANX_DATA_DIR)");
-    }
-    folder
-}
 
 #[test]
 fn the_census_in_a_few_lines() {
     let Some(folder) = data() else { return };
     let people = csv(folder.join("census/adult.data"))
-        .names(COLUMNS)
+        .names(census::COLUMNS)
         .header(false)
         .trim(true)
         .na_value("?")
@@ -54,7 +31,7 @@ fn the_census_in_a_few_lines() {
 #[test]
 fn the_test_half_too() {
     let Some(folder) = data() else { return };
-    let people = csv(folder.join("census/adult.test")).names(COLUMNS).header(false).trim(true);
+    let people = csv(folder.join("census/adult.test")).names(census::COLUMNS).header(false).trim(true);
     let rows: usize = people.batch(1000).iter().unwrap().map(|batch| batch.unwrap().rows()).sum();
     assert_eq!(rows, 16_281);
 }

@@ -1,9 +1,9 @@
 //! What an estimator trains: a canned model, or one's own.
 
 use crate::{Head, Served, ServingInput};
-use bytes::Bytes;
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
+use phalanx_nn::Flat;
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
 use phalanx_nn::model::Mode;
@@ -21,7 +21,7 @@ pub struct Table {
 }
 
 /// What turns a loss's gradients into those of the unique rows of every table used.
-pub type RowGradients<'a> = Box<dyn FnOnce(&mut Gradients) -> Result<Vec<Option<Bytes>>> + 'a>;
+pub type RowGradients<'a> = Box<dyn FnOnce(&mut Gradients) -> Result<Vec<Option<Flat>>> + 'a>;
 
 /// What a model makes of a batch.
 pub struct Forward<'a> {

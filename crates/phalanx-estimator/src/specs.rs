@@ -46,6 +46,13 @@ impl TrainSpec {
 }
 
 /// `tf.estimator.EvalSpec`: the input of evaluations, and how often there is one.
+///
+/// ```
+/// use phalanx_data::{Input, csv};
+/// use phalanx_estimator::EvalSpec;
+/// let eval = EvalSpec::new(|_| csv("test.csv").label("income").batch(256)).steps(None).throttle_secs(60);
+/// # let _ = eval;
+/// ```
 pub struct EvalSpec {
     pub(crate) input_fn: InputFn,
     pub(crate) steps: Option<u64>,

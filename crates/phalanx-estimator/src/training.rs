@@ -17,7 +17,22 @@ use std::time::Instant;
 const AHEAD: usize = 2;
 
 /// How long to train.
+///
+/// ```
+/// use phalanx_data::{Batch, Column, Dataset, Input};
+/// use phalanx_estimator::{Estimator, LinearRegressor, RunConfig, Steps};
+/// use phalanx_feature::numeric_column;
+/// let rows = || Batch::new([("x", Column::f32(vec![0.0, 1.0])), ("y", Column::f32(vec![1.0, 3.0]))]).and_then(|b| b.with_label("y"));
+/// let data = Dataset::from_tensor_slices(rows()?).repeat().batch(2);
+/// let config = RunConfig::new().log_step_count_steps(None).say(|_| {});
+/// let estimator = Estimator::new(&LinearRegressor::new([numeric_column("x")]), config)?;
+/// let input = data.clone();
+/// assert_eq!(estimator.train(move |_| input.clone(), Steps::Max(10))?.global_step, 10);
+/// assert_eq!(estimator.train(move |_| data.clone(), Steps::More(5))?.global_step, 15);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Steps {
     /// Until the input ends.
     UntilEnd,

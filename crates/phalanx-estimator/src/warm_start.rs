@@ -175,9 +175,7 @@ impl<M: Trainable> Estimator<M> {
             let numbers = if source.settings.wants(&parameter.name) {
                 source.read(&parameter.name, elements)?
             } else {
-                let mut numbers = vec![0.0; elements];
-                phalanx_base::read_f32s(&start, &mut numbers);
-                numbers
+                start.into()
             };
             out.add_f32s(&parameter.name, &parameter.shape, &numbers)?;
             let optimizer = self.model.optimizer(&parameter.name);

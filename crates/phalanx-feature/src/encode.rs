@@ -6,6 +6,7 @@ use phalanx_data::{Column, Values};
 
 /// What a layer makes of ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OutputMode {
     /// The ids themselves.
     #[default]

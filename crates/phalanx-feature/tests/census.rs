@@ -4,18 +4,11 @@
 #[path = "common/census.rs"]
 mod census;
 
+use census::files::data;
 use phalanx_data::Input;
 use phalanx_feature::{Slot, Transform};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-
-fn data() -> Option<PathBuf> {
-    let folder = std::env::var_os("PHALANX_DATA_DIR").map(PathBuf::from);
-    if folder.is_none() {
-        eprintln!("skipped: needs data (PHALANX_DATA_DIR)");
-    }
-    folder
-}
+use std::path::Path;
 
 /// The digest of `census.py`: numbers from 0 up.
 #[derive(Default)]

@@ -15,9 +15,3 @@ pub fn masked(bytes: &[u8]) -> u32 {
 pub fn mask(crc: u32) -> u32 {
     crc.rotate_right(15).wrapping_add(0xa282_ead8)
 }
-
-/// The crc32c behind a masked one.
-#[must_use]
-pub fn unmask(masked: u32) -> u32 {
-    masked.wrapping_sub(0xa282_ead8).rotate_left(15)
-}

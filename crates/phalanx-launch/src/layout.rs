@@ -2,7 +2,7 @@
 
 use crate::free_ports;
 use phalanx_base::{Code, Error, Result, Role, TaskId};
-use phalanx_cluster::{ClusterSpec, Json, TaskConfig};
+use phalanx_cluster::{ClusterSpec, Json};
 
 /// One task and where it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,19 +103,6 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The tasks of a cluster that was put together by hand, all on this machine.
-    ///
-    /// # Errors
-    /// When the cluster has no chief, or two.
-    pub fn of_cluster(cluster: ClusterSpec, evaluator: bool) -> Result<Self> {
-        let chief = TaskConfig::from_cluster(cluster.clone(), TaskId::new(Role::Evaluator, 0))?;
-        let master = cluster.has_job("master");
-        let mut ids: Vec<TaskId> = chief.tasks().into_iter().map(|(task, _)| task).collect();
-        ids.extend(evaluator.then_some(TaskId::new(Role::Evaluator, 0)));
-        let placed = |task: TaskId| Placed { task, job: job_name(task, master), node: 0 };
-        Ok(Self { cluster, tasks: ids.into_iter().map(placed).collect(), nodes: Vec::new() })
-    }
-
     fn place(&mut self, shape: &Shape, node: impl Fn(TaskId) -> usize) {
         let counts = [(Role::Chief, 1), (Role::Worker, shape.workers), (Role::Ps, shape.ps)];
         let counts = counts.into_iter().chain([(Role::Evaluator, usize::from(shape.evaluator))]);
@@ -188,6 +175,7 @@ fn job_name(task: TaskId, master: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use phalanx_cluster::TaskConfig;
 
     #[test]
     fn a_local_job_lists_every_task_once_and_the_evaluator_outside_the_cluster() {

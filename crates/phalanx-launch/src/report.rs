@@ -1,6 +1,5 @@
 //! How a job ended, with the first failure as the headline.
 
-use crate::launch::exit_code;
 use crate::{Class, Ending, Exit, RunDir};
 use phalanx_base::{Role, TaskId};
 use std::collections::BTreeMap;
@@ -47,7 +46,16 @@ impl Report {
     /// The launcher's own exit code: 0 when the chief succeeded, else that of the first failure as a scheduler reads it.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
-        exit_code(&self.ending)
+        match &self.ending {
+            Ending::Success => 0,
+            Ending::Failed(_, exit) => match exit.code() {
+                code @ (2 | 126 | 127) => code as u8,
+                _ if exit.class() == Class::Retryable => 138,
+                _ => 1,
+            },
+            Ending::Stopped(true) => 130,
+            Ending::Stopped(false) => 143,
+        }
     }
 
     /// One line for the list of events.

@@ -1,9 +1,8 @@
 //! A module's trainable parameters, by name.
 
-use crate::{Flat, to_bytes};
+use crate::Flat;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::{DType, Gradients, Tensor, TensorData};
-use bytes::Bytes;
 use phalanx_base::{Code, Error, Result, Shape};
 
 /// A trainable parameter.
@@ -17,6 +16,16 @@ pub struct Parameter {
 
 /// The trainable parameters of one module, in the order in which the module lists them. The same module type gives the
 /// same book in every process. Parameters that need no gradient, such as moving averages, are listed as states.
+///
+/// ```
+/// use phalanx_nn::burn::nn::LinearConfig;
+/// use phalanx_nn::{Book, default_device};
+/// let module = LinearConfig::new(3, 2).init(&default_device());
+/// let book = Book::of(&module)?;
+/// assert_eq!(book.parameters()[0].name, "weight");
+/// assert_eq!(book.values(&module)?[0].len(), 6);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Book {
     parameters: Vec<Parameter>,
@@ -64,7 +73,7 @@ impl Book {
     ///
     /// # Errors
     /// When they are not 32-bit floats.
-    pub fn values<M: Module>(&self, module: &M) -> Result<Vec<Bytes>> {
+    pub fn values<M: Module>(&self, module: &M) -> Result<Vec<Flat>> {
         take(&self.ids, module)
     }
 
@@ -72,7 +81,7 @@ impl Book {
     ///
     /// # Errors
     /// When they are not 32-bit floats.
-    pub fn state_values<M: Module>(&self, module: &M) -> Result<Vec<Bytes>> {
+    pub fn state_values<M: Module>(&self, module: &M) -> Result<Vec<Flat>> {
         take(&self.state_ids, module)
     }
 
@@ -99,16 +108,7 @@ impl Book {
     ///
     /// # Errors
     /// When they are not 32-bit floats.
-    pub fn gradients<M: Module>(&self, module: &M, gradients: &mut Gradients) -> Result<Vec<Option<Bytes>>> {
-        let flat = self.flat_gradients(module, gradients)?;
-        Ok(flat.into_iter().map(|gradient| gradient.map(Bytes::from_owner)).collect())
-    }
-
-    /// The same as numbers that can be changed.
-    ///
-    /// # Errors
-    /// When they are not 32-bit floats.
-    pub fn flat_gradients<M: Module>(&self, module: &M, gradients: &mut Gradients) -> Result<Vec<Option<Flat>>> {
+    pub fn gradients<M: Module>(&self, module: &M, gradients: &mut Gradients) -> Result<Vec<Option<Flat>>> {
         let found = Vec::with_capacity(self.ids.len());
         let mut taker = GradientTaker { ids: &self.ids, gradients, found };
         module.visit(&mut taker);
@@ -127,7 +127,7 @@ impl Book {
     }
 }
 
-fn take<M: Module>(ids: &[ParamId], module: &M) -> Result<Vec<Bytes>> {
+fn take<M: Module>(ids: &[ParamId], module: &M) -> Result<Vec<Flat>> {
     let mut taker = Taker { ids, found: Vec::with_capacity(ids.len()) };
     module.visit(&mut taker);
     taker.found.into_iter().collect()
@@ -175,13 +175,13 @@ impl ModuleVisitor for Reader {
 /// Takes values.
 struct Taker<'a> {
     ids: &'a [ParamId],
-    found: Vec<Result<Bytes>>,
+    found: Vec<Result<Flat>>,
 }
 
 impl ModuleVisitor for Taker<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         if self.ids.get(self.found.len()) == Some(&param.id) {
-            self.found.push(to_bytes(param.val()));
+            self.found.push(Flat::of(param.val()));
         }
     }
 }
@@ -281,9 +281,7 @@ mod tests {
         let book = Book::of(&net).unwrap();
         let new: Vec<f32> = (0..8_u8).map(f32::from).collect();
         let net = book.load(net, vec![None, None, Some(new.clone()), None]);
-        let mut seen = vec![0.0; 8];
-        phalanx_base::read_f32s(&book.values(&net).unwrap()[2], &mut seen);
-        assert_eq!(seen, new);
+        assert_eq!(*book.values(&net).unwrap()[2], new);
     }
 
     #[test]
@@ -310,9 +308,7 @@ mod tests {
         let x = Tensor::<2>::ones([5, 3], &crate::default_device());
         let loss = net.first.forward(x).sum();
         let gradients = book.gradients(&net, &mut loss.backward()).unwrap();
-        let mut weight = [0.0; 12];
-        phalanx_base::read_f32s(gradients[0].as_ref().unwrap(), &mut weight);
-        assert_eq!(weight, [5.0; 12]);
+        assert_eq!(**gradients[0].as_ref().unwrap(), [5.0; 12]);
         assert!(gradients[2].is_none(), "the loss does not depend on the head");
     }
 

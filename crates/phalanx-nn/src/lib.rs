@@ -21,7 +21,7 @@ pub use book::{Book, Parameter};
 pub use device::{default_device, device};
 pub use finite::all_finite;
 pub use network::Network;
-pub use numbers::{Flat, scalar, to_bytes};
+pub use numbers::{Flat, scalar};
 pub use phalanx_matmul::Precision;
 pub use product::matmul;
 pub use rows::Rows;

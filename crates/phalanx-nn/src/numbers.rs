@@ -1,16 +1,7 @@
 //! Tensors as raw numbers, without a copy where the tensor owns its memory alone.
 
 use burn::tensor::{Tensor, TensorData};
-use bytes::Bytes;
 use phalanx_base::{Code, Error, Result};
-
-/// The numbers of a tensor, little-endian.
-///
-/// # Errors
-/// When they are not 32-bit floats.
-pub fn to_bytes<const D: usize>(tensor: Tensor<D>) -> Result<Bytes> {
-    Flat::of(tensor).map(Bytes::from_owner)
-}
 
 /// The only number of a tensor, such as a loss.
 ///
@@ -27,6 +18,14 @@ pub fn scalar<const D: usize>(tensor: Tensor<D>) -> Result<f32> {
 }
 
 /// A tensor's numbers, taken out of it: without a copy where the tensor owned its memory alone.
+///
+/// ```
+/// use phalanx_nn::{Flat, burn::tensor::Tensor, default_device};
+/// let flat = Flat::of(Tensor::<2>::ones([2, 2], &default_device()))?;
+/// assert_eq!(*flat, [1.0; 4]);
+/// assert_eq!(*Flat::from(vec![1.0, 2.0]), [1.0, 2.0]);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Flat(TensorData);
 
@@ -49,7 +48,7 @@ impl Flat {
     /// As many zeros.
     #[must_use]
     pub fn zeros(length: usize) -> Self {
-        Self(TensorData::new(vec![0.0_f32; length], [length]))
+        vec![0.0; length].into()
     }
 }
 
@@ -65,6 +64,20 @@ impl std::ops::Deref for Flat {
 impl std::ops::DerefMut for Flat {
     fn deref_mut(&mut self) -> &mut [f32] {
         self.0.as_mut_slice().unwrap_or_default()
+    }
+}
+
+impl From<Vec<f32>> for Flat {
+    fn from(numbers: Vec<f32>) -> Self {
+        let length = numbers.len();
+        Self(TensorData::new(numbers, [length]))
+    }
+}
+
+impl From<Flat> for Vec<f32> {
+    fn from(flat: Flat) -> Self {
+        // Checked when it was made.
+        flat.0.try_into_vec().unwrap_or_default()
     }
 }
 

@@ -1,12 +1,20 @@
 //! A table's rows inside of a step.
 
-use crate::{lookup, to_bytes};
+use crate::{Flat, lookup};
 use burn::tensor::{Device, Gradients, IndexingUpdateOp, Int, Tensor, TensorData};
-use bytes::Bytes;
 use phalanx_base::{Code, Combiner, Error, Result};
 
 /// The unique rows that a batch needs of one table, as a leaf of the step's graph: the gradient then has exactly
 /// their shape, and duplicates are summed by the library.
+///
+/// ```
+/// use phalanx_nn::{Rows, default_device};
+/// // Two unique rows; the batch has three ids, of which two are the same.
+/// let rows = Rows::new(vec![1.0, 2.0, 3.0, 4.0], 2, &[0, 1, 0], &default_device());
+/// let mut gradients = rows.lookup().sum().backward();
+/// assert_eq!(*rows.gradients(&mut gradients)?.unwrap(), [2.0, 2.0, 1.0, 1.0]);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Rows {
     unique: Tensor<2>,
@@ -91,8 +99,8 @@ impl Rows {
     ///
     /// # Errors
     /// When they are not 32-bit floats.
-    pub fn gradients(&self, gradients: &mut Gradients) -> Result<Option<Bytes>> {
-        self.unique.grad_remove(gradients).map(to_bytes).transpose()
+    pub fn gradients(&self, gradients: &mut Gradients) -> Result<Option<Flat>> {
+        self.unique.grad_remove(gradients).map(Flat::of).transpose()
     }
 }
 
@@ -109,8 +117,7 @@ mod tests {
         assert_eq!(of(Combiner::Mean)[..4], [2.0, 3.0, 0.0, 0.0]);
         assert!((of(Combiner::Sqrtn)[5] - 8.0 / 3.0_f32.sqrt()).abs() < 1e-6);
         let mut gradients = rows.combine(&[0, 2, 2, 5], Combiner::Mean).unwrap().sum().backward();
-        let mut summed = [0.0; 4];
-        phalanx_base::read_f32s(&rows.gradients(&mut gradients).unwrap().unwrap(), &mut summed);
+        let summed = rows.gradients(&mut gradients).unwrap().unwrap();
         let (first, second) = (0.5 + 2.0 / 3.0, 0.5 + 1.0 / 3.0);
         assert!(summed.iter().zip([first, first, second, second]).all(|(a, b)| (a - b).abs() < 1e-6), "{summed:?}");
         assert!(
@@ -159,9 +166,6 @@ mod tests {
         let seen = rows.lookup();
         assert_eq!(seen.clone().into_data().as_slice::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0, 1.0, 2.0]);
         let mut gradients = seen.sum().backward();
-        let bytes = rows.gradients(&mut gradients).unwrap().unwrap();
-        let mut summed = [0.0; 4];
-        phalanx_base::read_f32s(&bytes, &mut summed);
-        assert_eq!(summed, [2.0, 2.0, 1.0, 1.0]);
+        assert_eq!(*rows.gradients(&mut gradients).unwrap().unwrap(), [2.0, 2.0, 1.0, 1.0]);
     }
 }

@@ -27,29 +27,39 @@ pub struct Adam {
     amsgrad: bool,
 }
 
+/// The settings of the averages, for an optimizer that has them in fields of these names.
+macro_rules! moment_settings {
+    ($optimizer:ident) => {
+        impl $optimizer {
+            /// How much of the average of gradients is kept per step: from 0 to below 1.
+            #[must_use]
+            pub fn beta_1(self, beta_1: f32) -> Self {
+                Self { beta_1, ..self }
+            }
+
+            /// How much of the average of squared gradients is kept per step: from 0 to below 1.
+            #[must_use]
+            pub fn beta_2(self, beta_2: f32) -> Self {
+                Self { beta_2, ..self }
+            }
+
+            /// Keeps the division away from zero. It is the "epsilon hat" of the paper, as in TensorFlow.
+            #[must_use]
+            pub fn epsilon(self, epsilon: f32) -> Self {
+                Self { epsilon, ..self }
+            }
+        }
+    };
+}
+pub(crate) use moment_settings;
+
+moment_settings!(Adam);
+
 impl Adam {
     /// Adam with this rate, averages of 0.9 and 0.999 and an epsilon of 1e-7.
     #[must_use]
     pub fn new(learning_rate: f32) -> Self {
         Self { learning_rate, beta_1: 0.9, beta_2: 0.999, epsilon: 1e-7, amsgrad: false }
-    }
-
-    /// How much of the average of gradients is kept per step: from 0 to below 1.
-    #[must_use]
-    pub fn beta_1(self, beta_1: f32) -> Self {
-        Self { beta_1, ..self }
-    }
-
-    /// How much of the average of squared gradients is kept per step: from 0 to below 1.
-    #[must_use]
-    pub fn beta_2(self, beta_2: f32) -> Self {
-        Self { beta_2, ..self }
-    }
-
-    /// Keeps the division away from zero. It is the "epsilon hat" of the paper, as in TensorFlow.
-    #[must_use]
-    pub fn epsilon(self, epsilon: f32) -> Self {
-        Self { epsilon, ..self }
     }
 
     /// Divides by the largest `v` seen so far (`ResourceApplyAdamWithAmsgrad`), at the cost of a third slot.

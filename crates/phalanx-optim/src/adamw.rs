@@ -1,7 +1,7 @@
 //! Adam with decoupled weight decay.
 
 use crate::Slot;
-use crate::adam::Moments;
+use crate::adam::{Moments, moment_settings};
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
 use crate::setting::{Range, Setting, Settings};
@@ -27,6 +27,8 @@ pub struct AdamW {
     epsilon: f32,
 }
 
+moment_settings!(AdamW);
+
 impl AdamW {
     /// AdamW with this rate, a weight decay of 0.004, averages of 0.9 and 0.999 and an epsilon of 1e-7.
     #[must_use]
@@ -38,24 +40,6 @@ impl AdamW {
     #[must_use]
     pub fn weight_decay(self, weight_decay: f32) -> Self {
         Self { weight_decay, ..self }
-    }
-
-    /// How much of the average of gradients is kept per step: from 0 to below 1.
-    #[must_use]
-    pub fn beta_1(self, beta_1: f32) -> Self {
-        Self { beta_1, ..self }
-    }
-
-    /// How much of the average of squared gradients is kept per step: from 0 to below 1.
-    #[must_use]
-    pub fn beta_2(self, beta_2: f32) -> Self {
-        Self { beta_2, ..self }
-    }
-
-    /// Keeps the division away from zero.
-    #[must_use]
-    pub fn epsilon(self, epsilon: f32) -> Self {
-        Self { epsilon, ..self }
     }
 
     pub(crate) fn slots(&self) -> &'static [Slot] {

@@ -3,7 +3,7 @@
 use crate::Slot;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::{Range, Setting, Settings};
+use crate::setting::{Setting, Settings, with_momentum};
 
 /// TensorFlow 1's `MomentumOptimizer` (`ResourceApplyMomentum`): `momentum = m · momentum + g; value -= rate · momentum`.
 ///
@@ -57,11 +57,7 @@ impl Settings for Momentum {
     const COUNT: usize = 3;
 
     fn settings(&self) -> Vec<Setting> {
-        vec![
-            Setting::new("learning_rate", self.learning_rate, Range::NotNegative),
-            Setting::new("momentum", self.momentum, Range::Fraction),
-            Setting::flag("nesterov", self.nesterov),
-        ]
+        with_momentum(self.learning_rate, self.momentum, self.nesterov)
     }
 
     fn from_values(values: &[f32]) -> Self {

@@ -19,6 +19,15 @@ impl Setting {
     }
 }
 
+/// Those of the two descents that keep a share of the last step.
+pub(crate) fn with_momentum(learning_rate: f32, momentum: f32, nesterov: bool) -> Vec<Setting> {
+    vec![
+        Setting::new("learning_rate", learning_rate, Range::NotNegative),
+        Setting::new("momentum", momentum, Range::Fraction),
+        Setting::flag("nesterov", nesterov),
+    ]
+}
+
 /// The values a setting may take. None admits NaN or infinity.
 #[derive(Clone, Copy)]
 pub(crate) enum Range {

@@ -3,7 +3,7 @@
 use crate::Slot;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::{Range, Setting, Settings};
+use crate::setting::{Setting, Settings, with_momentum};
 
 /// Gradient descent as Keras' `SGD` does it: `value -= rate · g`, or with momentum
 /// `momentum = m · momentum − rate · g; value += momentum` (TensorFlow's `ResourceApplyKerasMomentum`).
@@ -70,11 +70,7 @@ impl Settings for Sgd {
     const COUNT: usize = 3;
 
     fn settings(&self) -> Vec<Setting> {
-        vec![
-            Setting::new("learning_rate", self.learning_rate, Range::NotNegative),
-            Setting::new("momentum", self.momentum, Range::Fraction),
-            Setting::flag("nesterov", self.nesterov),
-        ]
+        with_momentum(self.learning_rate, self.momentum, self.nesterov)
     }
 
     fn from_values(values: &[f32]) -> Self {

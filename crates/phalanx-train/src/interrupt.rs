@@ -11,6 +11,13 @@ const TERMINATE: u32 = 2;
 /// Whether somebody asked this process to stop. Give one to [`crate::ServerOptions`].
 ///
 /// A value rather than a hidden handler: a program that has its own ideas about signals does not listen.
+///
+/// ```
+/// use phalanx_train::{Interrupt, ServerOptions};
+/// let options = ServerOptions { interrupt: Interrupt::listen()?, ..ServerOptions::from_env()? };
+/// # let _ = options;
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicU32>);
 

@@ -13,6 +13,7 @@ const BEAT: Duration = Duration::from_secs(5);
 
 /// What a chief says of its job.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum JobState {
     /// It trains; the number changes with every beat.
     Running(String),

@@ -14,6 +14,7 @@
 //! | [`MiniCluster`] | a whole job inside of one process, for tests and first steps |
 
 pub mod checkpoint;
+pub mod connections;
 mod coordinator;
 pub mod fit;
 mod identity;
@@ -52,4 +53,5 @@ pub use strategy::{
 pub use summary::SummaryWriter;
 
 pub use phalanx_collective::Reduce;
+pub use phalanx_wire::Token;
 pub use supervisor::Supervisor;

@@ -10,6 +10,13 @@ use std::time::Duration;
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Settings of a task. The defaults suit a job on a few machines.
+///
+/// ```
+/// use phalanx_train::ServerOptions;
+/// use std::time::Duration;
+/// let options = ServerOptions { lease: Duration::from_secs(30), threads: 4, ..ServerOptions::default() };
+/// # let _ = options;
+/// ```
 #[derive(Clone)]
 pub struct ServerOptions {
     /// What every call must carry.

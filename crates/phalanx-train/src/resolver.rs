@@ -13,6 +13,14 @@ pub trait ClusterResolver {
 }
 
 /// `TF_CONFIG` of the environment; without it, this process is the whole job.
+///
+/// ```
+/// use phalanx_train::{ClusterResolver, Server, ServerOptions, TfConfigClusterResolver};
+/// if std::env::var_os("TF_CONFIG").is_none() {
+///     assert!(TfConfigClusterResolver.resolve()?.is_local());
+/// }
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TfConfigClusterResolver;
 

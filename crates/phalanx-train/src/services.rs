@@ -28,23 +28,44 @@ impl Timer {
     }
 }
 
+/// How fast training goes, written down when it is time.
+struct Rate {
+    pace: Option<Timer>,
+    since: Option<(Instant, u64)>,
+}
+
+impl Rate {
+    /// Whether it is time; if so the rate since the last time is written.
+    fn write(&mut self, summaries: &SummaryWriter, global_step: u64) -> bool {
+        let now = Instant::now();
+        if !self.pace.as_mut().is_some_and(|pace| pace.is_due(now)) {
+            return false;
+        }
+        if let Some((since, step)) = self.since {
+            let rate = global_step.saturating_sub(step) as f32 / (now - since).as_secs_f32();
+            summaries.scalar(global_step, "global_step/sec", rate);
+        }
+        self.since = Some((now, global_step));
+        true
+    }
+}
+
 /// The chief's services; other tasks have none that do anything.
 pub(crate) struct Services {
-    pub(crate) keeper: Option<Keeper>,
+    keeper: Option<Keeper>,
     pub(crate) summaries: Arc<SummaryWriter>,
-    pub(crate) pace: Option<Timer>,
-    rate: Option<(Instant, u64)>,
+    rate: Rate,
 }
 
 impl Services {
     /// Of a task that keeps nothing.
     pub(crate) fn none() -> Self {
-        Self { keeper: None, summaries: Arc::new(SummaryWriter::none()), pace: None, rate: None }
+        Self { keeper: None, summaries: Arc::new(SummaryWriter::none()), rate: Rate { pace: None, since: None } }
     }
 
     /// Of a chief with a run directory. `pace`: how often loss and rate are written, if at all.
     pub(crate) fn new(keeper: Keeper, summaries: Arc<SummaryWriter>, pace: Option<Timer>) -> Self {
-        Self { keeper: Some(keeper), summaries, pace, rate: None }
+        Self { keeper: Some(keeper), summaries, rate: Rate { pace, since: None } }
     }
 
     /// Takes note of a step: tells the keeper, and writes the summaries if it is time.
@@ -52,16 +73,9 @@ impl Services {
         if let Some(keeper) = &self.keeper {
             keeper.reached(global_step);
         }
-        let now = Instant::now();
-        if !self.pace.as_mut().is_some_and(|pace| pace.is_due(now)) {
-            return;
+        if self.rate.write(&self.summaries, global_step) {
+            self.summaries.scalar(global_step, "loss", loss);
         }
-        self.summaries.scalar(global_step, "loss", loss);
-        if let Some((since, step)) = self.rate {
-            let rate = global_step.saturating_sub(step) as f32 / (now - since).as_secs_f32();
-            self.summaries.scalar(global_step, "global_step/sec", rate);
-        }
-        self.rate = Some((now, global_step));
     }
 
     /// For a chief that does not train itself: what writes down how training goes, for another thread.
@@ -69,7 +83,8 @@ impl Services {
         if let Some(keeper) = &self.keeper {
             keeper.follow(follow);
         }
-        Watch { summaries: Arc::clone(&self.summaries), pace: self.pace.take(), rate: None }
+        let rate = Rate { pace: self.rate.pace.take(), since: None };
+        Watch { summaries: Arc::clone(&self.summaries), rate }
     }
 
     /// Saves now, if something is kept, and waits for it.
@@ -85,23 +100,15 @@ impl Services {
 /// Writes down how training goes.
 pub(crate) struct Watch {
     summaries: Arc<SummaryWriter>,
-    pace: Option<Timer>,
-    rate: Option<(Instant, u64)>,
+    rate: Rate,
 }
 
 impl Watch {
     /// Training has come so far; `staleness` counts updates by their age.
     pub(crate) fn reached(&mut self, global_step: u64, staleness: &[u64]) {
-        let now = Instant::now();
-        if !self.pace.as_mut().is_some_and(|pace| pace.is_due(now)) {
-            return;
+        if self.rate.write(&self.summaries, global_step) {
+            self.summaries.counts(global_step, "staleness", staleness);
         }
-        if let Some((since, step)) = self.rate {
-            let rate = global_step.saturating_sub(step) as f32 / (now - since).as_secs_f32();
-            self.summaries.scalar(global_step, "global_step/sec", rate);
-        }
-        self.rate = Some((now, global_step));
-        self.summaries.counts(global_step, "staleness", staleness);
     }
 }
 

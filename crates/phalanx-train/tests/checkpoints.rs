@@ -9,7 +9,7 @@ use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_ps::plan::Initializer;
 use phalanx_ps::{Partitioner, TableSpec};
 use phalanx_storage::Dir;
-use phalanx_train::{MiniCluster, ServerOptions, Session, Supervisor, SyncReplicas};
+use phalanx_train::{MiniCluster, ServerOptions, Session, Supervisor, SyncReplicas, connections};
 use std::sync::Arc;
 
 /// A matrix, whose rows are split over servers, and a number.
@@ -206,7 +206,7 @@ fn a_save_that_fails_leaves_nothing_behind() {
     // A directory where the data file of the checkpoint should go: it cannot be published.
     std::fs::create_dir(folder.path().join("run/model.ckpt-1.data-00001-of-00002")).unwrap();
     session.save().unwrap_err();
-    let client = cluster.trainers()[0].client().unwrap();
+    let client = connections::client(&cluster.trainers()[0]).unwrap();
     // Asked after the clean-up was started, on another connection: give it a moment.
     let staged = || {
         let names = std::fs::read_dir(folder.path().join("run")).unwrap();
@@ -222,6 +222,31 @@ fn a_save_that_fails_leaves_nothing_behind() {
     assert_eq!(staged(), 0);
     assert_eq!(Checkpoint::open(&dir, "model.ckpt-0").unwrap().global_step().unwrap(), 0, "the older one stays");
     supervisor.stop(session).unwrap();
+}
+
+/// What was trained since is nowhere: a job that ends like that has not done its work, for whoever started it.
+#[test]
+fn a_chief_whose_last_checkpoint_cannot_be_saved_ends_with_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
+    let chief = &cluster.trainers()[0];
+    let supervisor = Supervisor::new(chief, Sgd::new(0.1)).run_dir(Dir::local(&run)).save_model_secs(None);
+    let mut session = supervisor.prepare_or_wait_for_session(Model::new(3)).unwrap();
+    session.step(|model| model.kernel.val().sum()).unwrap();
+    session.step(|model| model.kernel.val().sum()).unwrap();
+    session.save().unwrap();
+    // A file where the directory was: nothing can be written there any more.
+    std::fs::rename(&run, folder.path().join("away")).unwrap();
+    std::fs::write(&run, "in the way").unwrap();
+    let error = supervisor.stop(session).unwrap_err();
+    assert_eq!((error.code(), error.what()), (Code::StorageWrite, "the last checkpoint was not saved"));
+    assert_ne!(error.exit_code(), 0);
+    let place = error.place().unwrap();
+    assert!(place.starts_with(run.to_str().unwrap()) && place.ends_with("step 2"), "{place}");
+    assert!(error.next().unwrap().contains("model.ckpt-1, the newest checkpoint"), "{error:?}");
+    // The others hear it, too: a server that waits for the end of the job does not end well.
+    assert_eq!(cluster.servers()[0].join().unwrap_err().code(), Code::StorageWrite);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use phalanx_nn::default_device;
 use phalanx_optim::Sgd;
 use phalanx_ps::plan::Initializer;
 use phalanx_ps::{Client, Partitioner, Placement, TableSpec};
-use phalanx_train::{MiniCluster, NonFinite, Server, ServerOptions, Session, Supervisor, SyncReplicas};
+use phalanx_train::{MiniCluster, NonFinite, Server, ServerOptions, Session, Supervisor, SyncReplicas, connections};
 use phalanx_wire::bulk::{self, Transport};
 use std::sync::Arc;
 
@@ -240,12 +240,12 @@ fn a_job_over_grpc_finds_the_line() {
         let lane = |(task, address): (_, phalanx_wire::Address)| -> Box<dyn Transport> {
             Box::new(bulk::Client::new(&address, format!("{task} over gRPC"), None))
         };
-        server.servers().unwrap().into_iter().map(lane).collect()
+        connections::servers(server).unwrap().into_iter().map(lane).collect()
     };
-    let client = Client::over(lanes, server.client_options()).unwrap();
+    let client = Client::over(lanes, connections::client_options(server)).unwrap();
     let supervisor = Supervisor::new(server, Sgd::new(0.1));
     // 12 MB: two messages a step.
-    let mut session = supervisor.prepare_with_client(Line::new(3_000_000), client).unwrap();
+    let mut session = connections::session_over(&supervisor, Line::new(3_000_000), client).unwrap();
     while session.step(Line::loss).unwrap().unwrap().global_step < 100 {}
     session.refresh().unwrap();
     let seen = first(session.model().unwrap());

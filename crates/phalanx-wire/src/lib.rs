@@ -5,6 +5,9 @@
 //!
 //! Invariants: a frame's length is checked against [`limits`] before anything is allocated for it; every call has a
 //! deadline; a call that failed says whether it may have happened ([`Outcome`]).
+//!
+//! A room behind `phalanx`, not for programs: what it hands on is `bytes::Bytes`, messages of prost and statuses of tonic, because
+//! carrying those is what it is for. Nothing above `phalanx-ps`, `phalanx-collective` and `phalanx-train` sees them.
 
 pub mod bulk;
 pub mod control;

@@ -71,7 +71,7 @@ pub use phalanx_storage as storage;
 pub use phalanx_train::fit::{self, callbacks};
 pub use phalanx_train::{
     DistributedDataset, Gradient, MiniCluster, PerReplica, Replica, Replicated, Server, ServerOptions, Session,
-    Strategy, SummaryWriter, Supervisor, checkpoint,
+    Strategy, SummaryWriter, Supervisor, Token, checkpoint,
 };
 
 /// A chief that hands steps to workers: `ParameterServerStrategy` and its coordinator.

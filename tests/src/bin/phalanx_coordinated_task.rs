@@ -6,7 +6,7 @@ use clap::Parser;
 use phalanx::prelude::*;
 use phalanx_tests::faults::Random;
 use phalanx_tests::ledger::{self, Ledger};
-use phalanx_train::{Coordinator, ParameterServerStrategy, StepContext, Steps};
+use phalanx_train::{Coordinator, ParameterServerStrategy, StepContext, Steps, connections};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ fn coordinate(args: &Args, server: &Server, coordinator: &mut Coordinator<Ledger
     for worker in coordinator.workers() {
         println!("{} did {}", worker.life.task, worker.committed);
     }
-    let held = ledger::read(&server.client()?, PARTITIONER, rounds)?;
+    let held = ledger::read(&connections::client(server)?, PARTITIONER, rounds)?;
     // A row's update in a round is the mean of those who touched it, so that sums over rows differ.
     match held.check(!rounds) {
         Ok(()) => println!("done: {} steps, exact", held.global_step),

@@ -19,14 +19,17 @@
 //! report must not touch the second run.
 //!
 //! Inside: `step` (what is known of a step), `worker` (of a life), `sequences` (which numbers were reported), `queue`
-//! (schedule and take), `rounds` (which step is for which round), `reports`, `losses`, `errors` (the stored error, the end),
+//! (schedule and take), `refused` (what it does not take), `outcomes` (how steps end), `owed` (updates left half pushed), `rounds` (which step is for which round), `reports`, `losses`, `errors` (the stored error, the end),
 //! `watch` (stragglers).
 
 mod errors;
 mod life;
 mod losses;
 mod options;
+mod outcomes;
+mod owed;
 mod queue;
+mod refused;
 mod remark;
 mod reports;
 mod rounds;
@@ -39,7 +42,8 @@ mod worker;
 
 pub use life::Life;
 pub use options::{Consistency, Options};
-pub use queue::{Refused, Scheduler, Why};
+pub use queue::Scheduler;
+pub use refused::{Refused, Why};
 pub use remark::{Receipt, Remark};
 pub use step::{Assignment, Effect, Outcome, Reach, StepId, Ticket};
 pub use watch::{Stalled, WorkerView};

@@ -1,34 +1,12 @@
-//! The queue itself: schedule, take, and what became of a step.
+//! The queue itself: schedule and take.
 
 use super::rounds::Rounds;
 use super::step::{State, Step};
 use super::worker::{Worker, own_name};
-use super::{Assignment, Consistency, Effect, Life, Options, Outcome, Remark, StepId, Ticket};
+use super::{Assignment, Consistency, Effect, Life, Options, Refused, Remark, StepId, Ticket, Why};
 use phalanx_base::{Error, UpdateName};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
-
-/// Why a step was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// The queue is full: try again when a step has finished.
-    Full,
-    /// The work alone exceeds the queue's bytes: it will never fit.
-    TooLarge,
-    /// A step failed: see [`Scheduler::raise`], then schedule again.
-    Failing,
-    /// The job has ended.
-    Ended,
-}
-
-/// A step that was not taken, and its work back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused<W> {
-    /// What was to be scheduled.
-    pub work: W,
-    /// Why it was not.
-    pub why: Why,
-}
 
 /// The coordinator's queue. `W` is what a worker is told to do, `R` what it answers.
 ///
@@ -64,7 +42,7 @@ pub struct Scheduler<W, R> {
     /// Names that some servers have and no step will complete, and whether the server that counts steps has them.
     pub(super) owed: Vec<(UpdateName, bool)>,
     pub(super) rounds: Rounds,
-    next: u64,
+    pub(super) next: u64,
     /// The highest number given out, as a bound on drift sees it.
     highest: u64,
 }
@@ -221,107 +199,5 @@ impl<W: Clone, R> Scheduler<W, R> {
     /// Why a life that has no record gets nothing.
     pub(super) fn stranger(&self, life: Life) -> Remark {
         if self.over.contains(&life) { Remark::Ended(life) } else { Remark::NeverJoined(life) }
-    }
-
-    /// Ends a step.
-    pub(super) fn finish(&mut self, id: StepId, outcome: Outcome<R>) {
-        let Some(step) = self.steps.get_mut(&id).filter(|step| !matches!(step.state, State::Done(_))) else { return };
-        self.unfinished -= 1;
-        self.bytes -= step.bytes;
-        self.queue.remove(&id);
-        if let Some((name, super::Reach::Somewhere)) = step.pushed
-            && !matches!(outcome, Outcome::Ok(_))
-        {
-            self.owed.push((name, step.counted));
-        }
-        if step.wanted {
-            (step.work, step.state) = (None, State::Done(outcome));
-            step.causes = Vec::new();
-        } else {
-            self.steps.remove(&id);
-        }
-    }
-
-    /// Names of updates that some servers have and that no step will complete, since this was last asked: the step
-    /// failed for good after a worker was lost in the middle of pushing it, or the job ended. To make the servers
-    /// agree, push any gradients under each name, on behalf of its life.
-    pub fn take_owed(&mut self) -> Vec<UpdateName> {
-        std::mem::take(&mut self.owed).into_iter().map(|(name, _)| name).collect()
-    }
-
-    /// Has a step that was just scheduled, and pushes, see to names that are owed. One that the server that counts steps
-    /// lacks becomes the step's own: it then counts as that step. The others are completed by copies of it.
-    pub fn adopt_owed(&mut self, id: StepId) {
-        let Some(work) = self.steps.get(&id).and_then(|step| step.work.clone()) else { return };
-        let mut taken = false;
-        for (name, counted) in std::mem::take(&mut self.owed) {
-            let pushed = Some((name, super::Reach::Somewhere));
-            if counted {
-                let copy = StepId(self.next);
-                self.next += 1;
-                let step = Step { pushed, counted, wanted: false, ..Step::new(work.clone(), 0, Effect::Update) };
-                self.steps.insert(copy, step);
-                self.queue.insert(copy);
-                self.unfinished += 1;
-            } else if let (false, Some(step)) = (taken, self.steps.get_mut(&id)) {
-                (step.pushed, taken) = (pushed, true);
-            } else {
-                self.owed.push((name, counted));
-            }
-        }
-    }
-
-    /// Whether nothing waits and nothing is in flight.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        self.unfinished == 0
-    }
-
-    /// How many steps have not finished.
-    #[must_use]
-    pub fn unfinished(&self) -> usize {
-        self.unfinished
-    }
-
-    /// How many steps wait in the queue.
-    #[must_use]
-    pub fn queued(&self) -> usize {
-        self.queue.len()
-    }
-
-    /// What became of a step; `None` while it is not known, and after it was forgotten.
-    #[must_use]
-    pub fn outcome(&self, id: StepId) -> Option<&Outcome<R>> {
-        match &self.steps.get(&id)?.state {
-            State::Done(outcome) => Some(outcome),
-            State::Queued | State::Out => None,
-        }
-    }
-
-    /// What became of a step, which is then forgotten.
-    pub fn take_outcome(&mut self, id: StepId) -> Option<Outcome<R>> {
-        self.outcome(id)?;
-        match self.steps.remove(&id)?.state {
-            State::Done(outcome) => Some(outcome),
-            State::Queued | State::Out => None,
-        }
-    }
-
-    /// Nobody will ask for this step's outcome. It still runs.
-    pub fn forget(&mut self, id: StepId) {
-        if self.outcome(id).is_some() {
-            self.steps.remove(&id);
-        } else if let Some(step) = self.steps.get_mut(&id) {
-            step.wanted = false;
-        }
-    }
-
-    /// Takes a step out of the queue if it was never handed out; answers whether.
-    pub fn cancel(&mut self, id: StepId) -> bool {
-        let never_ran = self.queue.contains(&id) && self.steps.get(&id).is_some_and(|step| step.runs == 0);
-        if never_ran {
-            self.finish(id, Outcome::Cancelled);
-        }
-        never_ran
     }
 }

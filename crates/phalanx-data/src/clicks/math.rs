@@ -2,18 +2,12 @@
 //!
 //! The row of a click log is a function of its number; a library's `exp` differs from one system to the next.
 
-/// A bijection that scatters (the finish of splitmix64).
-#[inline]
-pub(super) fn mix(mut word: u64) -> u64 {
-    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
-}
+use phalanx_base::{STRIDE, mix};
 
 /// The `index`-th random word of a key.
 #[inline]
 pub(super) fn word(key: u64, index: u64) -> u64 {
-    mix(key.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    mix(key.wrapping_add((index + 1).wrapping_mul(STRIDE)))
 }
 
 /// A number in [0, 1) with 53 bits.

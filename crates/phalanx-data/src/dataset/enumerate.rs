@@ -1,6 +1,6 @@
 //! `enumerate`: counts the elements.
 
-use super::node::{Context, Kind, Node, Op, Passage, Stage, open_input};
+use super::node::{Context, Kind, Node, Op, Passage, Stage, open_counted};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Column, Dataset};
 use phalanx_base::{Code, Error, Result};
@@ -15,10 +15,7 @@ impl Op for EnumerateOp {
     }
 
     fn open(&self, inputs: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
-        let (count, upstream) = match from {
-            Some(from) => (from.u64()?, open_input(inputs, cx, Some(from))?),
-            None => (0, open_input(inputs, cx, None)?),
-        };
+        let (count, upstream) = open_counted(inputs, cx, from, 0)?;
         Ok(Box::new(EnumerateStage { upstream, start: self.start, count }))
     }
 

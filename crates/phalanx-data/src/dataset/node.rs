@@ -175,6 +175,19 @@ impl Node {
     }
 }
 
+/// Opens the only input of a stage that keeps one number, which stands before it in a position: `fresh` at the start.
+pub(crate) fn open_counted(
+    inputs: &[Node],
+    cx: Context,
+    from: Option<&mut Loader<'_>>,
+    fresh: u64,
+) -> Result<(u64, Box<dyn Stage>)> {
+    match from {
+        Some(from) => Ok((from.u64()?, open_input(inputs, cx, Some(from))?)),
+        None => Ok((fresh, open_input(inputs, cx, None)?)),
+    }
+}
+
 /// Opens the only input of a stage.
 pub(crate) fn open_input(inputs: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
     inputs[0].open(cx.child(0), from)

@@ -1,6 +1,6 @@
 //! `shard`: every n-th element.
 
-use super::node::{CHUNK, Context, Kind, Node, Op, Passage, Stage, open_input};
+use super::node::{CHUNK, Context, Kind, Node, Op, Passage, Stage, open_counted};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Dataset, InputContext};
 use phalanx_base::{Code, Error, Result};
@@ -17,10 +17,8 @@ impl Op for ShardOp {
 
     fn open(&self, inputs: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
         let kind = inputs[0].kind();
-        let (phase, upstream) = match from {
-            Some(from) => (from.usize()? % self.of, open_input(inputs, cx, Some(from))?),
-            None => (0, open_input(inputs, cx, None)?),
-        };
+        let (phase, upstream) = open_counted(inputs, cx, from, 0)?;
+        let phase = (phase % self.of as u64) as usize;
         Ok(Box::new(ShardStage { upstream, kind, of: self.of, index: self.index, phase }))
     }
 

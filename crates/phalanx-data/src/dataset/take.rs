@@ -1,6 +1,6 @@
 //! `take`, `skip`: the first elements, or all but those.
 
-use super::node::{Context, Kind, Node, Op, Passage, Stage, open_input};
+use super::node::{Context, Kind, Node, Op, Passage, Stage, open_counted};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Dataset};
 use phalanx_base::Result;
@@ -14,10 +14,7 @@ impl Op for TakeOp {
 
     fn open(&self, inputs: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
         let kind = inputs[0].kind();
-        let (left, upstream) = match from {
-            Some(from) => (from.u64()?, open_input(inputs, cx, Some(from))?),
-            None => (self.0, open_input(inputs, cx, None)?),
-        };
+        let (left, upstream) = open_counted(inputs, cx, from, self.0)?;
         Ok(Box::new(TakeStage { upstream, kind, left }))
     }
 
@@ -58,10 +55,7 @@ impl Op for SkipOp {
 
     fn open(&self, inputs: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
         let kind = inputs[0].kind();
-        let (left, upstream) = match from {
-            Some(from) => (from.u64()?, open_input(inputs, cx, Some(from))?),
-            None => (self.0, open_input(inputs, cx, None)?),
-        };
+        let (left, upstream) = open_counted(inputs, cx, from, self.0)?;
         Ok(Box::new(SkipStage { upstream, kind, left }))
     }
 

@@ -7,9 +7,11 @@ mod bad_rows;
 mod input_file;
 mod list;
 mod open;
+mod side_by_side;
 
 pub use bad_rows::BadRows;
 pub use list::Files;
 
 pub(crate) use input_file::InputFile;
 pub(crate) use open::{OpenFile, open};
+pub(crate) use side_by_side::SideBySide;

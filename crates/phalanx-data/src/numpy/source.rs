@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use phalanx_base::{Code, Error, Result, nearest};
 
 use super::{header, zip};
-use crate::files::{Files, InputFile};
+use crate::files::{Files, InputFile, SideBySide};
 use crate::strided::{Become, Opened, StridedReader};
 use crate::{PartPosition, Reader, Source};
 
@@ -15,19 +15,19 @@ use crate::{PartPosition, Reader, Source};
 pub struct Npy {
     columns: Vec<(String, Files)>,
     label: Option<String>,
-    list: OnceLock<Result<Arc<Vec<Vec<String>>>>>,
+    list: SideBySide,
 }
 
 impl Npy {
     pub(super) fn new(name: String, files: Files) -> Self {
-        Self { columns: vec![(name, files)], label: None, list: OnceLock::new() }
+        Self { columns: vec![(name, files)], label: None, list: SideBySide::default() }
     }
 
     /// Another column from other files of as many rows; as many files, in the same order.
     #[must_use]
     pub fn column(mut self, name: impl Into<String>, files: impl Into<Files>) -> Self {
         self.columns.push((name.into(), files.into()));
-        Self { list: OnceLock::new(), ..self }
+        Self { list: SideBySide::default(), ..self }
     }
 
     /// Marks a column as the label; bytes in it become int64.
@@ -38,17 +38,7 @@ impl Npy {
 
     /// The files of every part, a path for each column.
     fn list(&self) -> Result<Arc<Vec<Vec<String>>>> {
-        let make = || {
-            let lists: Vec<Vec<String>> = self.columns.iter().map(|(_, files)| files.list()).collect::<Result<_>>()?;
-            let parts = lists[0].len();
-            if let Some(at) = lists.iter().position(|list| list.len() != parts) {
-                let (first, other) = (&self.columns[0].0, &self.columns[at].0);
-                return Err(Error::new(Code::DataMissing, "columns have different numbers of files")
-                    .because(format!("{first:?} has {parts}, {other:?} has {}", lists[at].len())));
-            }
-            Ok(Arc::new((0..parts).map(|part| lists.iter().map(|list| list[part].clone()).collect()).collect()))
-        };
-        self.list.get_or_init(make).clone()
+        self.list.list(self.columns.iter().map(|(name, files)| (name.as_str(), files)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Canned;
 use super::parts::Builder;
-use super::settings::{HeadSettings, head_settings};
+use super::settings::{HeadSettings, head_settings, optimizer_setting};
 use crate::IntoModel;
 use phalanx_base::Result;
 use phalanx_nn::model::Initializer;
@@ -26,13 +26,6 @@ macro_rules! baseline {
             pub fn new() -> Self {
                 Self { head: HeadSettings::$kind(), optimizer: Ftrl::new(LEARNING_RATE).into() }
             }
-
-            /// How gradients change the bias.
-            #[must_use]
-            pub fn optimizer(mut self, optimizer: impl Into<Optimizer>) -> Self {
-                self.optimizer = optimizer.into();
-                self
-            }
         }
 
         impl Default for $name {
@@ -41,6 +34,7 @@ macro_rules! baseline {
             }
         }
 
+        optimizer_setting!($name, "the bias");
         head_settings!($kind $name);
 
         impl IntoModel for $name {

@@ -4,7 +4,7 @@ use super::Canned;
 use super::fields::{Fields, pairs, products};
 use super::hidden::{Drift, Hidden, Layers, Sums};
 use super::parts::Builder;
-use super::settings::{HeadSettings, head_settings};
+use super::settings::{HeadSettings, head_settings, optimizer_setting};
 use crate::IntoModel;
 use crate::variables::Variables;
 use phalanx_base::{Code, Error, Result};
@@ -78,15 +78,9 @@ impl DlrmClassifier {
         self.top.dropout = Some(rate);
         self
     }
-
-    /// How gradients change embeddings and layers.
-    #[must_use]
-    pub fn optimizer(mut self, optimizer: impl Into<Optimizer>) -> Self {
-        self.optimizer = optimizer.into();
-        self
-    }
 }
 
+optimizer_setting!(DlrmClassifier, "embeddings and layers");
 head_settings!(classifier DlrmClassifier);
 
 impl IntoModel for DlrmClassifier {

@@ -4,7 +4,7 @@ use super::Canned;
 use super::deep::Deep;
 use super::hidden::Layers;
 use super::parts::Builder;
-use super::settings::{HeadSettings, head_settings, layer_settings};
+use super::settings::{HeadSettings, head_settings, layer_settings, optimizer_setting};
 use crate::IntoModel;
 use phalanx_base::Result;
 use phalanx_feature::FeatureColumn;
@@ -31,16 +31,10 @@ macro_rules! dnn {
                 let (optimizer, layers) = (Adagrad::new(LEARNING_RATE).into(), Layers::default());
                 Self { columns: columns.into(), head: HeadSettings::$kind(), optimizer, layers }
             }
-
-            /// How gradients change the weights.
-            #[must_use]
-            pub fn optimizer(mut self, optimizer: impl Into<Optimizer>) -> Self {
-                self.optimizer = optimizer.into();
-                self
-            }
         }
 
         layer_settings!($name);
+        optimizer_setting!($name, "the weights");
         head_settings!($kind $name);
 
         impl IntoModel for $name {

@@ -3,7 +3,7 @@
 use super::Canned;
 use super::linear::Linear;
 use super::parts::Builder;
-use super::settings::{HeadSettings, head_settings};
+use super::settings::{HeadSettings, head_settings, optimizer_setting};
 use crate::IntoModel;
 use phalanx_base::Result;
 use phalanx_feature::{Combiner, FeatureColumn};
@@ -31,13 +31,6 @@ macro_rules! linear {
                 Self { columns: columns.into(), head: HeadSettings::$kind(), optimizer, combiner: Combiner::Sum }
             }
 
-            /// How gradients change the weights.
-            #[must_use]
-            pub fn optimizer(mut self, optimizer: impl Into<Optimizer>) -> Self {
-                self.optimizer = optimizer.into();
-                self
-            }
-
             /// How the weights of several ids of one column are put together: added up, unless said otherwise.
             #[must_use]
             pub fn sparse_combiner(mut self, combiner: Combiner) -> Self {
@@ -46,6 +39,7 @@ macro_rules! linear {
             }
         }
 
+        optimizer_setting!($name, "the weights");
         head_settings!($kind $name);
 
         impl IntoModel for $name {

@@ -28,7 +28,6 @@ pub use input::CannedInput;
 
 use crate::variables::Variables;
 use crate::{Forward, Head, Served, ServingInput, Table, Trainable};
-use bytes::Bytes;
 use deep::Deep;
 use deepfm::Machine;
 use dlrm::Meeting;
@@ -39,6 +38,7 @@ use linear::Linear;
 use parts::{Builder, Columns};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
+use phalanx_nn::Flat;
 use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
 use phalanx_nn::model::Mode;
 use phalanx_optim::Optimizer;
@@ -168,15 +168,10 @@ fn added(others: Option<Tensor<2>>, own: Tensor<2>) -> Tensor<2> {
 }
 
 /// From the gradients of matrices to those of the rows that went into them.
-fn row_gradients(leaves: Vec<Leaf<'_>>, rows: &[RowValues], gradients: &mut Gradients) -> Result<Vec<Option<Bytes>>> {
+fn row_gradients(leaves: Vec<Leaf<'_>>, rows: &[RowValues], gradients: &mut Gradients) -> Result<Vec<Option<Flat>>> {
     let mut out: Vec<Option<Vec<f32>>> = vec![None; rows.len()];
     for leaf in leaves {
         leaf.scatter(rows, gradients, &mut out)?;
     }
-    let bytes = |numbers: Vec<f32>| {
-        let mut bytes = Vec::new();
-        phalanx_base::write_f32s(&numbers, &mut bytes);
-        Bytes::from(bytes)
-    };
-    Ok(out.into_iter().map(|numbers| numbers.map(bytes)).collect())
+    Ok(out.into_iter().map(|numbers| numbers.map(Flat::from)).collect())
 }

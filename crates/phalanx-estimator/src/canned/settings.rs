@@ -141,4 +141,18 @@ macro_rules! layer_settings {
         }
     };
 }
-pub(super) use {head_settings, layer_settings};
+
+/// The setting of the one optimizer, on the settings of a model that has it in the field `optimizer`.
+macro_rules! optimizer_setting {
+    ($model:ty, $of:literal) => {
+        impl $model {
+            #[doc = concat!("How gradients change ", $of, ".")]
+            #[must_use]
+            pub fn optimizer(mut self, optimizer: impl Into<phalanx_optim::Optimizer>) -> Self {
+                self.optimizer = optimizer.into();
+                self
+            }
+        }
+    };
+}
+pub(super) use {head_settings, layer_settings, optimizer_setting};

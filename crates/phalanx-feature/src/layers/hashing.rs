@@ -86,17 +86,27 @@ impl Hashing {
         self.salt.map_or_else(|| fingerprint_of(number), |key| decimal(number, |text| siphash(key, text)))
     }
 
+    /// What is masked has the first bin to itself.
+    fn bins_of<T>(
+        &self,
+        items: impl Iterator<Item = T>,
+        is_masked: impl Fn(&T) -> bool,
+        hash: impl Fn(&T) -> u64,
+    ) -> Vec<i64> {
+        let (bins, first) = self.bins();
+        let bin = |item: T| match first == 1 && is_masked(&item) {
+            true => 0,
+            false => first + (hash(&item) % bins) as i64,
+        };
+        items.map(bin).collect()
+    }
+
     fn number_bins(&self, numbers: impl Iterator<Item = i64>) -> Result<Vec<i64>> {
         let mask = match &self.mask {
             None => None,
             Some(mask) => Some(mask.integer().ok_or_else(|| setting(Self::LAYER, "its mask is a text"))?),
         };
-        let (bins, first) = self.bins();
-        let bin = |number| match mask == Some(number) && first == 1 {
-            true => 0,
-            false => first + (self.hash_number(number) % bins) as i64,
-        };
-        Ok(numbers.map(bin).collect())
+        Ok(self.bins_of(numbers, |&number| mask == Some(number), |&number| self.hash_number(number)))
     }
 
     fn text_bins<'a>(&self, texts: impl Iterator<Item = &'a [u8]>) -> Result<Vec<i64>> {
@@ -104,12 +114,7 @@ impl Hashing {
             None => None,
             Some(mask) => Some(mask.text().ok_or_else(|| setting(Self::LAYER, "its mask is a number"))?),
         };
-        let (bins, first) = self.bins();
-        let bin = |text| match mask == Some(text) && first == 1 {
-            true => 0,
-            false => first + (self.hash_text(text) % bins) as i64,
-        };
-        Ok(texts.map(bin).collect())
+        Ok(self.bins_of(texts, |text| mask == Some(*text), |text| self.hash_text(text)))
     }
 }
 

@@ -36,11 +36,8 @@ impl Numbers {
     }
 }
 
-/// Spreads ids that lie close together over all bits (the finisher of SplitMix64).
+/// Spreads ids that lie close together over all bits.
 #[inline]
 fn hash(number: i64) -> u64 {
-    let mut bits = number as u64;
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+    phalanx_base::mix(number as u64)
 }

@@ -1,27 +1,12 @@
 //! The columns of TensorFlow's wide-and-deep tutorial over the census.
 #![allow(dead_code, unreachable_pub)]
 
+#[path = "../../../phalanx-data/tests/common/census.rs"]
+pub mod files;
+
 use phalanx_data::{Csv, csv};
 use phalanx_feature::*;
 use std::path::Path;
-
-const NAMES: [&str; 15] = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education_num",
-    "marital_status",
-    "occupation",
-    "relationship",
-    "race",
-    "gender",
-    "capital_gain",
-    "capital_loss",
-    "hours_per_week",
-    "native_country",
-    "income_bracket",
-];
 
 const EDUCATION: [&str; 16] = [
     "Bachelors",
@@ -70,7 +55,7 @@ const NUMBERS: [&str; 5] = ["age", "education_num", "capital_gain", "capital_los
 
 /// The census file, as the tutorial reads it.
 pub fn census(path: impl AsRef<Path>) -> Csv {
-    csv(path.as_ref()).names(NAMES).header(false).trim(true).label("income_bracket")
+    csv(path.as_ref()).names(files::COLUMNS).header(false).trim(true).label("income_bracket")
 }
 
 fn listed() -> [FeatureColumn; 4] {

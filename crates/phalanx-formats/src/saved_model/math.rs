@@ -14,6 +14,8 @@ macro_rules! unary {
     };
 }
 
+pub(super) use unary;
+
 /// Ops of two tensors that give one; a missing or single extent of one is repeated to the other's.
 macro_rules! binary {
     ($($(#[$doc:meta])* $name:ident = $op:literal;)*) => {

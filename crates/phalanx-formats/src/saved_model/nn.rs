@@ -1,5 +1,6 @@
 //! What layers of networks do: activations, convolutions, pooling, normalization.
 
+use super::math::unary;
 use super::{GraphBuilder, Output, attr};
 
 /// What happens at the border of an image.
@@ -20,18 +21,7 @@ impl Padding {
     }
 }
 
-macro_rules! activations {
-    ($($(#[$doc:meta])* $name:ident = $op:literal;)*) => {
-        impl GraphBuilder {$(
-            $(#[$doc])*
-            pub fn $name(&mut self, x: Output<f32>) -> Output<f32> {
-                self.make($op).input(x).dtype::<f32>("T").add()
-            }
-        )*}
-    };
-}
-
-activations! {
+unary! {
     /// `max(x, 0)`.
     relu = "Relu";
     /// `x` where it is positive, else `e^x - 1`.

@@ -148,12 +148,6 @@ impl Board {
         (from, self.lines.iter().skip(skip.min(self.lines.len())).take(count))
     }
 
-    /// The number of the line that will come next.
-    #[must_use]
-    pub fn next_line(&self) -> u64 {
-        self.first_line + self.lines.len() as u64
-    }
-
     /// The newest value of a curve.
     #[must_use]
     pub fn last(&self, run: &str, tag: &str) -> Option<super::Point> {

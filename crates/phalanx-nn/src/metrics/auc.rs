@@ -2,7 +2,7 @@
 
 use phalanx_base::{Code, Error, Result, nearest};
 
-use super::confusion::Confusion;
+use super::confusion::{Confusion, by_confusion};
 use super::metric::ratio;
 use super::thresholds::Thresholds;
 use super::{Counts, Metric, Values};
@@ -183,9 +183,7 @@ pub(crate) fn sigmoid(logit: f32) -> f32 {
 }
 
 impl Metric for Auc {
-    fn name(&self) -> &str {
-        &self.name
-    }
+    by_confusion!();
 
     fn update(&mut self, truth: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
         let Self { name, confusion, .. } = self;
@@ -207,17 +205,5 @@ impl Metric for Auc {
             (_, Summation::Minoring) => self.area(&counts, f64::min),
             (_, Summation::Majoring) => self.area(&counts, f64::max),
         }
-    }
-
-    fn state(&self) -> &[f64] {
-        self.confusion.state()
-    }
-
-    fn state_mut(&mut self) -> &mut [f64] {
-        self.confusion.state_mut()
-    }
-
-    fn fresh(&self) -> Box<dyn Metric> {
-        Box::new(Self { confusion: self.confusion.fresh(), ..self.clone() })
     }
 }

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use phalanx_base::{Code, Error, Result};
 
-use super::confusion::Confusion;
+use super::confusion::{Confusion, by_confusion};
 use super::thresholds::Thresholds;
 use super::{Counts, Metric, Values};
 
@@ -118,31 +118,13 @@ impl<T: Tradeoff> BestAt<T> {
 }
 
 impl<T: Tradeoff> Metric for BestAt<T> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn update(&mut self, truth: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
-        let Self { name, confusion, .. } = self;
-        confusion.update(truth, prediction, weights).map_err(|error| error.at(format!("metric `{name}`")))
-    }
+    by_confusion!();
+    by_confusion!(update);
 
     fn result(&self) -> f64 {
         // Compared in f32, as Keras does: 4 of 5 must reach a bound of 0.8.
         let counts = self.confusion.counts();
         let enough = counts.iter().filter(|counts| T::bounded(counts) as f32 >= self.bound);
         enough.map(T::reported).fold(0.0, f64::max)
-    }
-
-    fn state(&self) -> &[f64] {
-        self.confusion.state()
-    }
-
-    fn state_mut(&mut self) -> &mut [f64] {
-        self.confusion.state_mut()
-    }
-
-    fn fresh(&self) -> Box<dyn Metric> {
-        Box::new(Self { confusion: self.confusion.fresh(), ..self.clone() })
     }
 }

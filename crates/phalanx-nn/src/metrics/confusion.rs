@@ -151,6 +151,34 @@ fn keep_top(row: &mut [f32], k: usize) {
     }
 }
 
+/// What [`Metric`](super::Metric) asks of one that counts in its field `confusion` and has a `name`.
+macro_rules! by_confusion {
+    () => {
+        fn name(&self) -> &str {
+            &self.name
+        }
+
+        fn state(&self) -> &[f64] {
+            self.confusion.state()
+        }
+
+        fn state_mut(&mut self) -> &mut [f64] {
+            self.confusion.state_mut()
+        }
+
+        fn fresh(&self) -> Box<dyn Metric> {
+            Box::new(Self { confusion: self.confusion.fresh(), ..self.clone() })
+        }
+    };
+    (update) => {
+        fn update(&mut self, truth: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
+            let Self { name, confusion, .. } = self;
+            confusion.update(truth, prediction, weights).map_err(|error| error.at(format!("metric `{name}`")))
+        }
+    };
+}
+pub(super) use by_confusion;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use phalanx_base::Result;
 
-use super::confusion::{Confusion, NEVER};
+use super::confusion::{Confusion, NEVER, by_confusion};
 use super::metric::ratio;
 use super::thresholds::Thresholds;
 use super::{Counts, Metric, Values};
@@ -158,14 +158,8 @@ impl<K: OfCounts> Default for CountMetric<K> {
 }
 
 impl<K: OfCounts> Metric for CountMetric<K> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn update(&mut self, truth: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
-        let Self { name, confusion, .. } = self;
-        confusion.update(truth, prediction, weights).map_err(|error| error.at(format!("metric `{name}`")))
-    }
+    by_confusion!();
+    by_confusion!(update);
 
     fn result(&self) -> f64 {
         self.confusion.counts_as_given().first().map_or(0.0, K::of)
@@ -173,17 +167,5 @@ impl<K: OfCounts> Metric for CountMetric<K> {
 
     fn results(&self) -> Vec<f64> {
         self.confusion.counts_as_given().iter().map(K::of).collect()
-    }
-
-    fn state(&self) -> &[f64] {
-        self.confusion.state()
-    }
-
-    fn state_mut(&mut self) -> &mut [f64] {
-        self.confusion.state_mut()
-    }
-
-    fn fresh(&self) -> Box<dyn Metric> {
-        Box::new(Self { confusion: self.confusion.fresh(), ..self.clone() })
     }
 }

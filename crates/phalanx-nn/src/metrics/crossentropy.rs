@@ -14,6 +14,27 @@ pub type CategoricalCrossentropy = MeanMetric<CategoricalEntropy>;
 /// The mean cross-entropy of class numbers as truths.
 pub type SparseCategoricalCrossentropy = MeanMetric<SparseEntropy>;
 
+/// The settings of a metric whose measure has these fields.
+macro_rules! entropy_settings {
+    ($metric:ident, $even:literal) => {
+        impl $metric {
+            /// Takes predictions for logits.
+            #[must_use]
+            pub fn from_logits(mut self, yes: bool) -> Self {
+                self.measure.from_logits = yes;
+                self
+            }
+
+            #[doc = concat!("Moves truths towards ", $even, ".")]
+            #[must_use]
+            pub fn label_smoothing(mut self, smoothing: f32) -> Self {
+                self.measure.label_smoothing = smoothing;
+                self
+            }
+        }
+    };
+}
+
 /// The measure of [`BinaryCrossentropy`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BinaryEntropy {
@@ -23,21 +44,7 @@ pub struct BinaryEntropy {
     pub label_smoothing: f32,
 }
 
-impl BinaryCrossentropy {
-    /// Takes predictions for logits.
-    #[must_use]
-    pub fn from_logits(mut self, yes: bool) -> Self {
-        self.measure.from_logits = yes;
-        self
-    }
-
-    /// Moves truths towards one half.
-    #[must_use]
-    pub fn label_smoothing(mut self, smoothing: f32) -> Self {
-        self.measure.label_smoothing = smoothing;
-        self
-    }
-}
+entropy_settings!(BinaryCrossentropy, "one half");
 
 impl Measure for BinaryEntropy {
     const NAME: &'static str = "binary_crossentropy";
@@ -79,21 +86,7 @@ pub struct CategoricalEntropy {
     pub label_smoothing: f32,
 }
 
-impl CategoricalCrossentropy {
-    /// Takes predictions for logits.
-    #[must_use]
-    pub fn from_logits(mut self, yes: bool) -> Self {
-        self.measure.from_logits = yes;
-        self
-    }
-
-    /// Moves truths towards the even distribution.
-    #[must_use]
-    pub fn label_smoothing(mut self, smoothing: f32) -> Self {
-        self.measure.label_smoothing = smoothing;
-        self
-    }
-}
+entropy_settings!(CategoricalCrossentropy, "the even distribution");
 
 impl Measure for CategoricalEntropy {
     const NAME: &'static str = "categorical_crossentropy";

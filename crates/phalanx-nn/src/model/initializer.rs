@@ -35,6 +35,7 @@ pub enum Distribution {
 /// assert_eq!(kernel, Initializer::glorot_uniform().values(&[3, 5], 7));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Initializer {
     /// All 0.
     Zeros,

@@ -170,4 +170,60 @@ macro_rules! layer_basics {
         }
     };
 }
-pub(crate) use layer_basics;
+
+/// The settings of a layer with a kernel, on one that has the fields `activation`, `bias` and the two initializers.
+macro_rules! kernel_settings {
+    ($kind:ident) => {
+        impl $kind {
+            /// Sets the function of the outputs; linear unless set.
+            #[must_use]
+            pub fn activation(mut self, activation: $crate::model::Function) -> Self {
+                self.activation = activation;
+                self
+            }
+
+            /// Whether there is a bias; there is unless set.
+            #[must_use]
+            pub fn use_bias(mut self, bias: bool) -> Self {
+                self.bias = bias;
+                self
+            }
+
+            /// Sets what the kernel starts as; `glorot_uniform` unless set.
+            #[must_use]
+            pub fn kernel_initializer(mut self, initializer: $crate::model::Initializer) -> Self {
+                self.kernel_initializer = initializer;
+                self
+            }
+
+            /// Sets what the bias starts as; zeros unless set.
+            #[must_use]
+            pub fn bias_initializer(mut self, initializer: $crate::model::Initializer) -> Self {
+                self.bias_initializer = initializer;
+                self
+            }
+        }
+    };
+}
+
+/// The settings of a layer with a field `window`, which moves by `$stride` unless set.
+macro_rules! window_settings {
+    ($kind:ident, $stride:literal) => {
+        impl $kind {
+            #[doc = concat!("Sets how far a window is from the next; ", $stride, " unless set.")]
+            #[must_use]
+            pub fn strides(mut self, strides: [usize; 2]) -> Self {
+                self.window.stride = strides;
+                self
+            }
+
+            /// Sets what happens at the borders; valid unless set.
+            #[must_use]
+            pub fn padding(mut self, padding: $crate::model::Padding) -> Self {
+                self.window.padding = padding;
+                self
+            }
+        }
+    };
+}
+pub(crate) use {kernel_settings, layer_basics, window_settings};

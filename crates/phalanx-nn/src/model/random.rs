@@ -1,30 +1,23 @@
 //! Numbers that look random and repeat with their seed.
 
-/// One stream of numbers (SplitMix64). Streams of one seed do not depend on each other, nor on who draws first.
-pub(crate) struct Random(u64);
+use phalanx_base::SplitMix;
+
+/// One stream of numbers. Streams of one seed do not depend on each other, nor on who draws first.
+pub(crate) struct Random(SplitMix);
 
 /// A seed of its own for number `stream` under `seed`.
 pub(crate) fn mixed(seed: u64, stream: u64) -> u64 {
-    let mut random = Random(seed ^ stream.wrapping_add(1).wrapping_mul(0xd6e8_feb8_6659_fd93));
-    random.bits()
+    SplitMix::new(seed ^ stream.wrapping_add(1).wrapping_mul(0xd6e8_feb8_6659_fd93)).word()
 }
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Self(SplitMix::new(seed))
     }
 
     /// From 0 up to and without 1.
     pub(crate) fn uniform(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
+        (self.0.word() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
     /// Around 0 with deviation 1 (Box and Muller).

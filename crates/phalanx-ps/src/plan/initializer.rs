@@ -1,7 +1,7 @@
 //! Where a table's row starts: a function of the seed, the id and the column, so that any server, in any order and at
 //! any time, makes the same row.
 
-use phalanx_base::{Code, Error, Result};
+use phalanx_base::{Code, Error, Result, STRIDE, mix};
 use phalanx_wire::proto::params::{Initializer as Wire, initializer::Kind};
 
 /// The first value of a row that has never been touched.
@@ -49,7 +49,7 @@ impl Initializer {
     pub fn fill(&self, id: i64, row: &mut [f32]) {
         let start = mix(self.seed ^ mix(id as u64));
         for (column, value) in (1..).zip(row) {
-            let random = mix(start.wrapping_add(u64::wrapping_mul(column, 0x9e37_79b9_7f4a_7c15)));
+            let random = mix(start.wrapping_add(u64::wrapping_mul(column, STRIDE)));
             *value = match self.kind {
                 Kind::Constant => self.a,
                 Kind::Uniform => self.a + (self.b - self.a) * unit(random >> 40),
@@ -57,7 +57,7 @@ impl Initializer {
                 Kind::TruncatedNormal => {
                     let mut random = random;
                     while normal(random).abs() >= 2.0 {
-                        random = mix(random.wrapping_add(0x9e37_79b9_7f4a_7c15));
+                        random = mix(random.wrapping_add(STRIDE));
                     }
                     self.a + self.b * normal(random)
                 }
@@ -91,13 +91,6 @@ fn unit(bits: u64) -> f32 {
 /// Mixes an id with a seed.
 pub(crate) fn mix_with(id: i64, seed: u64) -> u64 {
     mix(id as u64 ^ seed)
-}
-
-/// SplitMix64's finalizer: every input bit reaches every output bit.
-pub(crate) fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

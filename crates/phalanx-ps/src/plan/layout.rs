@@ -1,8 +1,7 @@
 //! The layout of a model over servers.
 
-use super::initializer::mix;
 use super::{Placement, TableSpec, VariableSpec, split};
-use phalanx_base::{Code, Error, Result};
+use phalanx_base::{Code, Error, Result, mix};
 use phalanx_wire::proto::params;
 use std::collections::HashSet;
 use std::ops::Range;

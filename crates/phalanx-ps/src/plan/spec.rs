@@ -18,6 +18,18 @@ pub struct VariableSpec {
 }
 
 /// Named rows by id: an embedding. Rows come into being when they are first touched.
+///
+/// ```
+/// use phalanx_optim::Adagrad;
+/// use phalanx_ps::{TableSpec, plan::Initializer};
+/// let words = TableSpec {
+///     name: "words".into(),
+///     dim: 16,
+///     initializer: Initializer::uniform(-0.05, 0.05, 7),
+///     optimizer: Adagrad::new(0.1).into(),
+/// };
+/// # let _ = words;
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableSpec {
     /// Its name.

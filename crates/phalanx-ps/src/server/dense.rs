@@ -335,7 +335,6 @@ mod tests {
         let len = 2 * CHUNK + 100;
         let gradient: Vec<f32> = (0..len).map(|i| i as f32 / 1000.0).collect();
         let (whole, parts) = (shard(len, Adagrad::new(0.1)), shard(len, Adagrad::new(0.1)));
-        let mut block = F32Block::default();
         for _ in 0..3 {
             whole.push(0..len, &bytes(&gradient), None, Crew::Alone).unwrap();
             parts.push(0..CHUNK + 7, &bytes(&gradient[..CHUNK + 7]), None, Crew::Alone).unwrap();

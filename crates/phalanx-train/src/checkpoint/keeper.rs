@@ -178,9 +178,10 @@ impl Work {
             };
             self.recover(step, slack);
             // A server without its part could not be saved.
-            if self.empty.is_empty() && (asked > shared.lock().done || self.is_due(step)) {
+            let awaited = asked > shared.lock().done;
+            if self.empty.is_empty() && (awaited || self.is_due(step)) {
                 self.last = Some((Instant::now(), step));
-                let saved = self.save();
+                let saved = self.save(awaited);
                 let mut state = shared.lock();
                 state.done = asked;
                 match saved {
@@ -201,7 +202,8 @@ impl Work {
             || self.pace.steps.is_some_and(|steps| step >= at.saturating_add(steps))
     }
 
-    fn save(&mut self) -> Result<Option<Saved>> {
+    /// Saves. What goes wrong is said, unless somebody waits for this save: they hear it from us.
+    fn save(&mut self, awaited: bool) -> Result<Option<Saved>> {
         let saved = self.saver.save(&self.saving);
         match &saved {
             Ok(Some(saved)) => {
@@ -211,7 +213,7 @@ impl Work {
             }
             Ok(None) => {}
             // At the end of the job, connections go with it.
-            Err(_) if self.server.job().phase() == Phase::Over => {}
+            Err(_) if awaited || self.server.job().phase() == Phase::Over => {}
             Err(error) => self.server.say(&format!("training goes on, but no checkpoint was saved: {error}")),
         }
         saved

@@ -19,4 +19,5 @@ pub(crate) use catalog::now;
 pub(crate) use keeper::{Follow, Keeper, Pace};
 pub(crate) use restore::{restore_job, restore_one};
 pub use retention::Retention;
-pub use saver::{Saved, Saver};
+pub use saver::Saved;
+pub(crate) use saver::Saver;

@@ -15,6 +15,7 @@ const DEADLINE: Duration = Duration::from_secs(1800);
 
 /// What a save was.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Saved {
     /// The checkpoint's name.
     pub name: String,
@@ -42,7 +43,7 @@ impl std::fmt::Display for Saved {
 }
 
 /// Saves a job.
-pub struct Saver {
+pub(crate) struct Saver {
     catalog: Catalog,
     /// Synchronous training: all servers are cut at the same round.
     rounds: bool,
@@ -52,19 +53,17 @@ pub struct Saver {
 
 impl Saver {
     /// A saver into the directory of `catalog`; `rounds` for synchronous training.
-    #[must_use]
-    pub fn new(catalog: Catalog, rounds: bool) -> Self {
+    pub(crate) fn new(catalog: Catalog, rounds: bool) -> Self {
         Self { catalog, rounds, seen: None }
     }
 
     /// The checkpoints there are.
-    #[must_use]
-    pub fn catalog(&self) -> &Catalog {
+    pub(crate) fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
     /// A server was started anew, perhaps elsewhere: whether it sees the directory is to be found out again.
-    pub fn forget_who_sees(&mut self) {
+    pub(crate) fn forget_who_sees(&mut self) {
         self.seen = None;
     }
 
@@ -73,16 +72,13 @@ impl Saver {
     /// # Errors
     /// When a server or the directory does not do its part. Nothing is changed then: the newest checkpoint stays the
     /// newest.
-    pub fn save(&mut self, client: &Client) -> Result<Option<Saved>> {
+    pub(crate) fn save(&mut self, client: &Client) -> Result<Option<Saved>> {
         let rounds = self.rounds;
         self.save_at(client, |id| client.cut(id, rounds))
     }
 
     /// Saves a model that has just been made, before anybody is told that it is ready.
-    ///
-    /// # Errors
-    /// As [`Self::save`].
-    pub fn save_first(&mut self, client: &Client) -> Result<Option<Saved>> {
+    pub(crate) fn save_first(&mut self, client: &Client) -> Result<Option<Saved>> {
         self.save_at(client, |id| client.first_cut(id))
     }
 

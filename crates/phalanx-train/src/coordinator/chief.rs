@@ -26,6 +26,23 @@ pub struct Staleness {
 }
 
 /// Hands steps to workers; [`ParameterServerStrategy::run`](super::ParameterServerStrategy::run) makes one.
+///
+/// ```
+/// use phalanx_nn::burn::nn::{Linear, LinearConfig};
+/// use phalanx_optim::Sgd;
+/// use phalanx_train::{MiniCluster, ParameterServerStrategy, Steps, Supervisor};
+/// let sums = MiniCluster::start(1, 3)?.run(|server| {
+///     let steps = Steps::<Linear>::new().evaluation("square", |cx| Ok(vec![cx.arguments()[0] * cx.arguments()[0]]));
+///     let model = LinearConfig::new(2, 1).init(&phalanx_nn::default_device());
+///     ParameterServerStrategy::new(Supervisor::new(server, Sgd::new(0.1))).run(model, steps, |coordinator| {
+///         let squares = [1.0, 2.0, 3.0].map(|x| coordinator.schedule("square", &[x]));
+///         coordinator.join()?;
+///         squares.into_iter().map(|value| Ok(value?.fetch()?[0])).sum::<phalanx_base::Result<f64>>()
+///     })
+/// })?;
+/// assert_eq!(sums, Some(14.0));
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 pub struct Coordinator<M> {
     server: Server,
     session: Option<Session<M>>,

@@ -19,6 +19,16 @@ pub(super) type ResourceFunction = Arc<dyn Fn(&InputContext) -> Result<Box<dyn A
 
 /// The functions and datasets of a program. No code crosses the wire: every task runs the same program, registers the
 /// same names, and a worker is asked for a step by its name.
+///
+/// ```
+/// use phalanx_data::Dataset;
+/// use phalanx_nn::burn::nn::Linear;
+/// use phalanx_train::Steps;
+/// let steps = Steps::<Linear>::new()
+///     .dataset("numbers", |cx| Ok(Dataset::range(0, 100, 1).shard(*cx).repeat().batch(10)))
+///     .step("count", |cx| Ok(vec![cx.next("numbers")?.rows() as f64]));
+/// # let _ = steps;
+/// ```
 pub struct Steps<M> {
     functions: BTreeMap<String, (Effect, StepFunction<M>)>,
     datasets: BTreeMap<String, DatasetFunction>,

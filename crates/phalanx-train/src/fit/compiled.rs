@@ -1,162 +1,32 @@
 //! A model with optimizer, losses and metrics.
 
+use super::aim::{Aim, LossChoices, MetricChoice};
 use super::feed::Feed;
 use super::progress::{Mode, Verbose};
 use super::step::check_losses;
+use super::{Data, Fit};
 use crate::{DistributedDataset, Replicated, Strategy};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
 use phalanx_nn::Network;
-use phalanx_nn::metrics::{Loss, Metric, parse};
+use phalanx_nn::metrics::Loss;
 use phalanx_nn::model::Value;
 use phalanx_optim::Optimizer;
 
-/// A loss, as a value or by Keras' name.
-#[derive(Clone, Debug)]
-pub struct LossChoice(Result<Loss>);
-
-impl From<Loss> for LossChoice {
-    fn from(loss: Loss) -> Self {
-        Self(Ok(loss))
-    }
-}
-
-impl From<&str> for LossChoice {
-    fn from(name: &str) -> Self {
-        Self(Loss::parse(name))
-    }
-}
-
-/// The losses of a model's outputs, each with what it counts: one, or one for each output.
-#[derive(Clone, Debug)]
-pub struct LossChoices(Vec<(LossChoice, f32)>);
-
-impl<L: Into<LossChoice>> From<L> for LossChoices {
-    fn from(loss: L) -> Self {
-        Self(vec![(loss.into(), 1.0)])
-    }
-}
-
-impl<L: Into<LossChoice>> From<Vec<L>> for LossChoices {
-    fn from(losses: Vec<L>) -> Self {
-        Self(losses.into_iter().map(|loss| (loss.into(), 1.0)).collect())
-    }
-}
-
-impl<L: Into<LossChoice>> From<Vec<(L, f32)>> for LossChoices {
-    fn from(losses: Vec<(L, f32)>) -> Self {
-        Self(losses.into_iter().map(|(loss, weight)| (loss.into(), weight)).collect())
-    }
-}
-
-/// A metric, as a value or by Keras' name.
-pub struct MetricChoice(Kind);
-
-enum Kind {
-    Named(String),
-    Made(Box<dyn Metric>),
-}
-
-impl From<&str> for MetricChoice {
-    fn from(name: &str) -> Self {
-        Self(Kind::Named(name.to_owned()))
-    }
-}
-
-impl From<Box<dyn Metric>> for MetricChoice {
-    fn from(metric: Box<dyn Metric>) -> Self {
-        Self(Kind::Made(metric))
-    }
-}
-
-impl MetricChoice {
-    /// A metric that was made, with settings of its own.
-    ///
-    /// ```
-    /// use phalanx_nn::metrics::Auc;
-    /// use phalanx_train::fit::MetricChoice;
-    /// let metrics = ["accuracy".into(), MetricChoice::of(Auc::new())];
-    /// # let _ = metrics;
-    /// ```
-    #[must_use]
-    pub fn of(metric: impl Metric + 'static) -> Self {
-        Self(Kind::Made(Box::new(metric)))
-    }
-}
-
-/// A metric of an output, and whether examples' weights count for it.
-pub(super) struct Measured {
-    metric: Box<dyn Metric>,
-    pub(super) weighted: bool,
-}
-
-impl Measured {
-    pub(super) fn fresh(&self) -> Box<dyn Metric> {
-        self.metric.fresh()
-    }
-}
-
-/// What one output is to come to.
-pub(super) struct Aim {
-    pub(super) output: String,
-    pub(super) loss: Loss,
-    pub(super) weight: f32,
-    pub(super) metrics: Vec<Measured>,
-    /// Metrics by name, until the width of the output is known.
-    named: Vec<(usize, String, bool)>,
-    /// What all of them are reported as.
-    reported: Vec<String>,
-}
-
-impl Aim {
-    /// The same once more, that has counted nothing.
-    pub(super) fn copy(&self) -> Self {
-        let metric = |own: &Measured| Measured { metric: own.fresh(), weighted: own.weighted };
-        Self {
-            output: self.output.clone(),
-            loss: self.loss,
-            weight: self.weight,
-            metrics: self.metrics.iter().map(metric).collect(),
-            named: self.named.clone(),
-            reported: self.reported.clone(),
-        }
-    }
-
-    /// Adds metrics. Unknown names are refused now; which kind it is depends on the output.
-    fn measure(&mut self, metrics: &[MetricChoice], weighted: bool) -> Result<()> {
-        for metric in metrics {
-            let reported = match &metric.0 {
-                Kind::Named(name) => {
-                    let place = self.metrics.len() + self.named.len();
-                    self.named.push((place, name.clone(), weighted));
-                    parse(name, Some(&self.loss), 1)?.name().to_owned()
-                }
-                Kind::Made(metric) => {
-                    self.metrics.push(Measured { metric: metric.fresh(), weighted });
-                    metric.name().to_owned()
-                }
-            };
-            if self.reported.contains(&reported) {
-                return Err(Error::new(Code::BadSetting, format!("two metrics are called {reported:?}"))
-                    .because("numbers are reported by name")
-                    .help("leave one out, or make one with a name of its own: MetricChoice::of(Auc::new().named(…))"));
-            }
-            self.reported.push(reported);
-        }
-        Ok(())
-    }
-
-    /// Finds the metrics that were named: `accuracy` means another one for each kind of output.
-    pub(super) fn resolve(&mut self, width: usize) -> Result<()> {
-        for (place, name, weighted) in std::mem::take(&mut self.named) {
-            let metric = parse(&name, Some(&self.loss), width)?;
-            self.metrics.insert(place.min(self.metrics.len()), Measured { metric, weighted });
-        }
-        Ok(())
-    }
-}
-
 /// A model that can be fitted. [`Compile::compile`] makes one.
+///
+/// ```
+/// use phalanx_data::Column;
+/// use phalanx_nn::model::{Dense, Sequential};
+/// use phalanx_optim::Sgd;
+/// use phalanx_train::fit::{Compile, Fit, Verbose};
+/// let x = Column::f32((0..32).map(|i| i as f32 / 32.0).collect()).with_row_shape([1])?;
+/// let y = Column::f32((0..32).map(|i| 2.0 * i as f32 / 32.0).collect());
+/// let mut model = Sequential::new().add(Dense::new(1)).build([1])?.compile(Sgd::new(0.3), "mse", ["mae"])?;
+/// model.fit((x, y), Fit::epochs(2).batch_size(8).verbose(Verbose::Silent))?;
+/// assert_eq!(model.iterations(), 8);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 pub struct Compiled<M> {
     pub(super) model: Replicated<M>,
     pub(super) aims: Vec<Aim>,
@@ -164,6 +34,15 @@ pub struct Compiled<M> {
 }
 
 /// Says how a model learns.
+///
+/// ```
+/// use phalanx_nn::model::{Dense, Sequential};
+/// use phalanx_optim::Adam;
+/// use phalanx_train::fit::Compile;
+/// let model = Sequential::new().add(Dense::new(1)).build([4])?.compile(Adam::new(1e-3), "mse", ["mae"])?;
+/// assert_eq!(model.iterations(), 0);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 pub trait Compile<M: Network>: Sized {
     /// With this optimizer, this loss (or one for each output) and these metrics, which every output has. Metrics that
     /// are named are those of Keras.
@@ -214,10 +93,7 @@ impl<M: Network> Compiled<M> {
                     .help("give one loss for all, or one for each"));
             }
         };
-        let aim = |(output, (loss, weight)): (&String, _)| {
-            let (metrics, named, reported) = (Vec::new(), Vec::new(), Vec::new());
-            Aim { output: output.clone(), loss, weight, metrics, named, reported }
-        };
+        let aim = |(output, (loss, weight)): (&String, _)| Aim::new(output, loss, weight);
         let mut aims: Vec<Aim> = outputs.iter().zip(losses).map(aim).collect();
         aims.iter_mut().try_for_each(|aim| aim.measure(&metrics, false))?;
         check_losses(&aims)?;
@@ -271,6 +147,18 @@ impl<M: Network> Compiled<M> {
     /// When it is out of range.
     pub fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
         self.model.update.as_mut().map_or(Ok(()), |update| update.set_learning_rate(rate))
+    }
+
+    /// Takes the settings of a `fit` that say how examples count, and parts what is learned from and what is held out.
+    pub(super) fn take_data(&mut self, data: Data, fit: &mut Fit) -> Result<(Data, Option<Data>)> {
+        self.feed.sample_weight.clone_from(&fit.sample_weight);
+        self.feed.weigh_classes(&fit.class_weight)?;
+        match fit.validation.take() {
+            None if fit.validation_split > 0.0 => {
+                data.split(fit.validation_split).map(|(data, held_out)| (data, Some(held_out)))
+            }
+            held_out => Ok((data, held_out)),
+        }
     }
 
     /// Finds the metrics that were named, once it is known how wide the outputs are.

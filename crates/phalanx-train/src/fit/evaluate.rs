@@ -62,7 +62,7 @@ impl<M: Network> Compiled<M> {
     fn pass(
         &self,
         validation: &Validation,
-        mut seen: impl FnMut(u64, &Tally, &[super::compiled::Aim]),
+        mut seen: impl FnMut(u64, &Tally, &[super::aim::Aim]),
     ) -> Result<(Tally, u64)> {
         let plan = Plan { feed: &self.feed, aims: &self.aims, learning: false };
         let mut tallies: Vec<Tally> = (0..self.strategy().local_replicas()).map(|_| Tally::new(&self.aims)).collect();

@@ -55,15 +55,7 @@ impl<M: Network> Compiled<M> {
 
 impl<'a, M: Network> Fitting<'a, M> {
     fn new(compiled: &'a mut Compiled<M>, data: Data, mut fit: Fit) -> Result<Self> {
-        compiled.feed.sample_weight.clone_from(&fit.sample_weight);
-        compiled.feed.weigh_classes(&fit.class_weight)?;
-        let (data, validation) = match fit.validation.take() {
-            None if fit.validation_split > 0.0 => {
-                let (data, rest) = data.split(fit.validation_split)?;
-                (data, Some(rest))
-            }
-            validation => (data, validation),
-        };
+        let (data, validation) = compiled.take_data(data, &mut fit)?;
         let batched = data.batched(fit.batch_size, (!fit.in_order).then_some(fit.seed))?;
         let target = fit.steps_per_epoch.or(batched.steps);
         let batched = if fit.steps_per_epoch.is_some() { batched.repeated() } else { batched };

@@ -25,6 +25,7 @@
 //! | [`History`], [`Logs`] | what came out |
 //! | [`progress`] | what is shown meanwhile |
 
+mod aim;
 pub mod callbacks;
 mod compiled;
 mod coordinated;
@@ -45,7 +46,8 @@ mod step;
 mod tally;
 mod weights;
 
-pub use compiled::{Compile, Compiled, LossChoice, LossChoices, MetricChoice};
+pub use aim::{LossChoice, LossChoices, MetricChoice};
+pub use compiled::{Compile, Compiled};
 pub use data::Data;
 pub use dataset_creator::DatasetCreator;
 pub use history::History;

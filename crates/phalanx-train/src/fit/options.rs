@@ -6,6 +6,17 @@ use crate::Interrupt;
 use std::collections::BTreeMap;
 
 /// Settings of `fit`, with Keras' defaults. `evaluate` looks at those that concern it.
+///
+/// ```
+/// use phalanx_train::fit::{Fit, Verbose, callbacks::EarlyStopping};
+/// let fit = Fit::epochs(20)
+///     .batch_size(64)
+///     .validation_split(0.1)
+///     .class_weight([(0, 1.0), (1, 3.0)])
+///     .callback(EarlyStopping::new("val_loss"))
+///     .verbose(Verbose::Silent);
+/// # let _ = fit;
+/// ```
 #[derive(Default)]
 pub struct Fit {
     pub(super) epochs: Option<usize>,

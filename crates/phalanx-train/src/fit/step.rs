@@ -1,6 +1,6 @@
 //! One step on one replica: outputs, losses, gradients, and what is counted.
 
-use super::compiled::Aim;
+use super::aim::Aim;
 use super::feed::Feed;
 use super::tally::Tally;
 use phalanx_base::{Code, Error, Result};

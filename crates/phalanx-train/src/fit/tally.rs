@@ -1,7 +1,7 @@
 //! What a replica counts while it goes through the data: losses and metrics.
 
 use super::Logs;
-use super::compiled::Aim;
+use super::aim::Aim;
 use super::feed::Target;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::metrics::{Metric, Values, merge_words, words_of};

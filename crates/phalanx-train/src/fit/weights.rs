@@ -2,11 +2,11 @@
 
 use super::Compiled;
 use crate::run_dir;
-use phalanx_base::{Code, Error, Result, Shape, read_f32s};
+use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_formats::bundle::{BundleIndex, BundleReader, BundleWriter, CheckpointState, data_file, index_file};
 use phalanx_formats::object_graph::{KerasLayer, KerasWeights, OBJECT_GRAPH_KEY, read_keras_weights};
 use phalanx_formats::safetensors::{SafeTensors, SafeTensorsWriter};
-use phalanx_nn::Network;
+use phalanx_nn::{Flat, Network};
 use phalanx_ps::checkpoint::Files;
 use phalanx_storage::Dir;
 
@@ -34,10 +34,10 @@ impl<M: Network> Compiled<M> {
         let (book, module) = (&self.model.book, self.module());
         let listed = book.parameters().iter().chain(book.states());
         let values = book.values(module)?.into_iter().chain(book.state_values(module)?);
-        let weight = |(parameter, bytes): (&phalanx_nn::Parameter, bytes::Bytes)| {
-            let mut values = vec![0.0; bytes.len() / 4];
-            read_f32s(&bytes, &mut values);
-            Weight { name: parameter.name.clone(), shape: parameter.shape.clone(), values }
+        let weight = |(parameter, values): (&phalanx_nn::Parameter, Flat)| Weight {
+            name: parameter.name.clone(),
+            shape: parameter.shape.clone(),
+            values: values.into(),
         };
         Ok(listed.zip(values).map(weight).collect())
     }

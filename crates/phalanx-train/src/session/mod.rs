@@ -5,6 +5,7 @@
 
 mod orphans;
 mod rounds;
+mod step;
 mod turn;
 mod values;
 
@@ -12,19 +13,27 @@ use crate::Server;
 use crate::services::Services;
 use bytes::Bytes;
 use orphans::Orphans;
-use phalanx_base::{Code, Error, Result, UpdateName};
+use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
-use phalanx_nn::{Book, Rows, all_finite, scalar};
+use phalanx_nn::{Book, Flat, Rows};
 use phalanx_ps::Client;
-use phalanx_ps::client::{Mode, Pulled, Push, Remote, RowGradients, RowSet};
-
+use phalanx_ps::client::{Mode, Push, Remote};
 use rounds::Rounds;
+
 pub use rounds::SyncReplicas;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 pub(crate) use turn::Turn;
+pub(crate) use values::to_wire;
 
 /// What to do when a gradient or the loss is not a finite number.
+///
+/// ```
+/// use phalanx_optim::Sgd;
+/// use phalanx_train::{NonFinite, Server, Supervisor};
+/// let supervisor = Supervisor::new(&Server::local()?, Sgd::new(0.1)).non_finite(NonFinite::Skip);
+/// # let _ = supervisor;
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NonFinite {
@@ -56,6 +65,22 @@ pub struct RowValues {
 }
 
 /// A worker's connection to the model on the servers.
+///
+/// ```
+/// use phalanx_nn::burn::{nn::LinearConfig, tensor::Tensor};
+/// use phalanx_optim::Sgd;
+/// use phalanx_train::{Server, Supervisor};
+/// let device = phalanx_nn::default_device();
+/// let server = Server::local()?;
+/// let supervisor = Supervisor::new(&server, Sgd::new(0.1));
+/// let mut session = supervisor.prepare_or_wait_for_session(LinearConfig::new(2, 1).init(&device))?;
+/// let step = session.step(|model| model.forward(Tensor::<2>::ones([4, 2], &device)).powf_scalar(2.0).mean())?;
+/// assert_eq!(step.unwrap().global_step, 0); // its gradients go with the next message
+/// session.finish()?;
+/// assert_eq!(session.global_step(), 1);
+/// supervisor.stop(session)?;
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 pub struct Session<M> {
     server: Server,
     client: Client,
@@ -164,143 +189,10 @@ impl<M: Module> Session<M> {
         compute: impl FnOnce(&M, Vec<RowValues>) -> Result<(Tensor<1>, G)>,
     ) -> Result<Option<Step>>
     where
-        G: FnOnce(&mut Gradients) -> Result<Vec<Option<Bytes>>>,
+        G: FnOnce(&mut Gradients) -> Result<Vec<Option<Flat>>>,
     {
         let step = self.compute(ids, compute);
         self.server.note(step)
-    }
-
-    fn compute<G>(
-        &mut self,
-        ids: &[(usize, &[i64])],
-        compute: impl FnOnce(&M, Vec<RowValues>) -> Result<(Tensor<1>, G)>,
-    ) -> Result<Option<Step>>
-    where
-        G: FnOnce(&mut Gradients) -> Result<Vec<Option<Bytes>>>,
-    {
-        if self.server.should_stop() {
-            return Ok(None);
-        }
-        let sets = self.row_sets(ids)?;
-        let pulled = match self.exchange(&sets) {
-            Ok(Some(pulled)) => pulled,
-            Ok(None) => return Ok(None),
-            // The servers may go before a slow trainer hears that the job is over.
-            Err(_) if self.server.should_stop() => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let lag = pulled.global_step.saturating_sub(self.global_step + 1);
-        self.global_step = self.global_step.max(pulled.global_step);
-        let module = self.load(pulled.dense)?;
-        let rows = self.row_values(&sets, pulled.rows);
-        // A panic of the caller's must not take the model with it.
-        let computed = match catch_unwind(AssertUnwindSafe(|| compute(&module, rows))) {
-            Ok(computed) => computed,
-            Err(panic) => {
-                self.module = Some(module);
-                resume_unwind(panic)
-            }
-        };
-        let dense = computed.and_then(|(loss, of_rows)| {
-            let mut gradients = loss.backward();
-            let dense = self.book.gradients(&module, &mut gradients)?;
-            Ok((scalar(loss)?, dense, of_rows(&mut gradients)?))
-        });
-        self.module = Some(module);
-        let (value, dense, of_rows) = dense?;
-        let row_gradients = sets.into_iter().zip(of_rows);
-        let row_gradients =
-            row_gradients.filter_map(|(set, gradients)| Some(RowGradients { set, gradients: gradients? })).collect();
-        self.keep(value, dense, row_gradients)?;
-        self.services.stepped(self.global_step, value);
-        self.server.pulse().stepped(self.global_step, lag, value);
-        Ok(Some(Step { loss: value, global_step: self.global_step }))
-    }
-
-    fn row_sets(&self, ids: &[(usize, &[i64])]) -> Result<Vec<RowSet>> {
-        let tables = self.remote.layout().tables().len();
-        let set = |&(table, ids): &(usize, &[i64])| {
-            if table >= tables {
-                return Err(Error::new(Code::NoSuchVariable, format!("there is no table number {table}"))
-                    .because(format!("the model has {tables}")));
-            }
-            Ok(RowSet::new(table, ids, self.client.servers()))
-        };
-        ids.iter().map(set).collect()
-    }
-
-    fn row_values(&self, sets: &[RowSet], rows: Vec<Vec<f32>>) -> Vec<RowValues> {
-        let of = |(set, values): (&RowSet, Vec<f32>)| {
-            let dim = self.remote.layout().tables()[set.table()].dim;
-            RowValues { values, dim, positions: set.positions().to_vec() }
-        };
-        sets.iter().zip(rows).map(of).collect()
-    }
-
-    /// Sends what is pending and fetches what is new.
-    fn exchange(&mut self, sets: &[RowSet]) -> Result<Option<Pulled>> {
-        self.finish_orphans()?;
-        // Stays pending if this fails: sent again under the same name, it counts once.
-        let pending = self.pending.as_ref();
-        let pulled = match &mut self.rounds {
-            None => Some(self.client.exchange(&mut self.remote, pending, sets, self.turn.mode())?),
-            Some(rounds) => {
-                rounds.exchange(&self.server, &self.client, &mut self.remote, pending, sets, &mut self.orphans)?
-            }
-        };
-        if let Some(pushed) = self.pending.take() {
-            self.orphans.remember(pushed);
-        }
-        Ok(pulled)
-    }
-
-    fn load(&mut self, values: Vec<Option<Vec<f32>>>) -> Result<M> {
-        let module = self.module.take().ok_or_else(|| {
-            Error::new(Code::Internal, "the model is gone").because("an earlier step of this session did not end")
-        })?;
-        Ok(self.book.load(module, values))
-    }
-
-    /// Names this step's gradients and keeps them for the next message.
-    fn keep(&mut self, loss: f32, dense: Vec<Option<Bytes>>, rows: Vec<RowGradients>) -> Result<()> {
-        if let Some(what) = self.not_finite(loss, &dense, &rows) {
-            let place = format!("{}, step {}", self.server.task(), self.global_step + 1);
-            if self.non_finite == NonFinite::Stop {
-                return Err(Error::new(Code::NotFinite, what)
-                    .at(place)
-                    .because("it contains NaN or an infinity")
-                    .help("lower the learning rate, look for bad values in the input, or skip such steps"));
-            }
-            self.skipped += 1;
-            self.server.say(&format!("step skipped: {what} ({place})"));
-            return Ok(());
-        }
-        let (name, note) = match self.turn.on_behalf_of.take() {
-            // The lost one's input is not where this task's is.
-            Some(name) => (name, Bytes::new()),
-            None => {
-                self.sent += 1;
-                let options = self.client.options();
-                let name = UpdateName { task: options.task, incarnation: options.incarnation, sequence: self.sent };
-                (name, std::mem::take(&mut self.note))
-            }
-        };
-        let (basis, clock, learning_rate) = (Some(self.global_step), self.turn.clock, self.learning_rate);
-        self.pending = Some(Push { name, dense, rows, note, basis, clock, learning_rate });
-        Ok(())
-    }
-
-    fn not_finite(&self, loss: f32, dense: &[Option<Bytes>], rows: &[RowGradients]) -> Option<String> {
-        let parameters = self.book.parameters().iter().map(|parameter| &parameter.name);
-        let bad = |bytes: &Option<Bytes>| bytes.as_ref().is_some_and(|bytes| !all_finite(bytes));
-        if let Some((name, _)) = parameters.zip(dense).find(|(_, gradient)| bad(gradient)) {
-            return Some(format!("the gradient of {name:?} is not finite"));
-        }
-        if let Some(rows) = rows.iter().find(|rows| !all_finite(&rows.gradients)) {
-            let name = &self.remote.layout().tables()[rows.set.table()].name;
-            return Some(format!("the gradient of table {name:?} is not finite"));
-        }
-        (!loss.is_finite()).then(|| "the loss is not finite".to_owned())
     }
 
     /// The model with the values that were fetched last.

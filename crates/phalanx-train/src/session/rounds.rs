@@ -13,6 +13,15 @@ const WAIT: Duration = Duration::from_secs(1);
 
 /// `SyncReplicasOptimizer`: every update is the mean of `replicas_to_aggregate` gradients. More trainers than that are
 /// backup workers, whose late gradients are dropped and counted; with fewer, each contributes several batches.
+///
+/// ```
+/// use phalanx_optim::Sgd;
+/// use phalanx_train::{Server, Supervisor, SyncReplicas};
+/// let sync = SyncReplicas { replicas_to_aggregate: Some(3) }; // of four trainers: one is a backup
+/// let supervisor = Supervisor::new(&Server::local()?, Sgd::new(0.1)).sync(sync);
+/// # let _ = supervisor;
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SyncReplicas {
     /// How many gradients make an update; by default one from each trainer.

@@ -3,9 +3,10 @@
 use super::{Rounds, RowValues, Session};
 use crate::checkpoint::Saved;
 use crate::summary::SummaryWriter;
+use bytes::Bytes;
 use phalanx_base::{Code, Error, Result, Shape};
-use phalanx_nn::Book;
 use phalanx_nn::burn::module::Module;
+use phalanx_nn::{Book, Flat, Parameter};
 use phalanx_ps::client::Mode;
 use std::time::Duration;
 
@@ -73,12 +74,9 @@ impl<M: Module> Session<M> {
     pub(crate) fn present_values(&self) -> Result<Vec<(String, Shape, Vec<f32>)>> {
         let module = self.module.as_ref().ok_or_else(|| Error::new(Code::Internal, "the model is gone"))?;
         let values = self.book.values(module)?;
-        let variables = self.book.parameters().iter().zip(values).map(|(parameter, bytes)| {
-            let mut numbers = vec![0.0; parameter.shape.elements()];
-            phalanx_base::read_f32s(&bytes, &mut numbers);
-            (parameter.name.clone(), parameter.shape.clone(), numbers)
-        });
-        Ok(variables.collect())
+        let variable =
+            |(parameter, values): (&Parameter, Flat)| (parameter.name.clone(), parameter.shape.clone(), values.into());
+        Ok(self.book.parameters().iter().zip(values).map(variable).collect())
     }
 
     /// Pushes gradients at this learning rate from now on; `None`: at those of the variables' own optimizers.
@@ -92,7 +90,7 @@ impl<M: Module> Session<M> {
     /// # Errors
     /// When the module is another one than the session's, or a server does not answer.
     pub fn replace(&mut self, module: &M) -> Result<()> {
-        let values = Book::of(module)?.values(module)?;
+        let values = to_wire(Book::of(module)?.values(module)?);
         let closed = match self.rounds.as_ref().map_or(self.turn.mode(), Rounds::mode) {
             Mode::Asynchronous => 0,
             Mode::Synchronous { closed, .. } => closed,
@@ -127,4 +125,9 @@ impl<M: Module> Session<M> {
         self.module = Some(self.load(pulled.dense)?);
         Ok(self.row_values(&sets, pulled.rows))
     }
+}
+
+/// Numbers as the client sends them, without a copy.
+pub(crate) fn to_wire(values: Vec<Flat>) -> Vec<Bytes> {
+    values.into_iter().map(Bytes::from_owner).collect()
 }

@@ -18,7 +18,7 @@ pub use replica::{Gradient, Replica};
 pub use replicated::Replicated;
 
 pub(crate) use input::with_rows;
-pub(crate) use replica::Computed;
+pub(crate) use replica::{Computed, seed_of};
 pub(crate) use workers::Workers;
 
 use crate::ServerOptions;

@@ -1,6 +1,6 @@
 //! One copy of the model, computing its part of a step.
 
-use phalanx_base::Result;
+use phalanx_base::{Result, STRIDE};
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Device, Tensor};
 use phalanx_nn::{Book, Flat};
@@ -62,7 +62,7 @@ impl<M: Module> Replica<'_, M> {
     /// A number that differs for every step and replica, and repeats in the next run: what dropout starts from.
     #[must_use]
     pub fn seed(&self) -> u64 {
-        (self.step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (self.id as u64).wrapping_mul(0xd6e8_feb8_6659_fd93)
+        seed_of(self.step, self.id as u64)
     }
 
     /// The gradients of `loss`: what `tape.gradient` gives in TensorFlow.
@@ -70,7 +70,7 @@ impl<M: Module> Replica<'_, M> {
     /// # Errors
     /// When they are not 32-bit floats.
     pub fn gradient(&self, loss: Tensor<1>) -> Result<Gradient> {
-        Ok(Gradient(self.book.flat_gradients(&self.module, &mut loss.backward())?))
+        Ok(Gradient(self.book.gradients(&self.module, &mut loss.backward())?))
     }
 
     /// Hands gradients over to be summed over all replicas and applied when every replica has returned. Of a replica
@@ -99,4 +99,9 @@ pub(crate) fn add(into: &mut [Option<Flat>], more: Vec<Option<Flat>>) {
             (Some(_), None) => {}
         }
     }
+}
+
+/// A number that differs for every step and whoever computes it.
+pub(crate) fn seed_of(step: u64, who: u64) -> u64 {
+    (step + 1).wrapping_mul(STRIDE) ^ who.wrapping_mul(0xd6e8_feb8_6659_fd93)
 }

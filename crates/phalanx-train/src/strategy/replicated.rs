@@ -3,7 +3,7 @@
 use super::replica::add;
 use super::update::Update;
 use super::{Computed, PerReplica, Replica, Strategy};
-use phalanx_base::{Code, Error, Result, read_f32s};
+use phalanx_base::{Code, Error, Result};
 use phalanx_collective::{Group, Reduce};
 use phalanx_nn::{Book, Flat, Network};
 use phalanx_optim::Optimizer;
@@ -57,7 +57,7 @@ impl<M: Network> Replicated<M> {
 
     /// The values of the model's moving averages.
     pub(crate) fn state_values(&self) -> Result<Vec<Vec<f32>>> {
-        Ok(floats(self.book.state_values(self.module())?.iter()))
+        Ok(floats(self.book.state_values(self.module())?))
     }
 
     /// Makes the moving averages of all workers one: each has moved its own.
@@ -87,7 +87,7 @@ impl<M: Network> Replicated<M> {
     pub(crate) fn align(&mut self) -> Result<()> {
         let Some(workers) = self.strategy.workers() else { return Ok(()) };
         let module = self.module.as_ref().ok_or_else(lost)?;
-        let mut values = floats(self.book.values(module)?.iter().chain(&self.book.state_values(module)?));
+        let mut values = floats(self.book.values(module)?.into_iter().chain(self.book.state_values(module)?));
         for value in &mut values {
             workers.group().broadcast(0, value)?;
         }
@@ -145,7 +145,7 @@ impl<M: Network> Replicated<M> {
             };
             let result = step(&mut replica, input)?;
             let Some(gradient) = replica.pending.take() else { return Ok((place, result, None)) };
-            let states = floats(book.state_values(&replica.module)?.iter());
+            let states = floats(book.state_values(&replica.module)?);
             Ok((place, result, Some(Computed { gradients: gradient.0, states })))
         });
         let mut results = Vec::with_capacity(done.len());
@@ -281,13 +281,8 @@ fn bucketed(gradients: &[Option<Flat>]) -> Vec<Range<usize>> {
     buckets
 }
 
-fn floats<'a>(values: impl Iterator<Item = &'a bytes::Bytes>) -> Vec<Vec<f32>> {
-    let float = |bytes: &bytes::Bytes| {
-        let mut numbers = vec![0.0; bytes.len() / 4];
-        read_f32s(bytes, &mut numbers);
-        numbers
-    };
-    values.map(float).collect()
+fn floats(values: impl IntoIterator<Item = Flat>) -> Vec<Vec<f32>> {
+    values.into_iter().map(Vec::from).collect()
 }
 
 fn lost() -> Error {

@@ -1,6 +1,6 @@
 //! Convolution over images.
 
-use crate::model::layer::{layer_basics, mismatch, only};
+use crate::model::layer::{kernel_settings, layer_basics, mismatch, only, window_settings};
 use crate::model::window::{Padding, Window};
 use crate::model::{Function, Identity, Initializer, Layer, Mode, Op, Plan, Value, WeightPlan, Weights};
 use crate::{Precision, matmul};
@@ -31,6 +31,8 @@ pub struct Conv2D {
 }
 
 layer_basics!(Conv2D);
+kernel_settings!(Conv2D);
+window_settings!(Conv2D, "1");
 
 impl Conv2D {
     /// So many filters that see windows of this height and width.
@@ -48,20 +50,6 @@ impl Conv2D {
         }
     }
 
-    /// Sets how far a window is from the next; 1 unless set.
-    #[must_use]
-    pub fn strides(mut self, strides: [usize; 2]) -> Self {
-        self.window.stride = strides;
-        self
-    }
-
-    /// Sets what happens at the borders; valid unless set.
-    #[must_use]
-    pub fn padding(mut self, padding: Padding) -> Self {
-        self.window.padding = padding;
-        self
-    }
-
     /// Sets how far the points of a window are apart; 1 unless set.
     #[must_use]
     pub fn dilation_rate(mut self, dilation: [usize; 2]) -> Self {
@@ -73,34 +61,6 @@ impl Conv2D {
     #[must_use]
     pub fn groups(mut self, groups: usize) -> Self {
         self.groups = groups;
-        self
-    }
-
-    /// Sets the function of the outputs; linear unless set.
-    #[must_use]
-    pub fn activation(mut self, activation: Function) -> Self {
-        self.activation = activation;
-        self
-    }
-
-    /// Whether there is a bias; there is unless set.
-    #[must_use]
-    pub fn use_bias(mut self, bias: bool) -> Self {
-        self.bias = bias;
-        self
-    }
-
-    /// Sets what the kernel starts as; `glorot_uniform` unless set.
-    #[must_use]
-    pub fn kernel_initializer(mut self, initializer: Initializer) -> Self {
-        self.kernel_initializer = initializer;
-        self
-    }
-
-    /// Sets what the bias starts as; zeros unless set.
-    #[must_use]
-    pub fn bias_initializer(mut self, initializer: Initializer) -> Self {
-        self.bias_initializer = initializer;
         self
     }
 }

@@ -1,12 +1,19 @@
 //! Every output from every input; and functions as layers.
 
-use crate::model::layer::{layer_basics, mismatch, only};
+use crate::model::layer::{kernel_settings, layer_basics, mismatch, only};
 use crate::model::{Function, Identity, Initializer, Layer, Mode, Op, Plan, Value, WeightPlan, Weights};
 use crate::{Precision, matmul};
 use burn::tensor::Tensor;
 use phalanx_base::{Code, Error, Result};
 
 /// `activation(x kernel + bias)` along the last axis.
+///
+/// ```
+/// use phalanx_nn::model::{Dense, Function, Sequential};
+/// let model = Sequential::new().add(Dense::new(8).activation(Function::Relu)).add(Dense::new(1)).build([4])?;
+/// assert!(model.summary(None).contains("(None, 8)"));
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Dense {
     identity: Identity,
@@ -19,6 +26,7 @@ pub struct Dense {
 }
 
 layer_basics!(Dense);
+kernel_settings!(Dense);
 
 impl Dense {
     /// A layer with this many outputs.
@@ -33,34 +41,6 @@ impl Dense {
             bias_initializer: Initializer::Zeros,
             precision: Precision::F32,
         }
-    }
-
-    /// Sets the function of the outputs; linear unless set.
-    #[must_use]
-    pub fn activation(mut self, activation: Function) -> Self {
-        self.activation = activation;
-        self
-    }
-
-    /// Whether there is a bias; there is unless set.
-    #[must_use]
-    pub fn use_bias(mut self, bias: bool) -> Self {
-        self.bias = bias;
-        self
-    }
-
-    /// Sets what the kernel starts as; `glorot_uniform` unless set.
-    #[must_use]
-    pub fn kernel_initializer(mut self, initializer: Initializer) -> Self {
-        self.kernel_initializer = initializer;
-        self
-    }
-
-    /// Sets what the bias starts as; zeros unless set.
-    #[must_use]
-    pub fn bias_initializer(mut self, initializer: Initializer) -> Self {
-        self.bias_initializer = initializer;
-        self
     }
 
     /// What factors are rounded to before they are multiplied; not at all unless set. With [`Precision::Bf16`] this is
@@ -110,6 +90,13 @@ impl Layer for Dense {
 }
 
 /// A function of every number.
+///
+/// ```
+/// use phalanx_nn::model::{Activation, Dense, Function, Sequential};
+/// let model = Sequential::new().add(Dense::new(3)).add(Activation::new(Function::Softmax)).build([4])?;
+/// assert!(model.summary(None).contains("(None, 3)"));
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Activation {
     identity: Identity,

@@ -7,6 +7,14 @@ use phalanx_base::{Code, Error, Result};
 
 /// The dot products of two inputs along one axis of each, as Keras' `Dot`: of two vectors a number, of two matrices a
 /// matrix.
+///
+/// ```
+/// use phalanx_nn::model::{Dot, Input, Layer, Model};
+/// let (a, b) = (Input::new([4]), Input::new([4]));
+/// let model = Model::new([&a, &b], &Dot::new([1, 1]).normalize(true).call([&a, &b]))?;
+/// assert!(model.summary(None).contains("(None, 1)"));
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Dot {
     identity: Identity,

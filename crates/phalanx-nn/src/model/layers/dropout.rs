@@ -8,6 +8,13 @@ use phalanx_base::{Code, Error, Result};
 
 /// In training, a share of the numbers becomes 0 and the others grow so that the sum stays. Which ones is decided by the
 /// seed of the step: the same seed drops the same.
+///
+/// ```
+/// use phalanx_nn::model::{Dense, Dropout, Sequential};
+/// let model = Sequential::new().add(Dropout::new(0.3)).add(Dense::new(1)).build([4])?;
+/// assert!(model.summary(None).contains("(None, 4)"));
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Dropout {
     identity: Identity,

@@ -5,6 +5,13 @@ use crate::model::{Identity, Initializer, Layer, Mode, Op, Plan, Value, WeightPl
 use phalanx_base::{Code, Error, Result};
 
 /// The row of each id: shape `[None, ...]` becomes `[None, ..., dim]`.
+///
+/// ```
+/// use phalanx_nn::model::{Embedding, Flatten, Sequential};
+/// let model = Sequential::new().add(Embedding::new(100, 8)).add(Flatten::new()).build([3])?;
+/// assert!(model.summary(None).contains("(None, 24)"));
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Embedding {
     identity: Identity,

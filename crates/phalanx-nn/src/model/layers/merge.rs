@@ -122,6 +122,14 @@ fn broadcast(inputs: &[Vec<usize>]) -> Result<Vec<usize>> {
 }
 
 /// The inputs one after the other along an axis.
+///
+/// ```
+/// use phalanx_nn::model::{Concatenate, Input, Layer, Model};
+/// let (a, b) = (Input::new([4]), Input::new([4]));
+/// let model = Model::new([&a, &b], &Concatenate::new().call([&a, &b]))?;
+/// assert!(model.summary(None).contains("(None, 8)"));
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Concatenate {
     identity: Identity,

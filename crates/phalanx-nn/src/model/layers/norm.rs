@@ -67,6 +67,13 @@ impl Affine {
 }
 
 /// Each channel (the last axis) over the batch and all places; when the model answers, by the moving averages.
+///
+/// ```
+/// use phalanx_nn::model::{BatchNormalization, Dense, Sequential};
+/// let model = Sequential::new().add(Dense::new(8)).add(BatchNormalization::new().momentum(0.9)).build([4])?;
+/// assert!(model.summary(None).contains("(None, 8)"));
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct BatchNormalization {
     identity: Identity,
@@ -175,6 +182,13 @@ fn over_places<const D: usize>(x: Tensor<D>) -> Tensor<D> {
 }
 
 /// Each example's last axis by its own mean and variance.
+///
+/// ```
+/// use phalanx_nn::model::{Dense, LayerNormalization, Sequential};
+/// let model = Sequential::new().add(Dense::new(8)).add(LayerNormalization::new()).build([4])?;
+/// assert!(model.summary(None).contains("(None, 8)"));
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct LayerNormalization {
     identity: Identity,

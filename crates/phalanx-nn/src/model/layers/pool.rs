@@ -1,6 +1,6 @@
 //! Images made smaller.
 
-use crate::model::layer::{layer_basics, mismatch, only};
+use crate::model::layer::{layer_basics, mismatch, only, window_settings};
 use crate::model::window::{Padding, Window};
 use crate::model::{Identity, Layer, Mode, Op, Plan, Value, Weights};
 use burn::tensor::Tensor;
@@ -18,6 +18,7 @@ macro_rules! pooling {
         }
 
         layer_basics!($name);
+        window_settings!($name, "its size");
 
         impl $name {
             /// Windows of this height and width, side by side.
@@ -25,20 +26,6 @@ macro_rules! pooling {
             pub fn new(pool_size: [usize; 2]) -> Self {
                 let window = Window { size: pool_size, stride: pool_size, dilation: [1; 2], padding: Padding::Valid };
                 Self { identity: Identity::default(), window }
-            }
-
-            /// Sets how far a window is from the next; its size unless set.
-            #[must_use]
-            pub fn strides(mut self, strides: [usize; 2]) -> Self {
-                self.window.stride = strides;
-                self
-            }
-
-            /// Sets what happens at the borders; valid unless set.
-            #[must_use]
-            pub fn padding(mut self, padding: Padding) -> Self {
-                self.window.padding = padding;
-                self
             }
         }
 
@@ -135,6 +122,13 @@ fn image(input: &[usize]) -> Result<[usize; 3]> {
 }
 
 /// The mean of each channel over the whole image.
+///
+/// ```
+/// use phalanx_nn::model::{GlobalAveragePooling2D, Sequential};
+/// let model = Sequential::new().add(GlobalAveragePooling2D::new()).build([28, 28, 3])?;
+/// assert!(model.summary(None).contains("(None, 3)"));
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct GlobalAveragePooling2D {
     identity: Identity,

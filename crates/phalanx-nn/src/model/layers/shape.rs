@@ -5,6 +5,13 @@ use crate::model::{Identity, Layer, Mode, Op, Plan, Value, Weights};
 use phalanx_base::{Code, Error, Result};
 
 /// All axes but the batch become one.
+///
+/// ```
+/// use phalanx_nn::model::{Flatten, Sequential};
+/// let model = Sequential::new().add(Flatten::new()).build([28, 28])?;
+/// assert!(model.summary(None).contains("(None, 784)"));
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Flatten {
     identity: Identity,
@@ -39,6 +46,13 @@ impl Layer for Flatten {
 }
 
 /// Other extents for the same numbers.
+///
+/// ```
+/// use phalanx_nn::model::{Reshape, Sequential};
+/// let model = Sequential::new().add(Reshape::new([28, 28, 1])).build([784])?;
+/// assert!(model.summary(None).contains("(None, 28, 28, 1)"));
+/// # Ok::<(), phalanx_nn::model::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Reshape {
     identity: Identity,

@@ -11,6 +11,12 @@ use phalanx_storage::Dir;
 /// steps and when somebody asks the process to stop; a `fit` that is started again goes on from there, with the same
 /// numbers as if nothing had happened. The backup is in `<dir>/chief` and is deleted when the training is done. With
 /// several workers the first writes it and all read it, so they must see the same directory.
+///
+/// ```
+/// use phalanx_train::fit::{Fit, callbacks::BackupAndRestore};
+/// let fit = Fit::epochs(20).callback(BackupAndRestore::new("runs/line/backup").save_freq(100));
+/// # let _ = fit;
+/// ```
 pub struct BackupAndRestore {
     location: String,
     every: Option<u64>,

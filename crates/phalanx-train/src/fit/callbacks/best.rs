@@ -1,6 +1,12 @@
 //! Which of two numbers is the better one.
 
 /// Whether a number should fall or rise.
+///
+/// ```
+/// use phalanx_train::fit::callbacks::{Direction, EarlyStopping};
+/// let stop = EarlyStopping::new("val_f1").direction(Direction::Max);
+/// # let _ = stop;
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
     /// Rises if it is an accuracy or an area under a curve, falls otherwise. Keras' callbacks differ in what they take

@@ -9,6 +9,12 @@ use std::path::PathBuf;
 
 /// Keras' `CSVLogger`: one line for each epoch, columns in the order of their names, `NA` where an epoch has no number.
 /// As there, columns of a validation are provided for where the first epoch has none: it may come later.
+///
+/// ```
+/// use phalanx_train::fit::{Fit, callbacks::CsvLogger};
+/// let fit = Fit::epochs(20).callback(CsvLogger::new("history.csv"));
+/// # let _ = fit;
+/// ```
 #[derive(Debug)]
 pub struct CsvLogger {
     path: PathBuf,

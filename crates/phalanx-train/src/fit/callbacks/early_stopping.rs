@@ -1,11 +1,17 @@
 //! Stops when a number has not become better for a while.
 
 use super::best::Best;
-use super::{Callback, Direction, FitContext, warn};
+use super::{Callback, Direction, FitContext, monitored};
 use crate::fit::{Logs, Weight};
 use phalanx_base::Result;
 
 /// Keras' `EarlyStopping`.
+///
+/// ```
+/// use phalanx_train::fit::{Fit, callbacks::EarlyStopping};
+/// let fit = Fit::epochs(20).callback(EarlyStopping::new("val_loss").patience(3).restore_best_weights());
+/// # let _ = fit;
+/// ```
 #[derive(Clone, Debug)]
 pub struct EarlyStopping {
     monitor: String,
@@ -90,8 +96,7 @@ impl Callback for EarlyStopping {
     }
 
     fn on_epoch_end(&mut self, cx: &mut FitContext<'_>, epoch: usize, logs: &mut Logs) -> Result<()> {
-        let Some(number) = logs.get(&self.monitor) else {
-            warn(&format!("EarlyStopping: nothing is reported as {:?}; it has no effect", self.monitor));
+        let Some(number) = monitored(logs, &self.monitor, "EarlyStopping", "it has no effect") else {
             return Ok(());
         };
         if epoch < self.start_from_epoch {

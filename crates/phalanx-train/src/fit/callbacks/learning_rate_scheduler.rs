@@ -5,6 +5,12 @@ use crate::fit::Logs;
 use phalanx_base::Result;
 
 /// Keras' `LearningRateScheduler`: a function of the epoch and the present rate. Reports the rate as `lr`.
+///
+/// ```
+/// use phalanx_train::fit::{Fit, callbacks::LearningRateScheduler};
+/// let fit = Fit::epochs(20).callback(LearningRateScheduler::new(|epoch, rate| if epoch < 10 { rate } else { rate * 0.9 }));
+/// # let _ = fit;
+/// ```
 pub struct LearningRateScheduler<F>(F);
 
 impl<F: FnMut(usize, f32) -> f32> LearningRateScheduler<F> {

@@ -36,6 +36,22 @@ use phalanx_data::DistributedIter;
 /// those of all workers together, numbers of a batch those of the worker. Under a
 /// [`ParameterServerStrategy`](crate::ParameterServerStrategy) the chief alone calls them, and all numbers are those of all
 /// workers. Epochs and batches count from 0.
+///
+/// ```
+/// use phalanx_base::Result;
+/// use phalanx_train::fit::{Logs, callbacks::{Callback, FitContext}};
+/// /// Ends the training when the loss is good enough.
+/// struct GoodEnough(f64);
+///
+/// impl Callback for GoodEnough {
+///     fn on_epoch_end(&mut self, cx: &mut FitContext<'_>, _epoch: usize, logs: &mut Logs) -> Result<()> {
+///         if logs.find("loss")? < self.0 {
+///             cx.stop_training();
+///         }
+///         Ok(())
+///     }
+/// }
+/// ```
 #[allow(unused_variables, reason = "the names say what is given")]
 pub trait Callback {
     /// Before the first epoch.
@@ -181,6 +197,15 @@ impl<'a> FitContext<'a> {
 }
 
 /// Says something to whoever watches.
+/// The number that a callback goes by. Where nobody reports it, that is said with what follows from it.
+fn monitored(logs: &Logs, monitor: &str, who: &str, so: &str) -> Option<f64> {
+    let number = logs.get(monitor);
+    if number.is_none() {
+        warn(&format!("{who}: nothing is reported as {monitor:?}; {so}"));
+    }
+    number
+}
+
 fn warn(line: &str) {
     eprintln!("{line}");
 }

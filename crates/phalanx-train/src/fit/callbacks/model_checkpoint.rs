@@ -1,12 +1,18 @@
 //! Saves the weights after epochs, or every so many steps.
 
 use super::best::Best;
-use super::{Callback, Direction, FitContext, template, warn};
+use super::{Callback, Direction, FitContext, monitored, template};
 use crate::fit::Logs;
 use phalanx_base::Result;
 
 /// Keras' `ModelCheckpoint`. The location may have numbers in it, `runs/{epoch:02d}-{val_loss:.2f}`; one that ends with
 /// `.safetensors` is such a file, others are the prefixes of TensorFlow checkpoints.
+///
+/// ```
+/// use phalanx_train::fit::{Fit, callbacks::ModelCheckpoint};
+/// let fit = Fit::epochs(20).callback(ModelCheckpoint::new("runs/line/best").monitor("val_loss").save_best_only());
+/// # let _ = fit;
+/// ```
 #[derive(Clone, Debug)]
 pub struct ModelCheckpoint {
     location: String,
@@ -65,13 +71,9 @@ impl ModelCheckpoint {
 
     fn save(&mut self, cx: &mut FitContext<'_>, batch: Option<u64>, logs: &Logs) -> Result<()> {
         if let Some(best) = &mut self.best {
-            match logs.get(&self.monitor) {
-                Some(number) if best.improve(number) => {}
-                Some(_) => return Ok(()),
-                None => {
-                    warn(&format!("ModelCheckpoint: nothing is reported as {:?}; nothing is saved", self.monitor));
-                    return Ok(());
-                }
+            let number = monitored(logs, &self.monitor, "ModelCheckpoint", "nothing is saved");
+            if !number.is_some_and(|number| best.improve(number)) {
+                return Ok(());
             }
         }
         let epoch = if batch.is_some() { cx.place.epoch + 1 } else { cx.place.epoch };

@@ -1,11 +1,17 @@
 //! Learns more slowly when a number has not become better for a while.
 
 use super::best::Best;
-use super::{Callback, Direction, FitContext, warn};
+use super::{Callback, Direction, FitContext, monitored};
 use crate::fit::Logs;
 use phalanx_base::{Code, Error, Result};
 
 /// Keras' `ReduceLROnPlateau`. Reports the rate of each epoch as `lr`.
+///
+/// ```
+/// use phalanx_train::fit::{Fit, callbacks::ReduceLrOnPlateau};
+/// let fit = Fit::epochs(20).callback(ReduceLrOnPlateau::new("val_loss").factor(0.5).patience(2));
+/// # let _ = fit;
+/// ```
 #[derive(Clone, Debug)]
 pub struct ReduceLrOnPlateau {
     monitor: String,
@@ -82,8 +88,7 @@ impl Callback for ReduceLrOnPlateau {
     fn on_epoch_end(&mut self, cx: &mut FitContext<'_>, _: usize, logs: &mut Logs) -> Result<()> {
         let rate = cx.learning_rate();
         logs.set("lr", f64::from(rate));
-        let Some(number) = logs.get(&self.monitor) else {
-            warn(&format!("ReduceLrOnPlateau: nothing is reported as {:?}; it has no effect", self.monitor));
+        let Some(number) = monitored(logs, &self.monitor, "ReduceLrOnPlateau", "it has no effect") else {
             return Ok(());
         };
         if self.cooling > 0 {

@@ -7,6 +7,12 @@ use phalanx_base::Result;
 
 /// Keras' `TensorBoard`: `train` and `validation` under the directory, with `epoch_loss` and its fellows at the epoch,
 /// `evaluation_loss_vs_iterations` at the step, and on request `batch_loss` and histograms of the weights.
+///
+/// ```
+/// use phalanx_train::fit::{Fit, callbacks::TensorBoard};
+/// let fit = Fit::epochs(20).callback(TensorBoard::new("runs/line"));
+/// # let _ = fit;
+/// ```
 pub struct TensorBoard {
     log_dir: String,
     every: Option<u64>,

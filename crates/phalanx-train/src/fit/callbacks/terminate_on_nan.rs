@@ -5,6 +5,12 @@ use crate::fit::Logs;
 use phalanx_base::Result;
 
 /// Keras' `TerminateOnNaN`.
+///
+/// ```
+/// use phalanx_train::fit::{Fit, callbacks::TerminateOnNan};
+/// let fit = Fit::epochs(20).callback(TerminateOnNan::default());
+/// # let _ = fit;
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TerminateOnNan;
 

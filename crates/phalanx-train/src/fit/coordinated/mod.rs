@@ -121,15 +121,7 @@ impl ParameterServerStrategy {
 /// The steps of a `fit`, what is learned from, and whether there is something to validate on.
 fn prepare<M: Network>(compiled: &mut Compiled<M>, data: Data, fit: &mut Fit) -> Result<(Steps<M>, Shared, bool)> {
     check(compiled)?;
-    compiled.feed.sample_weight.clone_from(&fit.sample_weight);
-    compiled.feed.weigh_classes(&fit.class_weight)?;
-    let (data, held_out) = match fit.validation.take() {
-        None if fit.validation_split > 0.0 => {
-            let (data, rest) = data.split(fit.validation_split)?;
-            (data, Some(rest))
-        }
-        held_out => (data, held_out),
-    };
+    let (data, held_out) = compiled.take_data(data, fit)?;
     let training = Shared::training(data, fit)?;
     let held_out = held_out.map(|data| Shared::evaluation(data, fit.batch_size, fit.validation_steps)).transpose()?;
     resolve(compiled, &training)?;

@@ -1,10 +1,12 @@
 //! What workers do for a `fit`: one batch of training, or one part of an evaluation.
 
 use super::input::Shared;
-use crate::fit::compiled::{Aim, Compiled};
+use crate::fit::aim::Aim;
+use crate::fit::compiled::Compiled;
 use crate::fit::feed::Feed;
 use crate::fit::step::Plan;
 use crate::fit::tally::Tally;
+use crate::strategy::seed_of;
 use crate::{StepContext, Steps};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_data::Batch;
@@ -106,7 +108,7 @@ impl Kit {
         };
         let plan = Plan { feed: &self.feed, aims: &self.aims, learning: true };
         let mut tally = Tally::new(&self.aims);
-        let mode = Mode::Training { seed: seed(cx.id(), cx.task()) };
+        let mode = Mode::Training { seed: seed_of(cx.id(), u64::from(cx.task().index + 1)) };
         let step = cx.with_session(|session| {
             session.set_learning_rate(order.learning_rate);
             session.step_with_values(&[], |model, _| {
@@ -161,11 +163,6 @@ fn push_nothing<M: Network>(cx: &mut StepContext<'_, M>, device: &Device) -> Res
     let of_nothing = |_: &mut Gradients| Ok(Vec::new());
     let zero = Tensor::<1>::zeros([1], device).require_grad();
     cx.with_session(|session| session.step_with_values(&[], |_, _| Ok((zero, of_nothing)))).map(drop)
-}
-
-/// A number that differs for every step and worker: what dropout starts from.
-fn seed(step: u64, task: TaskId) -> u64 {
-    (step + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(task.index + 1).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
 #[cfg(test)]

@@ -1,5 +1,10 @@
 //! Who has come, who is missing, and where the job stands: the chief's view. Pure; time is passed in.
 
+mod absent;
+#[cfg(test)]
+mod tests;
+
+use absent::Absent;
 use phalanx_base::{Code, Error, Fault, Incarnation, Result, Role, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -63,11 +68,7 @@ pub struct Roster {
     phase: Phase,
     ending_since: Duration,
     failure: Option<Error>,
-    lost: Vec<(TaskId, Incarnation)>,
-    /// How long a lost server may take to come back; `None`: what it held is lost for good.
-    server_grace: Option<Duration>,
-    servers_lost: BTreeMap<TaskId, Duration>,
-    returned: Vec<TaskId>,
+    absent: Absent,
     /// Workers may come and go as they like, also such that nobody listed.
     any_workers: bool,
     /// Tasks that a second process says it is.
@@ -91,10 +92,7 @@ impl Roster {
             phase,
             ending_since,
             failure: None,
-            lost: Vec::new(),
-            server_grace: None,
-            servers_lost: BTreeMap::new(),
-            returned: Vec::new(),
+            absent: Absent::default(),
             any_workers: false,
             contested: BTreeSet::new(),
         }
@@ -122,7 +120,7 @@ impl Roster {
 
     /// From now on a lost server may come back within `grace`: there is something to restore it from.
     pub fn wait_for_servers(&mut self, grace: Duration) {
-        self.server_grace = Some(grace);
+        self.absent.wait_for_servers(grace);
     }
 
     /// Takes a heartbeat.
@@ -145,10 +143,9 @@ impl Roster {
                         .help("give each process a task index of its own, or stop the other one"));
                 }
                 if task.role == Role::Ps {
-                    self.servers_lost.remove(&task);
-                    self.returned.push(task);
+                    self.absent.returned(task);
                 } else if known.state == State::Here {
-                    self.lost.push((task, known.incarnation));
+                    self.absent.lose_trainer(task, known.incarnation);
                 }
             }
             _ => {}
@@ -165,19 +162,17 @@ impl Roster {
     }
 
     fn gone(&mut self, now: Duration, task: TaskId, incarnation: Incarnation, mood: Mood) {
-        let failure = if let Mood::Failed(error) = mood { Some(error) } else { None };
-        match failure {
-            _ if task.role == Role::Ps => {
-                let why = failure.map_or_else(|| "it left".to_owned(), |failure| failure.to_string());
-                self.server_lost(now, task, &why);
-            }
+        match mood {
             // The model or its data are wrong: another worker would fail the same way.
-            Some(error) if matches!(error.code().fault(), Fault::User | Fault::Internal) => {
+            Mood::Failed(error)
+                if task.role != Role::Ps && matches!(error.code().fault(), Fault::User | Fault::Internal) =>
+            {
                 self.fail(now, Error::new(error.code(), format!("{task} failed")).because(error));
             }
             // A trainer that failed may have left a step half pushed.
-            Some(_) => self.lost.push((task, incarnation)),
-            None => {}
+            Mood::Failed(error) => self.lose(now, task, incarnation, &error.to_string()),
+            _ if task.role == Role::Ps => self.lose(now, task, incarnation, "it left"),
+            _ => {}
         }
     }
 
@@ -189,18 +184,17 @@ impl Roster {
         if self.phase != Phase::Running {
             return;
         }
-        self.give_servers_up(now);
+        if let Err(error) = self.absent.check(now) {
+            self.fail(now, error);
+        }
         let silent = |member: &Member| member.state == State::Here && now.saturating_sub(member.last_beat) > self.lease;
         let silent: Vec<TaskId> = self.members.iter().filter(|(_, m)| silent(m)).map(|(&task, _)| task).collect();
         for task in silent {
             let Some(member) = self.members.get_mut(&task) else { continue };
             member.state = State::Gone;
             let incarnation = member.incarnation;
-            if task.role == Role::Ps {
-                self.server_lost(now, task, &format!("it has been silent for {:.1} s", self.lease.as_secs_f32()));
-            } else {
-                self.lost.push((task, incarnation));
-            }
+            let why = format!("it has been silent for {:.1} s", self.lease.as_secs_f32());
+            self.lose(now, task, incarnation, &why);
         }
     }
 
@@ -223,45 +217,27 @@ impl Roster {
             return;
         }
         member.state = State::Gone;
-        if task.role == Role::Ps {
-            self.server_lost(now, task, why);
-        } else {
-            self.lost.push((task, incarnation));
-        }
+        self.lose(now, task, incarnation, why);
     }
 
-    /// Waits for a server where that makes sense, and ends the job where it does not.
-    fn server_lost(&mut self, now: Duration, task: TaskId, why: &str) {
-        if self.server_grace.is_some() {
-            self.servers_lost.entry(task).or_insert(now);
-            return;
-        }
-        let error = Error::new(Code::ServerLost, format!("{task} is gone, and the parameters it held with it"));
-        self.fail(
-            now,
-            error.because(why).help("see its log, then start the job again; with a model_dir it can come back"),
-        );
-    }
-
-    /// Ends the job if a server has not come back in time.
-    fn give_servers_up(&mut self, now: Duration) {
-        let Some(grace) = self.server_grace else { return };
-        let late = self.servers_lost.iter().find(|(_, since)| now.saturating_sub(**since) > grace);
-        if let Some((&task, _)) = late {
-            let error = Error::new(Code::ServerLost, format!("{task} is gone and did not come back"));
-            let why = format!("it was waited for {} s", grace.as_secs());
-            self.fail(now, error.because(why).help("start the job again; it goes on from the newest checkpoint"));
+    /// A task is gone without having done its part. A server is waited for where that makes sense, and ends the job where
+    /// it does not.
+    fn lose(&mut self, now: Duration, task: TaskId, incarnation: Incarnation, why: &str) {
+        if task.role != Role::Ps {
+            self.absent.lose_trainer(task, incarnation);
+        } else if let Err(error) = self.absent.lose_server(now, task, why) {
+            self.fail(now, error);
         }
     }
 
     /// The servers that are lost and waited for.
     pub fn lost_servers(&self) -> impl Iterator<Item = TaskId> {
-        self.servers_lost.keys().copied()
+        self.absent.servers()
     }
 
     /// Servers that were started anew since this was last asked: they hold nothing.
     pub fn take_returned(&mut self) -> Vec<TaskId> {
-        std::mem::take(&mut self.returned)
+        self.absent.take_returned()
     }
 
     /// Ends the job well.
@@ -305,7 +281,7 @@ impl Roster {
 
     /// Trainers that were lost since this was last asked. Each may have left a step half pushed.
     pub fn take_lost(&mut self) -> Vec<(TaskId, Incarnation)> {
-        std::mem::take(&mut self.lost)
+        self.absent.take_trainers()
     }
 
     /// Whether nobody is here any more.
@@ -324,142 +300,5 @@ impl Roster {
     #[must_use]
     pub fn trainers_here(&self) -> bool {
         self.members.iter().any(|(task, member)| task.role != Role::Ps && member.state == State::Here)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LEASE: Duration = Duration::from_secs(5);
-    const PS: TaskId = TaskId { role: Role::Ps, index: 0 };
-    const WORKER: TaskId = TaskId { role: Role::Worker, index: 0 };
-
-    fn seconds(n: u64) -> Duration {
-        Duration::from_secs(n)
-    }
-
-    fn running() -> Roster {
-        let mut roster = Roster::new([PS, WORKER], LEASE);
-        for task in [PS, WORKER] {
-            roster.beat(seconds(0), task, Incarnation(1), Mood::Here).unwrap();
-        }
-        roster
-    }
-
-    #[test]
-    fn a_job_runs_once_everybody_has_come() {
-        let mut roster = Roster::new([PS, WORKER], LEASE);
-        assert_eq!(roster.beat(seconds(0), PS, Incarnation(1), Mood::Here).unwrap(), Phase::Forming);
-        assert_eq!(roster.missing(), [WORKER]);
-        assert_eq!(roster.beat(seconds(4), WORKER, Incarnation(1), Mood::Here).unwrap(), Phase::Running);
-    }
-
-    #[test]
-    fn a_job_that_takes_any_workers_needs_its_servers_and_one_worker() {
-        let other = TaskId::new(Role::Worker, 1);
-        let mut roster = Roster::new([PS, WORKER, other], LEASE);
-        roster.take_any_workers();
-        assert_eq!(roster.beat(seconds(0), other, Incarnation(1), Mood::Here).unwrap(), Phase::Forming);
-        assert_eq!(roster.beat(seconds(0), PS, Incarnation(1), Mood::Here).unwrap(), Phase::Running);
-        let unlisted = TaskId::new(Role::Worker, 9);
-        assert_eq!(roster.beat(seconds(1), unlisted, Incarnation(1), Mood::Here).unwrap(), Phase::Running);
-        let server = TaskId::new(Role::Ps, 1);
-        assert!(roster.beat(seconds(1), server, Incarnation(1), Mood::Here).is_err());
-    }
-
-    #[test]
-    fn a_second_live_process_with_one_identity_is_refused_and_a_restarted_one_is_not() {
-        let mut roster = running();
-        let refused = roster.beat(seconds(1), WORKER, Incarnation(2), Mood::Here).unwrap_err();
-        assert_eq!(refused.code(), Code::DuplicateTask);
-        roster.beat(seconds(4), PS, Incarnation(1), Mood::Here).unwrap();
-        assert_eq!(roster.beat(seconds(6), WORKER, Incarnation(2), Mood::Here).unwrap(), Phase::Running);
-        assert_eq!(roster.take_lost(), [(WORKER, Incarnation(1))]);
-    }
-
-    #[test]
-    fn a_process_that_is_known_to_be_gone_is_lost_at_once() {
-        let mut roster = running();
-        assert!(roster.doubtful(seconds(1), seconds(2)).is_empty());
-        assert!(roster.beat(seconds(1), WORKER, Incarnation(2), Mood::Here).is_err());
-        assert_eq!(roster.doubtful(seconds(1), seconds(2)), [(WORKER, Incarnation(1))], "another says it is that task");
-        roster.died(seconds(1), WORKER, Incarnation(9), "somebody else");
-        assert!(roster.take_lost().is_empty());
-        roster.died(seconds(1), WORKER, Incarnation(1), "nobody listens there");
-        assert_eq!(roster.take_lost(), [(WORKER, Incarnation(1))]);
-        assert_eq!(roster.beat(seconds(1), WORKER, Incarnation(2), Mood::Here).unwrap(), Phase::Running);
-        assert!(roster.take_lost().is_empty(), "told once");
-    }
-
-    #[test]
-    fn a_silent_worker_is_lost_and_the_job_goes_on() {
-        let mut roster = running();
-        roster.beat(seconds(6), PS, Incarnation(1), Mood::Here).unwrap();
-        assert_eq!((roster.take_lost().len(), roster.phase()), (1, Phase::Running));
-        assert!(roster.take_lost().is_empty(), "told once");
-    }
-
-    #[test]
-    fn a_silent_server_ends_the_job_with_an_error() {
-        let mut roster = running();
-        roster.beat(seconds(6), WORKER, Incarnation(1), Mood::Here).unwrap();
-        assert_eq!(roster.phase(), Phase::Ending);
-        assert_eq!(roster.failure().unwrap().code(), Code::ServerLost);
-    }
-
-    #[test]
-    fn a_server_that_can_be_restored_is_waited_for_and_then_given_up() {
-        let mut roster = running();
-        roster.wait_for_servers(seconds(60));
-        roster.beat(seconds(6), WORKER, Incarnation(1), Mood::Here).unwrap();
-        assert_eq!((roster.phase(), roster.lost_servers().collect::<Vec<_>>()), (Phase::Running, vec![PS]));
-        let mut returned = roster.clone();
-        returned.beat(seconds(30), PS, Incarnation(2), Mood::Here).unwrap();
-        assert_eq!((returned.take_returned(), returned.lost_servers().count()), (vec![PS], 0));
-        returned.beat(seconds(70), WORKER, Incarnation(1), Mood::Here).unwrap();
-        assert_eq!(returned.phase(), Phase::Running);
-        for at in (10..90).step_by(4) {
-            roster.beat(seconds(at), WORKER, Incarnation(1), Mood::Here).unwrap();
-        }
-        assert_eq!(roster.failure().unwrap().code(), Code::ServerLost);
-    }
-
-    #[test]
-    fn servers_are_let_go_after_the_trainers() {
-        let mut roster = running();
-        roster.end(seconds(1));
-        assert_eq!(roster.beat(seconds(1), PS, Incarnation(1), Mood::Here).unwrap(), Phase::Ending);
-        assert!(!roster.everybody_knows());
-        assert_eq!(roster.beat(seconds(1), WORKER, Incarnation(1), Mood::Leaving).unwrap(), Phase::Over);
-        assert_eq!(roster.beat(seconds(1), PS, Incarnation(1), Mood::Here).unwrap(), Phase::Over);
-        assert!(roster.everybody_knows() && !roster.everybody_is_gone());
-        roster.beat(seconds(1), PS, Incarnation(1), Mood::Leaving).unwrap();
-        assert!(roster.everybody_is_gone());
-    }
-
-    #[test]
-    fn a_trainer_that_does_not_stop_does_not_keep_the_job_from_ending() {
-        let mut roster = running();
-        roster.end(seconds(1));
-        roster.tick(seconds(3));
-        assert_eq!(roster.phase(), Phase::Over);
-    }
-
-    #[test]
-    fn a_workers_own_mistake_ends_the_job_and_a_lost_connection_does_not() {
-        for (code, phase) in [(Code::NotFinite, Phase::Ending), (Code::OutcomeUnknown, Phase::Running)] {
-            let mut roster = running();
-            let mood = Mood::Failed(Error::new(code, "x"));
-            roster.beat(seconds(1), WORKER, Incarnation(1), mood).unwrap();
-            assert!(roster.phase() >= phase && (phase == Phase::Ending) == roster.failure().is_some());
-        }
-    }
-
-    #[test]
-    fn a_task_nobody_listed_is_refused() {
-        let stranger = TaskId::new(Role::Worker, 7);
-        let refused = running().beat(seconds(0), stranger, Incarnation(1), Mood::Here).unwrap_err();
-        assert_eq!(refused.code(), Code::NoSuchTask);
     }
 }

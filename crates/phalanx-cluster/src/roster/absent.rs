@@ -1,0 +1,66 @@
+//! Who is gone without having done its part, and how long it is waited for.
+
+use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Lost trainers, which are somebody's to clear up after, and lost servers, which may come back.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Absent {
+    trainers: Vec<(TaskId, Incarnation)>,
+    /// How long a lost server may take to come back; `None`: what it held is lost for good.
+    grace: Option<Duration>,
+    /// Those that are waited for, and since when.
+    servers: BTreeMap<TaskId, Duration>,
+    /// Those that came back, and hold nothing.
+    returned: Vec<TaskId>,
+}
+
+impl Absent {
+    pub(super) fn wait_for_servers(&mut self, grace: Duration) {
+        self.grace = Some(grace);
+    }
+
+    pub(super) fn lose_trainer(&mut self, task: TaskId, incarnation: Incarnation) {
+        self.trainers.push((task, incarnation));
+    }
+
+    /// An error where there is no use in waiting for the server.
+    pub(super) fn lose_server(&mut self, now: Duration, task: TaskId, why: &str) -> Result<()> {
+        if self.grace.is_some() {
+            self.servers.entry(task).or_insert(now);
+            return Ok(());
+        }
+        Err(Error::new(Code::ServerLost, format!("{task} is gone, and the parameters it held with it"))
+            .because(why)
+            .help("see its log, then start the job again; with a model_dir it can come back"))
+    }
+
+    pub(super) fn returned(&mut self, task: TaskId) {
+        self.servers.remove(&task);
+        self.returned.push(task);
+    }
+
+    /// An error if a server has not come back in time.
+    pub(super) fn check(&self, now: Duration) -> Result<()> {
+        let Some(grace) = self.grace else { return Ok(()) };
+        match self.servers.iter().find(|(_, since)| now.saturating_sub(**since) > grace) {
+            None => Ok(()),
+            Some((task, _)) => Err(Error::new(Code::ServerLost, format!("{task} is gone and did not come back"))
+                .because(format!("it was waited for {} s", grace.as_secs()))
+                .help("start the job again; it goes on from the newest checkpoint")),
+        }
+    }
+
+    pub(super) fn servers(&self) -> impl Iterator<Item = TaskId> {
+        self.servers.keys().copied()
+    }
+
+    pub(super) fn take_returned(&mut self) -> Vec<TaskId> {
+        std::mem::take(&mut self.returned)
+    }
+
+    pub(super) fn take_trainers(&mut self) -> Vec<(TaskId, Incarnation)> {
+        std::mem::take(&mut self.trainers)
+    }
+}

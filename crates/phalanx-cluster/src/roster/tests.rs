@@ -1,0 +1,135 @@
+//! The chief's list, driven by hand.
+
+use super::*;
+
+const LEASE: Duration = Duration::from_secs(5);
+const PS: TaskId = TaskId { role: Role::Ps, index: 0 };
+const WORKER: TaskId = TaskId { role: Role::Worker, index: 0 };
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+fn running() -> Roster {
+    let mut roster = Roster::new([PS, WORKER], LEASE);
+    for task in [PS, WORKER] {
+        roster.beat(seconds(0), task, Incarnation(1), Mood::Here).unwrap();
+    }
+    roster
+}
+
+#[test]
+fn a_job_runs_once_everybody_has_come() {
+    let mut roster = Roster::new([PS, WORKER], LEASE);
+    assert_eq!(roster.beat(seconds(0), PS, Incarnation(1), Mood::Here).unwrap(), Phase::Forming);
+    assert_eq!(roster.missing(), [WORKER]);
+    assert_eq!(roster.beat(seconds(4), WORKER, Incarnation(1), Mood::Here).unwrap(), Phase::Running);
+}
+
+#[test]
+fn a_job_that_takes_any_workers_needs_its_servers_and_one_worker() {
+    let other = TaskId::new(Role::Worker, 1);
+    let mut roster = Roster::new([PS, WORKER, other], LEASE);
+    roster.take_any_workers();
+    assert_eq!(roster.beat(seconds(0), other, Incarnation(1), Mood::Here).unwrap(), Phase::Forming);
+    assert_eq!(roster.beat(seconds(0), PS, Incarnation(1), Mood::Here).unwrap(), Phase::Running);
+    let unlisted = TaskId::new(Role::Worker, 9);
+    assert_eq!(roster.beat(seconds(1), unlisted, Incarnation(1), Mood::Here).unwrap(), Phase::Running);
+    let server = TaskId::new(Role::Ps, 1);
+    assert!(roster.beat(seconds(1), server, Incarnation(1), Mood::Here).is_err());
+}
+
+#[test]
+fn a_second_live_process_with_one_identity_is_refused_and_a_restarted_one_is_not() {
+    let mut roster = running();
+    let refused = roster.beat(seconds(1), WORKER, Incarnation(2), Mood::Here).unwrap_err();
+    assert_eq!(refused.code(), Code::DuplicateTask);
+    roster.beat(seconds(4), PS, Incarnation(1), Mood::Here).unwrap();
+    assert_eq!(roster.beat(seconds(6), WORKER, Incarnation(2), Mood::Here).unwrap(), Phase::Running);
+    assert_eq!(roster.take_lost(), [(WORKER, Incarnation(1))]);
+}
+
+#[test]
+fn a_process_that_is_known_to_be_gone_is_lost_at_once() {
+    let mut roster = running();
+    assert!(roster.doubtful(seconds(1), seconds(2)).is_empty());
+    assert!(roster.beat(seconds(1), WORKER, Incarnation(2), Mood::Here).is_err());
+    assert_eq!(roster.doubtful(seconds(1), seconds(2)), [(WORKER, Incarnation(1))], "another says it is that task");
+    roster.died(seconds(1), WORKER, Incarnation(9), "somebody else");
+    assert!(roster.take_lost().is_empty());
+    roster.died(seconds(1), WORKER, Incarnation(1), "nobody listens there");
+    assert_eq!(roster.take_lost(), [(WORKER, Incarnation(1))]);
+    assert_eq!(roster.beat(seconds(1), WORKER, Incarnation(2), Mood::Here).unwrap(), Phase::Running);
+    assert!(roster.take_lost().is_empty(), "told once");
+}
+
+#[test]
+fn a_silent_worker_is_lost_and_the_job_goes_on() {
+    let mut roster = running();
+    roster.beat(seconds(6), PS, Incarnation(1), Mood::Here).unwrap();
+    assert_eq!((roster.take_lost().len(), roster.phase()), (1, Phase::Running));
+    assert!(roster.take_lost().is_empty(), "told once");
+}
+
+#[test]
+fn a_silent_server_ends_the_job_with_an_error() {
+    let mut roster = running();
+    roster.beat(seconds(6), WORKER, Incarnation(1), Mood::Here).unwrap();
+    assert_eq!(roster.phase(), Phase::Ending);
+    assert_eq!(roster.failure().unwrap().code(), Code::ServerLost);
+}
+
+#[test]
+fn a_server_that_can_be_restored_is_waited_for_and_then_given_up() {
+    let mut roster = running();
+    roster.wait_for_servers(seconds(60));
+    roster.beat(seconds(6), WORKER, Incarnation(1), Mood::Here).unwrap();
+    assert_eq!((roster.phase(), roster.lost_servers().collect::<Vec<_>>()), (Phase::Running, vec![PS]));
+    let mut returned = roster.clone();
+    returned.beat(seconds(30), PS, Incarnation(2), Mood::Here).unwrap();
+    assert_eq!((returned.take_returned(), returned.lost_servers().count()), (vec![PS], 0));
+    returned.beat(seconds(70), WORKER, Incarnation(1), Mood::Here).unwrap();
+    assert_eq!(returned.phase(), Phase::Running);
+    for at in (10..90).step_by(4) {
+        roster.beat(seconds(at), WORKER, Incarnation(1), Mood::Here).unwrap();
+    }
+    assert_eq!(roster.failure().unwrap().code(), Code::ServerLost);
+}
+
+#[test]
+fn servers_are_let_go_after_the_trainers() {
+    let mut roster = running();
+    roster.end(seconds(1));
+    assert_eq!(roster.beat(seconds(1), PS, Incarnation(1), Mood::Here).unwrap(), Phase::Ending);
+    assert!(!roster.everybody_knows());
+    assert_eq!(roster.beat(seconds(1), WORKER, Incarnation(1), Mood::Leaving).unwrap(), Phase::Over);
+    assert_eq!(roster.beat(seconds(1), PS, Incarnation(1), Mood::Here).unwrap(), Phase::Over);
+    assert!(roster.everybody_knows() && !roster.everybody_is_gone());
+    roster.beat(seconds(1), PS, Incarnation(1), Mood::Leaving).unwrap();
+    assert!(roster.everybody_is_gone());
+}
+
+#[test]
+fn a_trainer_that_does_not_stop_does_not_keep_the_job_from_ending() {
+    let mut roster = running();
+    roster.end(seconds(1));
+    roster.tick(seconds(3));
+    assert_eq!(roster.phase(), Phase::Over);
+}
+
+#[test]
+fn a_workers_own_mistake_ends_the_job_and_a_lost_connection_does_not() {
+    for (code, phase) in [(Code::NotFinite, Phase::Ending), (Code::OutcomeUnknown, Phase::Running)] {
+        let mut roster = running();
+        let mood = Mood::Failed(Error::new(code, "x"));
+        roster.beat(seconds(1), WORKER, Incarnation(1), mood).unwrap();
+        assert!(roster.phase() >= phase && (phase == Phase::Ending) == roster.failure().is_some());
+    }
+}
+
+#[test]
+fn a_task_nobody_listed_is_refused() {
+    let stranger = TaskId::new(Role::Worker, 7);
+    let refused = running().beat(seconds(0), stranger, Incarnation(1), Mood::Here).unwrap_err();
+    assert_eq!(refused.code(), Code::NoSuchTask);
+}

@@ -1,0 +1,69 @@
+//! A task's own connections to the parameter servers.
+
+use super::Server;
+use crate::identity;
+use crate::job::Job;
+use phalanx_base::{Code, Error, Result, TaskId};
+use phalanx_cluster::Phase;
+use phalanx_ps::Client;
+use phalanx_ps::client::Options as ClientOptions;
+use phalanx_wire::Address;
+use phalanx_wire::bulk::{self, Transport};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+impl Server {
+    /// Connections to the parameter servers.
+    pub(crate) fn client(&self) -> Result<Client> {
+        self.client_with(self.client_options())
+    }
+
+    /// Connections that hold until `stop` says otherwise, also when somebody asks this process to stop: for the last save.
+    pub(crate) fn client_until(&self, stop: impl Fn(&Job) -> bool + Send + Sync + 'static) -> Result<Client> {
+        let mut options = self.client_options();
+        let job = Arc::clone(&self.inner.job);
+        options.stop = Arc::new(move || stop(&job));
+        self.client_with(options)
+    }
+
+    fn client_with(&self, options: ClientOptions) -> Result<Client> {
+        match self.inner.companion.as_ref().and_then(Self::way_inside) {
+            Some(server) => Client::inside(server, options),
+            None => Client::connect(&self.servers()?, options),
+        }
+    }
+
+    /// How this same process reaches its server.
+    fn way_inside(&self) -> Option<Box<dyn Transport>> {
+        let listening = self.inner.listening.lock().unwrap_or_else(PoisonError::into_inner);
+        let (service, runtime) = (self.inner.service.clone()?, listening.as_ref()?.runtime().clone());
+        Some(bulk::inside(service, runtime, format!("{} at {}", self.inner.task, self.inner.address)))
+    }
+
+    /// Who this task is to parameter servers, and how patient it is.
+    pub(crate) fn client_options(&self) -> ClientOptions {
+        let inner = &self.inner;
+        let mut options = ClientOptions::new(identity::digest(&inner.config.job_id()), inner.task, inner.incarnation);
+        options.token = inner.options.token.clone();
+        // Longer than the chief waits for a lost server: it is the chief who gives up.
+        options.patience = inner.options.server_grace + inner.options.lease + Duration::from_secs(10);
+        let job = Arc::clone(&inner.job);
+        options.stop = Arc::new(move || job.phase() == Phase::Over || job.interrupted().is_some());
+        options
+    }
+
+    /// The parameter servers and where they are.
+    pub(crate) fn servers(&self) -> Result<Vec<(TaskId, Address)>> {
+        let servers = addresses(self.inner.config.ps_addresses().into_iter())?;
+        if servers.is_empty() {
+            return Err(Error::new(Code::BadSetting, "the cluster has no parameter server")
+                .at("the cluster")
+                .help("add a ps job to the cluster, or unset TF_CONFIG to train in one process"));
+        }
+        Ok(servers)
+    }
+}
+
+pub(super) fn addresses(tasks: impl Iterator<Item = (TaskId, String)>) -> Result<Vec<(TaskId, Address)>> {
+    tasks.map(|(task, address)| Ok((task, address.parse()?))).collect()
+}

@@ -1,0 +1,146 @@
+//! One step: what it pulls, what is computed on it, and what it leaves to be pushed.
+
+use super::{NonFinite, RowValues, Session, Step};
+use bytes::Bytes;
+use phalanx_base::{Code, Error, Result, UpdateName};
+use phalanx_nn::burn::module::Module;
+use phalanx_nn::burn::tensor::{Gradients, Tensor};
+use phalanx_nn::{Flat, all_finite, scalar};
+use phalanx_ps::client::{Pulled, Push, RowGradients, RowSet};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+impl<M: Module> Session<M> {
+    pub(super) fn compute<G>(
+        &mut self,
+        ids: &[(usize, &[i64])],
+        compute: impl FnOnce(&M, Vec<RowValues>) -> Result<(Tensor<1>, G)>,
+    ) -> Result<Option<Step>>
+    where
+        G: FnOnce(&mut Gradients) -> Result<Vec<Option<Flat>>>,
+    {
+        if self.server.should_stop() {
+            return Ok(None);
+        }
+        let sets = self.row_sets(ids)?;
+        let pulled = match self.exchange(&sets) {
+            Ok(Some(pulled)) => pulled,
+            Ok(None) => return Ok(None),
+            // The servers may go before a slow trainer hears that the job is over.
+            Err(_) if self.server.should_stop() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let lag = pulled.global_step.saturating_sub(self.global_step + 1);
+        self.global_step = self.global_step.max(pulled.global_step);
+        let module = self.load(pulled.dense)?;
+        let rows = self.row_values(&sets, pulled.rows);
+        // A panic of the caller's must not take the model with it.
+        let computed = match catch_unwind(AssertUnwindSafe(|| compute(&module, rows))) {
+            Ok(computed) => computed,
+            Err(panic) => {
+                self.module = Some(module);
+                resume_unwind(panic)
+            }
+        };
+        let dense = computed.and_then(|(loss, of_rows)| {
+            let mut gradients = loss.backward();
+            let dense = self.book.gradients(&module, &mut gradients)?;
+            Ok((scalar(loss)?, dense, of_rows(&mut gradients)?))
+        });
+        self.module = Some(module);
+        let (value, dense, of_rows) = dense?;
+        let rows = sets.into_iter().zip(of_rows).filter_map(|(set, gradients)| Some((set, gradients?))).collect();
+        self.keep(value, dense, rows)?;
+        self.services.stepped(self.global_step, value);
+        self.server.pulse().stepped(self.global_step, lag, value);
+        Ok(Some(Step { loss: value, global_step: self.global_step }))
+    }
+
+    pub(super) fn row_sets(&self, ids: &[(usize, &[i64])]) -> Result<Vec<RowSet>> {
+        let tables = self.remote.layout().tables().len();
+        let set = |&(table, ids): &(usize, &[i64])| {
+            if table >= tables {
+                return Err(Error::new(Code::NoSuchVariable, format!("there is no table number {table}"))
+                    .because(format!("the model has {tables}")));
+            }
+            Ok(RowSet::new(table, ids, self.client.servers()))
+        };
+        ids.iter().map(set).collect()
+    }
+
+    pub(super) fn row_values(&self, sets: &[RowSet], rows: Vec<Vec<f32>>) -> Vec<RowValues> {
+        let of = |(set, values): (&RowSet, Vec<f32>)| {
+            let dim = self.remote.layout().tables()[set.table()].dim;
+            RowValues { values, dim, positions: set.positions().to_vec() }
+        };
+        sets.iter().zip(rows).map(of).collect()
+    }
+
+    /// Sends what is pending and fetches what is new.
+    fn exchange(&mut self, sets: &[RowSet]) -> Result<Option<Pulled>> {
+        self.finish_orphans()?;
+        // Stays pending if this fails: sent again under the same name, it counts once.
+        let pending = self.pending.as_ref();
+        let pulled = match &mut self.rounds {
+            None => Some(self.client.exchange(&mut self.remote, pending, sets, self.turn.mode())?),
+            Some(rounds) => {
+                rounds.exchange(&self.server, &self.client, &mut self.remote, pending, sets, &mut self.orphans)?
+            }
+        };
+        if let Some(pushed) = self.pending.take() {
+            self.orphans.remember(pushed);
+        }
+        Ok(pulled)
+    }
+
+    pub(super) fn load(&mut self, values: Vec<Option<Vec<f32>>>) -> Result<M> {
+        let module = self.module.take().ok_or_else(|| {
+            Error::new(Code::Internal, "the model is gone").because("an earlier step of this session did not end")
+        })?;
+        Ok(self.book.load(module, values))
+    }
+
+    /// Names this step's gradients and keeps them for the next message.
+    fn keep(&mut self, loss: f32, dense: Vec<Option<Flat>>, rows: Vec<(RowSet, Flat)>) -> Result<()> {
+        if let Some(what) = self.not_finite(loss, &dense, &rows) {
+            let place = format!("{}, step {}", self.server.task(), self.global_step + 1);
+            if self.non_finite == NonFinite::Stop {
+                return Err(Error::new(Code::NotFinite, what)
+                    .at(place)
+                    .because("it contains NaN or an infinity")
+                    .help("lower the learning rate, look for bad values in the input, or skip such steps"));
+            }
+            self.skipped += 1;
+            self.server.say(&format!("step skipped: {what} ({place})"));
+            return Ok(());
+        }
+        let (name, note) = match self.turn.on_behalf_of.take() {
+            // The lost one's input is not where this task's is.
+            Some(name) => (name, Bytes::new()),
+            None => {
+                self.sent += 1;
+                let options = self.client.options();
+                let name = UpdateName { task: options.task, incarnation: options.incarnation, sequence: self.sent };
+                (name, std::mem::take(&mut self.note))
+            }
+        };
+        let dense = dense.into_iter().map(|gradient| gradient.map(Bytes::from_owner)).collect();
+        let of = |(set, gradients)| RowGradients { set, gradients: Bytes::from_owner(gradients) };
+        let rows = rows.into_iter().map(of).collect();
+        let (basis, clock, learning_rate) = (Some(self.global_step), self.turn.clock, self.learning_rate);
+        self.pending = Some(Push { name, dense, rows, note, basis, clock, learning_rate });
+        Ok(())
+    }
+
+    fn not_finite(&self, loss: f32, dense: &[Option<Flat>], rows: &[(RowSet, Flat)]) -> Option<String> {
+        let parameters = self.book.parameters().iter().map(|parameter| &parameter.name);
+        let bad = |gradient: &Option<Flat>| gradient.as_ref().is_some_and(|numbers| !all_finite(numbers));
+        if let Some((name, _)) = parameters.zip(dense).find(|(_, gradient)| bad(gradient)) {
+            return Some(format!("the gradient of {name:?} is not finite"));
+        }
+        if let Some((set, _)) = rows.iter().find(|(_, numbers)| !all_finite(numbers)) {
+            let name = &self.remote.layout().tables()[set.table()].name;
+            return Some(format!("the gradient of table {name:?} is not finite"));
+        }
+        (!loss.is_finite()).then(|| "the loss is not finite".to_owned())
+    }
+}

@@ -1,0 +1,189 @@
+//! From a module to a session: the chief makes the model on the servers, or finds it there; the others wait for it.
+
+use super::Supervisor;
+use crate::Session;
+use crate::checkpoint::{Catalog, Keeper, Saver, restore_job, restore_one};
+use crate::services::Services;
+use crate::session::{Parts, to_wire};
+use crate::summary::SummaryWriter;
+use phalanx_base::{Code, Error, Result};
+use phalanx_nn::Book;
+use phalanx_nn::burn::module::Module;
+use phalanx_ps::client::Remote;
+use phalanx_ps::{Client, Layout, VariableSpec};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+impl Supervisor {
+    /// Waits for the job to form; then the chief restores the model or starts it from `module`'s values, and the others
+    /// wait for that. A chief that was started again finds the model on the servers and goes on with it.
+    ///
+    /// # Errors
+    /// When the job does not form, the model is not what the servers hold, or a deadline passes.
+    pub fn prepare_or_wait_for_session<M: Module>(&self, module: M) -> Result<Session<M>> {
+        self.server.wait_until_formed()?;
+        let session = self.server.client().and_then(|client| self.prepare_with_client(module, client));
+        self.server.note(session)
+    }
+
+    /// The same for a job with a coordinator, which collects gradients into `rounds` or does not.
+    pub(crate) fn prepare_coordinated<M: Module>(&self, module: M, rounds: bool) -> Result<Session<M>> {
+        self.server.wait_until_formed()?;
+        let session = self.server.client().and_then(|client| self.prepare(module, client, rounds));
+        self.server.note(session)
+    }
+
+    /// The same over connections of one's own; `client` speaks for this task.
+    pub(crate) fn prepare_with_client<M: Module>(&self, module: M, client: Client) -> Result<Session<M>> {
+        self.server.wait_until_formed()?;
+        self.prepare(module, client, self.sync.is_some())
+    }
+
+    fn prepare<M: Module>(&self, module: M, client: Client, rounds: bool) -> Result<Session<M>> {
+        let book = Book::of(&module)?;
+        let layout = self.layout(&book, client.servers())?;
+        let (remote, services) = if self.server.is_chief() {
+            let mut saver = self.run_dir.saver(rounds)?;
+            if let Some(remark) = saver.as_ref().and_then(|saver| saver.catalog().remark()) {
+                self.server.say(remark);
+            }
+            let remote = self.initialize(&client, layout, &book, &module, saver.as_mut())?;
+            let services = saver.map_or_else(|| Ok(Services::none()), |saver| self.services(&client, &remote, saver));
+            (remote, services?)
+        } else {
+            self.wait_for_model(&client)?;
+            (Remote::find(&client, layout)?, Services::none())
+        };
+        let trainers = self.server.config().trainers().len() as u32;
+        let sync = self.sync.map(|sync| sync.replicas_to_aggregate.unwrap_or(trainers));
+        let (server, non_finite) = (self.server.clone(), self.non_finite);
+        Session::new(Parts { server, client, remote, book, module, non_finite, sync, services })
+    }
+
+    fn layout(&self, book: &Book, servers: usize) -> Result<Layout> {
+        let variable = |parameter: &phalanx_nn::Parameter| VariableSpec {
+            name: parameter.name.clone(),
+            shape: parameter.shape.clone(),
+            optimizer: self.optimizers.get(&parameter.name).copied().unwrap_or(self.optimizer),
+            partitioner: self.partitioner,
+        };
+        let variables = book.parameters().iter().map(variable).collect();
+        Layout::new(variables, self.tables.clone(), servers, self.placement)
+    }
+
+    /// Makes the model on the servers that have none: from the newest checkpoint, or else from `module`'s values.
+    fn initialize<M: Module>(
+        &self,
+        client: &Client,
+        layout: Layout,
+        book: &Book,
+        module: &M,
+        saver: Option<&mut Saver>,
+    ) -> Result<Remote> {
+        let mut empty = Vec::new();
+        for server in 0..client.servers() {
+            if !client.describe(server)?.ready {
+                empty.push(server);
+            }
+        }
+        if empty.len() < client.servers() {
+            // Whoever trained while there was no chief and is gone, this task's former life among them.
+            self.server.take_over(client.lives()?);
+        }
+        if empty.is_empty() {
+            self.server.say(&format!("the servers hold the model at step {}; going on with it", client.global_step()?));
+            return Remote::find(client, layout);
+        }
+        let remote = Remote::announce(client, layout)?;
+        let catalog = saver.as_ref().map(|saver| saver.catalog());
+        let restored = catalog.map_or(Ok(None), |catalog| self.restore(client, &remote, catalog, &empty))?;
+        let remote = match restored {
+            Some((name, step)) if empty.len() == client.servers() => {
+                self.server.say(&format!("restored {name}: going on at step {step}"));
+                remote
+            }
+            Some((name, saved)) => {
+                let lost = client.global_step()?.saturating_sub(saved);
+                let which: Vec<String> = empty.iter().map(|server| format!("ps/{server}")).collect();
+                let (which, lost) = (which.join(", "), format!("at most {lost} steps"));
+                self.server.say(&format!(
+                    "{which} had lost its part and has that of {name}; what came after step {saved} is lost there, {lost}"
+                ));
+                remote
+            }
+            None => {
+                let remote = Remote::create(client, remote.layout().clone(), &to_wire(book.values(module)?))?;
+                if let Some(saved) = saver.map_or(Ok(None), |saver| saver.save_first(client))? {
+                    self.server.say(&saved.to_string());
+                }
+                remote
+            }
+        };
+        // The server that counts steps last, because others ask that one.
+        empty.iter().rev().try_for_each(|&server| client.set_server_ready(server))?;
+        Ok(remote)
+    }
+
+    fn restore(
+        &self,
+        client: &Client,
+        remote: &Remote,
+        catalog: &Catalog,
+        empty: &[usize],
+    ) -> Result<Option<(String, u64)>> {
+        let say = |line: &str| self.server.say(line);
+        if empty.len() == client.servers() {
+            return restore_job(client, remote, catalog, &say);
+        }
+        // The others hold a model that has been trained on.
+        let mut restored = None;
+        for &server in empty {
+            restored = restore_one(client, remote, server, catalog, &say)?;
+            if let (0, Some((_, step))) = (server, &restored) {
+                client.set_global_step(*step)?;
+            }
+        }
+        Ok(restored)
+    }
+
+    /// What the chief does beside training.
+    fn services(&self, client: &Client, remote: &Remote, saver: Saver) -> Result<Services> {
+        let summaries = SummaryWriter::open_with(saver.catalog().dir(), Arc::clone(&self.server.options().say))?;
+        let summaries = Arc::new(summaries);
+        let step = client.global_step()?;
+        summaries.started(step);
+        let first = saver.catalog().name(step);
+        if saver.catalog().newest_first().first() == Some(&first) {
+            summaries.saved(step, &first);
+        }
+        let own = Remote::find(client, remote.layout().clone())?;
+        let keeper = Keeper::start(&self.server, own, saver, self.run_dir.save_pace(), Arc::clone(&summaries))?;
+        self.server.wait_for_servers();
+        Ok(Services::new(keeper, summaries, self.run_dir.summary_pace()))
+    }
+
+    fn wait_for_model(&self, client: &Client) -> Result<()> {
+        let started = Instant::now();
+        let mut told = false;
+        while !client.describe(0)?.ready {
+            if !told && started.elapsed() > Duration::from_secs(2) {
+                self.server.say("waiting for the chief to initialise the model");
+                told = true;
+            }
+            if self.should_stop() {
+                self.server.job().wait_for(phalanx_cluster::Phase::Ending)?;
+                return Err(Error::new(Code::JobFailed, "the job ended before the model was initialised"));
+            }
+            if started.elapsed() > self.ready_deadline {
+                return Err(Error::new(
+                    Code::NotInitialized,
+                    "the chief has not initialised the model before the deadline",
+                )
+                .because(format!("{} s passed", self.ready_deadline.as_secs()))
+                .help("see the chief's log"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! The end of a task's training: what is pending is sent, the last checkpoint saved, and the outcome said to the job.
+
+use super::Supervisor;
+use crate::Session;
+use phalanx_base::{Error, Result};
+use phalanx_nn::burn::module::Module;
+use std::time::Duration;
+
+impl Supervisor {
+    /// As [`Self::stop`], for trainers that each have a share of the input: a chief whose share is used up waits until the
+    /// others are done with theirs, or lost, before it ends the job.
+    ///
+    /// # Errors
+    /// As [`Self::stop`].
+    pub fn stop_with_workers<M: Module>(&self, mut session: Session<M>) -> Result<()> {
+        let mut finished = self.server.note(session.finish());
+        while finished.is_ok() && self.server.has_trainers() && !self.should_stop() {
+            std::thread::sleep(Duration::from_millis(20));
+            finished = self.server.note(session.finish_orphans());
+        }
+        self.stop(session)
+    }
+
+    /// Ends this task's training: sends what is pending and leaves; the chief saves once more and ends the job with it.
+    ///
+    /// # Errors
+    /// When the last updates cannot be sent, the last checkpoint cannot be saved, the job failed, or somebody asked this
+    /// process to stop.
+    pub fn stop<M: Module>(&self, mut session: Session<M>) -> Result<()> {
+        let finished = match session.finish() {
+            // Too late to matter: the servers may already have gone.
+            Err(_) if self.server.job().phase() == phalanx_cluster::Phase::Over => Ok(()),
+            finished => finished,
+        };
+        let saved = match self.server.job().failure() {
+            None => session.save_last().map_err(|error| self.unsaved(&session, &error)),
+            Some(_) => Ok(()),
+        };
+        let failure = self.server.job().failure().map_or(Ok(()), Err);
+        let interrupted = self.server.job().interrupted().map_or(Ok(()), Err);
+        if let (Err(_), Err(unsaved)) = (&interrupted, &saved) {
+            // The interruption is what is returned.
+            self.server.say(&unsaved.to_string());
+        }
+        // Ctrl-C in a terminal reaches every task: servers that went with it are no failure of this one.
+        let outcome = interrupted.and(failure).and(finished).and(saved);
+        self.server.leave(outcome.as_ref().err());
+        outcome
+    }
+
+    /// What was trained since the newest checkpoint goes with the servers: a job that ends like that has not done its work.
+    fn unsaved<M: Module>(&self, session: &Session<M>, error: &Error) -> Error {
+        let place = self.run_dir.dir.as_ref().map_or_else(String::new, |dir| format!("{}, ", dir.location()));
+        let newest = session.newest_checkpoint().map_or_else(
+            || "the newest checkpoint".to_owned(),
+            |saved| format!("{}, the newest checkpoint", saved.name),
+        );
+        Error::new(error.code(), "the last checkpoint was not saved")
+            .at(format!("{place}step {}", session.global_step()))
+            .because(error)
+            .help(format!(
+                "make the run directory writable, with room in it, and start the job again: it goes on from {newest}"
+            ))
+    }
+}
