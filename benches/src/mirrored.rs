@@ -7,6 +7,7 @@ use phalanx::data::{Batch, Column, Dataset};
 use phalanx::layers::Dense;
 use phalanx::prelude::*;
 use phalanx::{Code, Error, Result};
+use phalanx_base::SplitMix;
 use phalanx_launch::{die_with_parent, local_cluster};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -96,13 +97,8 @@ fn work(args: &Args, strategy: &Strategy) -> Result<()> {
 /// Fifty batches, over and over.
 fn data(batch: usize) -> Result<Dataset> {
     let rows = 50 * batch;
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = move || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random >> 40) as f32 / (1 << 23) as f32 - 1.0
-    };
+    let mut random = SplitMix::new(1);
+    let mut next = move || (random.word() >> 40) as f32 / (1 << 23) as f32 - 1.0;
     let x = Column::f32((0..rows * SIZES[0]).map(|_| next()).collect()).with_row_shape([SIZES[0]])?;
     let y = Column::i64((0..rows).map(|_| i64::from(next() > 0.0)).collect());
     let batch_of_all = Batch::new([("x", x), ("y", y)])?.with_label("y")?;

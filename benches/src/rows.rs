@@ -8,7 +8,7 @@ use crate::usage;
 use bytes::Bytes;
 use phalanx::prelude::*;
 use phalanx::{Code, Error, Incarnation, Result};
-use phalanx_base::Context;
+use phalanx_base::{Context, SplitMix};
 use phalanx_ps::{Crew, Layout, Store};
 use phalanx_wire::proto::params;
 use serde_json::{Value, json};
@@ -97,8 +97,8 @@ pub(crate) fn measure_one(args: &Args) -> Result<()> {
     let table = Server::new(args.dim)?;
     table.fill(rows)?;
     let kept = resident().saturating_sub(before);
-    let mut random = Random(rows ^ 0x9e37_79b9_7f4a_7c15);
-    let mut messages = || (0..MESSAGES).map(|_| random.ids(rows)).collect::<Vec<_>>();
+    let mut random = SplitMix::new(rows);
+    let mut messages = || (0..MESSAGES).map(|_| different_ids(&mut random, rows)).collect::<Vec<_>>();
     // Made beforehand: a server's messages are made by others.
     let pulls: Vec<Message> = messages().iter().map(|ids| table.pull(ids)).collect();
     let pushes: Vec<Message> = (1..).zip(messages()).map(|(step, ids)| table.push(&ids, step, args.dim)).collect();
@@ -188,8 +188,8 @@ fn words(ids: &[i64]) -> Vec<u8> {
 fn array(rows: u64, width: usize) -> f64 {
     let rows = (rows as usize).min((1 << 30) / width);
     let table = vec![1.0_f32; rows * width];
-    let mut random = Random(0x2545_f491_4f6c_dd1d);
-    let places: Vec<usize> = (0..IDS * MESSAGES).map(|_| random.below(rows as u64) as usize).collect();
+    let mut random = SplitMix::new(2);
+    let places: Vec<usize> = (0..IDS * MESSAGES).map(|_| random.below(rows)).collect();
     let mut out = vec![0.0_f32; width];
     let since = Instant::now();
     for at in &places {
@@ -199,29 +199,18 @@ fn array(rows: u64, width: usize) -> f64 {
     1e9 * since.elapsed().as_secs_f64() / places.len() as f64
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % end.max(1)
-    }
-
-    /// Different ids of a table of `rows`.
-    fn ids(&mut self, rows: u64) -> Vec<i64> {
-        let count = IDS.min(rows as usize);
-        let mut seen = HashSet::with_capacity(count);
-        let mut ids = Vec::with_capacity(count);
-        while ids.len() < count {
-            let id = self.below(rows) as i64;
-            if seen.insert(id) {
-                ids.push(id);
-            }
+/// A message's ids, of a table of `rows`.
+fn different_ids(random: &mut SplitMix, rows: u64) -> Vec<i64> {
+    let count = IDS.min(rows as usize);
+    let mut seen = HashSet::with_capacity(count);
+    let mut ids = Vec::with_capacity(count);
+    while ids.len() < count {
+        let id = random.below(rows as usize) as i64;
+        if seen.insert(id) {
+            ids.push(id);
         }
-        ids
     }
+    ids
 }
 
 fn resident() -> u64 {
@@ -259,9 +248,9 @@ mod tests {
 
     #[test]
     fn ids_of_a_message_differ() {
-        let ids = Random(1).ids(5000);
+        let ids = different_ids(&mut SplitMix::new(1), 5000);
         assert_eq!(ids.len(), IDS);
         assert_eq!(ids.iter().collect::<HashSet<_>>().len(), IDS);
-        assert_eq!(Random(1).ids(3).len(), 3);
+        assert_eq!(different_ids(&mut SplitMix::new(1), 3).len(), 3);
     }
 }

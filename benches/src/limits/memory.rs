@@ -1,5 +1,6 @@
 //! How fast this machine copies memory and finds rows in it.
 
+use phalanx_base::SplitMix;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -33,14 +34,8 @@ pub(crate) fn copy(cores: usize, time: Duration) -> f64 {
 /// Rows of 64 bytes per second that one core copies from random places of 1 GiB.
 pub(crate) fn gather(time: Duration) -> f64 {
     let table = vec![1.0_f32; ROW * ROWS];
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = || {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random >> 20) as usize % ROWS
-    };
-    let places: Vec<usize> = (0..1 << 20).map(|_| next()).collect();
+    let mut random = SplitMix::new(1);
+    let places: Vec<usize> = (0..1 << 20).map(|_| random.below(ROWS)).collect();
     let mut out = vec![0.0_f32; ROW * 4096];
     let (since, mut done) = (Instant::now(), 0_usize);
     while since.elapsed() < time {

@@ -5,6 +5,7 @@ use burn::tensor::{Distribution, Int, Tensor, TensorData};
 use phalanx::data::DatasetIter;
 use phalanx::prelude::*;
 use phalanx::{Precision, Result, default_device};
+use phalanx_base::SplitMix;
 use std::path::Path;
 
 struct Made {
@@ -106,11 +107,6 @@ pub(super) fn id(at: usize, rows: usize, below: &mut impl FnMut(usize) -> i64) -
 
 /// Numbers at random, each below what is asked for.
 pub(crate) fn numbers_below(seed: u64) -> impl FnMut(usize) -> i64 {
-    let mut random = 0x9e37_79b9_7f4a_7c15 ^ (seed + 1);
-    move |n| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        (random % n.max(1) as u64) as i64
-    }
+    let mut random = SplitMix::new(seed);
+    move |n| random.below(n) as i64
 }

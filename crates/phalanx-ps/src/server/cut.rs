@@ -34,10 +34,6 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    pub(crate) fn new(numbers: Box<[f32]>, now: u64) -> Self {
-        Self { numbers, before: None, cut: now }
-    }
-
     /// To be called before a change.
     pub(crate) fn keep(&mut self, now: u64) {
         if self.cut < now {

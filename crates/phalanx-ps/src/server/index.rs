@@ -4,6 +4,7 @@
 //! library's map does not offer is to ask for a slot's memory before it is looked at: at random places of a large table
 //! that is most of the time.
 
+use super::pages::in_large_pages;
 use phalanx_base::{Code, Error, Result, prefetch};
 
 #[derive(Clone, Copy)]
@@ -67,8 +68,11 @@ impl Index {
     }
 
     fn grow(&mut self) {
-        let larger = Self { slots: vec![EMPTY; (2 * self.slots.len()).max(FIRST)], used: self.used };
-        let former = std::mem::replace(self, larger);
+        let count = (2 * self.slots.len()).max(FIRST);
+        let mut slots = Vec::with_capacity(count);
+        in_large_pages(slots.spare_capacity_mut());
+        slots.resize(count, EMPTY);
+        let former = std::mem::replace(self, Self { slots, used: self.used });
         for slot in former.slots.into_iter().filter(|slot| slot.row > 0) {
             let at = self.place(slot.id);
             self.slots[at] = slot;

@@ -2,9 +2,10 @@
 //!
 //! Hot path: ids of a request are grouped by stripe, so each lock is taken once a request; no allocation per row.
 
-use super::cut::{Clock, Kept};
+use super::cut::Clock;
 use super::index::{Index, hash};
 use super::lock;
+use super::slabs::{BLOCK, Slabs};
 use crate::Crew;
 use crate::plan::Initializer;
 use hashbrown::HashTable;
@@ -15,23 +16,26 @@ use std::sync::{Arc, Mutex};
 
 const STRIPES: usize = 16;
 
-/// Numbers in a block of rows: as much as is copied when a cut is kept and one of its rows changes.
-const BLOCK: usize = 8 * 1024;
-
 /// How many rows ahead of the one at hand memory is asked for.
 const AHEAD: usize = 8;
 
 /// Rows whose ids share a few hash bits.
-#[derive(Default)]
 struct Stripe {
     index: Index,
     /// The ids of the rows, in the order in which they came into being.
     ids: Vec<i64>,
-    /// The rows, in the same order, so many to a block.
-    blocks: Vec<Kept>,
+    /// The rows, in the same order.
+    rows: Slabs,
     pending: Pending,
     /// Rounds below this are applied: what comes later for them is dropped.
     settled: u64,
+}
+
+impl Stripe {
+    fn new(width: usize) -> Self {
+        let (index, pending) = (Index::default(), Pending::default());
+        Self { index, ids: Vec::new(), rows: Slabs::new(width), pending, settled: 0 }
+    }
 }
 
 /// Row gradients of a round that is not closed yet (synchronous mode). Each row is averaged over the gradients that
@@ -54,8 +58,6 @@ pub(crate) struct Table {
     pub(crate) optimizer: Optimizer,
     /// Numbers in a row, slots counted.
     width: usize,
-    /// Rows in a block: two to the power of this.
-    block_bits: u32,
     stripes: Vec<Mutex<Stripe>>,
     updates: AtomicU64,
     closed: AtomicU64,
@@ -70,11 +72,10 @@ impl Table {
         optimizer: Optimizer,
         clock: Arc<Clock>,
     ) -> Self {
-        let stripes = (0..STRIPES).map(|_| Mutex::default()).collect();
-        let (updates, closed) = (AtomicU64::new(0), AtomicU64::new(0));
         let width = dim * (1 + optimizer.slot_count());
-        let block_bits = (BLOCK / width.max(1)).max(1).ilog2();
-        Self { name, dim, initializer, optimizer, width, block_bits, stripes, updates, closed, clock }
+        let stripes = (0..STRIPES).map(|_| Mutex::new(Stripe::new(width))).collect();
+        let (updates, closed) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { name, dim, initializer, optimizer, width, stripes, updates, closed, clock }
     }
 
     /// How many numbers a row has, slots counted.
@@ -85,11 +86,6 @@ impl Table {
     /// How many rows there are.
     pub(crate) fn len(&self) -> usize {
         self.stripes.iter().map(|stripe| lock(stripe).ids.len()).sum()
-    }
-
-    /// How many rows a block has.
-    fn block_rows(&self) -> usize {
-        1 << self.block_bits
     }
 
     /// Writes the rows of `ids` into `out`, one after the other; rows that are not there come into being.
@@ -108,7 +104,7 @@ impl Table {
             self.find_all(stripe, ids, group, &mut rows)?;
             for (i, &at) in group.iter().enumerate() {
                 self.expect(stripe, rows.get(i + AHEAD), self.dim);
-                let row = self.at(stripe, rows[i]);
+                let row = stripe.rows.at(rows[i]);
                 let at = at as usize * bytes;
                 out[at..at + bytes].copy_from_slice(bytemuck::cast_slice(&row[..self.dim]));
             }
@@ -141,7 +137,7 @@ impl Table {
             for (i, &at) in group.iter().enumerate() {
                 self.expect(stripe, rows.get(i + AHEAD), self.width());
                 let gradient = as_f32s(self.slice(gradients, at), &mut gradient);
-                rule.apply(self.change(stripe, rows[i]), gradient)?;
+                rule.apply(stripe.rows.change(rows[i], self.clock.now()), gradient)?;
             }
             Ok(())
         })
@@ -222,12 +218,13 @@ impl Table {
     pub(crate) fn at_cut(&self, part: usize, rows: &[usize], mut each: impl FnMut(&[f32]) -> Result<()>) -> Result<()> {
         let mut copy = Vec::with_capacity(BLOCK);
         for (stripe, &rows) in self.stripes.iter().zip(rows) {
-            for (block, first) in (0..rows).step_by(self.block_rows()).enumerate() {
-                let count = self.block_rows().min(rows - first);
+            let block_rows = lock(stripe).rows.block_rows();
+            for (block, first) in (0..rows).step_by(block_rows).enumerate() {
+                let count = block_rows.min(rows - first);
                 copy.clear();
                 {
                     let stripe = lock(stripe);
-                    let numbers = stripe.blocks[block].at_cut();
+                    let numbers = stripe.rows.at_cut(block);
                     for row in numbers.chunks_exact(self.width()).take(count) {
                         copy.extend_from_slice(&row[part * self.dim..][..self.dim]);
                     }
@@ -240,9 +237,7 @@ impl Table {
 
     /// The cut needs no copies any more.
     pub(crate) fn let_go(&self, cut: u64) {
-        for stripe in &self.stripes {
-            lock(stripe).blocks.iter_mut().for_each(|block| block.let_go(cut));
-        }
+        self.stripes.iter().for_each(|stripe| lock(stripe).rows.let_go(cut));
     }
 
     fn slice<'a>(&self, gradients: &'a [u8], at: u32) -> &'a [u8] {
@@ -281,45 +276,22 @@ impl Table {
     /// A row's numbers will be needed soon.
     fn expect(&self, stripe: &Stripe, row: Option<&usize>, numbers: usize) {
         if let Some(&row) = row {
-            prefetch(&self.at(stripe, row)[..numbers]);
+            prefetch(&stripe.rows.at(row)[..numbers]);
         }
     }
 
     /// The row of an id, to be changed.
     fn row<'a>(&self, stripe: &'a mut Stripe, id: i64) -> Result<&'a mut [f32]> {
         let row = self.find(stripe, id)?;
-        Ok(self.change(stripe, row))
-    }
-
-    /// A row to be changed.
-    fn change<'a>(&self, stripe: &'a mut Stripe, row: usize) -> &'a mut [f32] {
-        let block = &mut stripe.blocks[row >> self.block_bits];
-        block.keep(self.clock.now());
-        &mut block.numbers[self.inside(row) * self.width..][..self.width]
-    }
-
-    /// A row to be looked at.
-    fn at<'a>(&self, stripe: &'a Stripe, row: usize) -> &'a [f32] {
-        &stripe.blocks[row >> self.block_bits].numbers[self.inside(row) * self.width..][..self.width]
-    }
-
-    /// Which row of its block it is.
-    fn inside(&self, row: usize) -> usize {
-        row & (self.block_rows() - 1)
+        Ok(stripe.rows.change(row, self.clock.now()))
     }
 
     /// Which row of the stripe is that of `id`; one that is not there comes into being.
     fn find(&self, stripe: &mut Stripe, id: i64) -> Result<usize> {
-        let Stripe { index, ids, blocks, .. } = stripe;
-        let (at, is_new) = index.find_or_add(id)?;
+        let (at, is_new) = stripe.index.find_or_add(id)?;
         if is_new {
-            ids.push(id);
-            if at & (self.block_rows() - 1) == 0 {
-                let numbers = vec![0.0; self.block_rows() * self.width].into_boxed_slice();
-                blocks.push(Kept::new(numbers, self.clock.now()));
-            }
-            // No copy for the cut: it does not have this row.
-            let row = &mut blocks[at >> self.block_bits].numbers[self.inside(at) * self.width..][..self.width];
+            stripe.ids.push(id);
+            let row = stripe.rows.add(self.clock.now());
             self.optimizer.init_slots(row);
             self.initializer.fill(id, &mut row[..self.dim]);
         }
