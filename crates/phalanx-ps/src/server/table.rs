@@ -11,13 +11,14 @@ use crate::plan::Initializer;
 use hashbrown::HashTable;
 use phalanx_base::{Result, as_f32s, prefetch, read_f32s};
 use phalanx_optim::{Optimizer, Rule};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 const STRIPES: usize = 16;
 
 /// How many rows ahead of the one at hand memory is asked for.
-const AHEAD: usize = 8;
+const AHEAD: usize = 16;
 
 /// Rows whose ids share a few hash bits.
 struct Stripe {
@@ -35,6 +36,12 @@ impl Stripe {
     fn new(width: usize) -> Self {
         let (index, pending) = (Index::default(), Pending::default());
         Self { index, ids: Vec::new(), rows: Slabs::new(width), pending, settled: 0 }
+    }
+
+    /// So many numbers of some of `rows`, as far as there are so many, will be needed soon.
+    fn expect(&self, rows: &[usize], which: Range<usize>, numbers: usize) {
+        let which = which.start.min(rows.len())..which.end.min(rows.len());
+        rows[which].iter().for_each(|&row| prefetch(&self.rows.at(row)[..numbers]));
     }
 }
 
@@ -102,8 +109,9 @@ impl Table {
         self.each_stripe(ids, |stripe, group| {
             self.settle(stripe, closed)?;
             self.find_all(stripe, ids, group, &mut rows)?;
+            stripe.expect(&rows, 0..AHEAD, self.dim);
             for (i, &at) in group.iter().enumerate() {
-                self.expect(stripe, rows.get(i + AHEAD), self.dim);
+                stripe.expect(&rows, i + AHEAD..i + AHEAD + 1, self.dim);
                 let row = stripe.rows.at(rows[i]);
                 let at = at as usize * bytes;
                 out[at..at + bytes].copy_from_slice(bytemuck::cast_slice(&row[..self.dim]));
@@ -134,8 +142,9 @@ impl Table {
         let (mut gradient, mut rows) = (vec![0.0; self.dim], Vec::new());
         self.each_stripe(ids, |stripe, group| {
             self.find_all(stripe, ids, group, &mut rows)?;
+            stripe.expect(&rows, 0..AHEAD, self.width);
             for (i, &at) in group.iter().enumerate() {
-                self.expect(stripe, rows.get(i + AHEAD), self.width());
+                stripe.expect(&rows, i + AHEAD..i + AHEAD + 1, self.width);
                 let gradient = as_f32s(self.slice(gradients, at), &mut gradient);
                 rule.apply(stripe.rows.change(rows[i], self.clock.now()), gradient)?;
             }
@@ -264,6 +273,7 @@ impl Table {
     /// Which rows of the stripe are those of the ids of a group.
     fn find_all(&self, stripe: &mut Stripe, ids: &[i64], group: &[u32], rows: &mut Vec<usize>) -> Result<()> {
         rows.clear();
+        group.iter().take(AHEAD).for_each(|&at| stripe.index.expect(ids[at as usize]));
         for (i, &at) in group.iter().enumerate() {
             if let Some(&ahead) = group.get(i + AHEAD) {
                 stripe.index.expect(ids[ahead as usize]);
@@ -271,13 +281,6 @@ impl Table {
             rows.push(self.find(stripe, ids[at as usize])?);
         }
         Ok(())
-    }
-
-    /// A row's numbers will be needed soon.
-    fn expect(&self, stripe: &Stripe, row: Option<&usize>, numbers: usize) {
-        if let Some(&row) = row {
-            prefetch(&stripe.rows.at(row)[..numbers]);
-        }
     }
 
     /// The row of an id, to be changed.
