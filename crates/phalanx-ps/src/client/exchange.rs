@@ -1,15 +1,15 @@
 //! Push and pull in one round trip.
 
+use super::answer::{Answer, assemble, rows_of};
 use super::calls::{Client, to_wire, unexpected};
-use super::packing::{Part, Piece, RowRun, pack};
+use super::packing::{Part, Piece, pack};
 use super::remote::Remote;
 use super::rows::{RowGradients, RowSet};
-use crate::Crew;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use phalanx_base::{Code, Error, Result, UpdateName};
+use phalanx_base::{Code, Result, UpdateName};
 use phalanx_wire::OutFrame;
-use phalanx_wire::proto::params::{Assign, Exchange, Range, Rows, reply, request};
+use phalanx_wire::proto::params::{Exchange, Range, Rows, reply, request};
 
 /// Whether updates are applied at once, or collected into rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,16 +80,6 @@ impl Ask<'_> {
     }
 }
 
-/// One server's answers: for each piece its bytes, and for each row run its bytes.
-struct Answer {
-    global_step: u64,
-    repeated: bool,
-    stale: bool,
-    pieces: Vec<Option<Bytes>>,
-    versions: Vec<u64>,
-    rows: Vec<(RowRun, Bytes)>,
-}
-
 impl Client {
     /// Pushes a step's gradients, then pulls what is newer than what is held, and rows; one round trip to all servers
     /// at once.
@@ -144,72 +134,12 @@ impl Client {
     }
 
     /// Asks every server that was started anew for its handles; waits until it is restored.
-    fn find_again(&self, remote: &mut Remote) -> Result<()> {
+    pub(super) fn find_again(&self, remote: &mut Remote) -> Result<()> {
         for server in 0..self.servers() {
             let found = self.make_on(&remote.layout, server, false)?;
             if found.life != remote.lives[server] {
                 remote.take(server, found)?;
             }
-        }
-        Ok(())
-    }
-
-    /// Replaces the values of one server's shards, in as many messages as it takes.
-    pub(super) fn assign(&self, remote: &Remote, server: usize, values: &[Bytes]) -> Result<()> {
-        self.assign_with(remote, server, 0, values, Assign::default)
-    }
-
-    /// Replaces the values of all variables of a model that is being trained, one for each of the layout. Updates wait
-    /// meanwhile; what was pushed before for rounds below `closed` is replaced too. Slots stay as they are.
-    ///
-    /// # Errors
-    /// When the values do not fit, or a server refuses or does not answer; some servers may then have the new values.
-    pub fn replace(&self, remote: &mut Remote, values: &[Bytes], closed: u64) -> Result<()> {
-        remote.check_values(values)?;
-        let mut number = remote.replaced;
-        let mut next = || {
-            number += 1;
-            Assign { replaces: true, closed, number, ..Assign::default() }
-        };
-        let done = (0..self.servers()).try_for_each(|server| self.replace_on(remote, server, values, &mut next));
-        remote.replaced = number;
-        done
-    }
-
-    fn replace_on(
-        &self,
-        remote: &mut Remote,
-        server: usize,
-        values: &[Bytes],
-        next: &mut impl FnMut() -> Assign,
-    ) -> Result<()> {
-        loop {
-            match self.assign_with(remote, server, remote.lives[server], values, &mut *next) {
-                Err(error) if error.code() == Code::ServerRestarted => self.find_again(remote)?,
-                done => return done,
-            }
-        }
-    }
-
-    fn assign_with(
-        &self,
-        remote: &Remote,
-        server: usize,
-        life: u64,
-        values: &[Bytes],
-        mut with: impl FnMut() -> Assign,
-    ) -> Result<()> {
-        let pieces = &remote.pieces[server];
-        for part in pack(pieces, &[], &[]) {
-            let pieces = &pieces[part.pieces];
-            let ranges = pieces.iter().map(|piece| range(remote, piece, 0)).collect();
-            let mut frame = self.frame_for(life, request::Op::Assign(Assign { ranges, ..with() }));
-            for piece in pieces {
-                let shard = &remote.layout.shards()[piece.shard];
-                let at = shard.elements.start + piece.elements.start;
-                frame.push(values[shard.variable].slice(4 * at..4 * (at + piece.elements.len())));
-            }
-            self.block(self.call(server, frame))?;
         }
         Ok(())
     }
@@ -287,99 +217,7 @@ impl Client {
     }
 }
 
-fn range(remote: &Remote, piece: &Piece, held: u64) -> Range {
+pub(super) fn range(remote: &Remote, piece: &Piece, held: u64) -> Range {
     let (start, count) = (piece.elements.start as u64, piece.elements.len() as u64);
     Range { handle: remote.handles[piece.shard], start, count, held, slot: 0 }
-}
-
-impl Answer {
-    fn new(pieces: usize) -> Self {
-        let (pieces, versions) = (vec![None; pieces], vec![0; pieces]);
-        Self { global_step: 0, repeated: false, stale: false, pieces, versions, rows: Vec::new() }
-    }
-
-    /// Cuts a part's body into its pieces and rows.
-    fn take(
-        &mut self,
-        pieces: &[Piece],
-        part: Part,
-        versions: &[u64],
-        mut body: Bytes,
-        dim: impl Fn(usize) -> usize,
-    ) -> Result<()> {
-        let short = || Error::new(Code::BadMessage, "a server's answer is shorter than what was asked for");
-        if versions.len() != part.pieces.len() {
-            return Err(short());
-        }
-        let mut cut = |bytes: usize| if bytes <= body.len() { Ok(body.split_to(bytes)) } else { Err(short()) };
-        for (i, &version) in part.pieces.zip(versions) {
-            if version != 0 {
-                self.versions[i] = version;
-                self.pieces[i] = Some(cut(4 * pieces[i].elements.len())?);
-            }
-        }
-        for run in part.row_pull {
-            let bytes = cut(4 * run.range.len() * dim(run.set))?;
-            self.rows.push((run, bytes));
-        }
-        Ok(())
-    }
-}
-
-/// The rows of one set, each to its place.
-fn rows_of(number: usize, set: &RowSet, remote: &Remote, answers: &[Answer]) -> Vec<f32> {
-    let dim = remote.dim(set);
-    if let Some(server) = (0..answers.len()).find(|&server| set.all_on(server)) {
-        return numbers_of(answers[server].rows.iter().filter(|(run, _)| run.set == number).map(|(_, bytes)| bytes));
-    }
-    let mut numbers = vec![0.0; set.unique().len() * dim];
-    for (server, answer) in answers.iter().enumerate() {
-        for (run, bytes) in answer.rows.iter().filter(|(run, _)| run.set == number) {
-            let rows = bytes.chunks_exact(4 * dim);
-            for (&at, row) in set.on(server)[run.range.clone()].iter().zip(rows) {
-                phalanx_base::read_f32s(row, &mut numbers[at as usize * dim..][..dim]);
-            }
-        }
-    }
-    numbers
-}
-
-/// Puts the pieces of each variable together. A variable of which only some pieces changed counts as unchanged here
-/// and is pulled whole next time: half of it would be of no use.
-fn assemble(remote: &mut Remote, answers: Vec<Answer>, crew: Crew) -> Vec<Option<Vec<f32>>> {
-    let Remote { layout, pieces, held, .. } = remote;
-    let mut whole: Vec<Vec<(usize, Bytes)>> = vec![Vec::new(); layout.variables().len()];
-    let mut missing = vec![false; layout.variables().len()];
-    for (server, answer) in answers.into_iter().enumerate() {
-        for (i, bytes) in answer.pieces.into_iter().enumerate() {
-            let piece = &pieces[server][i];
-            let shard = &layout.shards()[piece.shard];
-            match bytes {
-                Some(bytes) => {
-                    held[server][i] = answer.versions[i];
-                    whole[shard.variable].push((shard.elements.start + piece.elements.start, bytes));
-                }
-                None => missing[shard.variable] = true,
-            }
-        }
-    }
-    for (variable, found) in whole.iter_mut().enumerate() {
-        if missing[variable] && !found.is_empty() {
-            found.clear();
-            for (held, pieces) in held.iter_mut().zip(pieces.iter()) {
-                let of_variable = |piece: &Piece| layout.shards()[piece.shard].variable == variable;
-                held.iter_mut().zip(pieces).filter(|(_, piece)| of_variable(piece)).for_each(|(held, _)| *held = 0);
-            }
-        }
-        found.sort_unstable_by_key(|&(at, _)| at);
-    }
-    crew.map(whole, |found| (!found.is_empty()).then(|| numbers_of(found.iter().map(|(_, bytes)| bytes))))
-}
-
-fn numbers_of<'a>(pieces: impl Iterator<Item = &'a Bytes> + Clone) -> Vec<f32> {
-    let mut numbers = Vec::with_capacity(pieces.clone().map(|bytes| bytes.len() / 4).sum());
-    for bytes in pieces {
-        numbers.extend(bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)));
-    }
-    numbers
 }

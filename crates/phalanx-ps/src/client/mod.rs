@@ -4,6 +4,8 @@
 //! needs, to all servers at once. The connections are driven by the calling thread itself: handing every exchange to
 //! another thread and back would add two context switches to it.
 
+mod answer;
+mod assign;
 mod calls;
 mod exchange;
 mod packing;

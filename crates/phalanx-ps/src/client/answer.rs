@@ -1,0 +1,110 @@
+//! What a server answers, and what becomes of it: whole variables, and rows each in its place.
+
+use super::packing::{Part, Piece, RowRun};
+use super::remote::Remote;
+use super::rows::RowSet;
+use crate::Crew;
+use bytes::Bytes;
+use phalanx_base::{Code, Error, Result};
+
+/// One server's answers: for each piece its bytes, and for each row run its bytes.
+pub(super) struct Answer {
+    pub(super) global_step: u64,
+    pub(super) repeated: bool,
+    pub(super) stale: bool,
+    pub(super) pieces: Vec<Option<Bytes>>,
+    pub(super) versions: Vec<u64>,
+    pub(super) rows: Vec<(RowRun, Bytes)>,
+}
+
+impl Answer {
+    pub(super) fn new(pieces: usize) -> Self {
+        let (pieces, versions) = (vec![None; pieces], vec![0; pieces]);
+        Self { global_step: 0, repeated: false, stale: false, pieces, versions, rows: Vec::new() }
+    }
+
+    /// Cuts a part's body into its pieces and rows.
+    pub(super) fn take(
+        &mut self,
+        pieces: &[Piece],
+        part: Part,
+        versions: &[u64],
+        mut body: Bytes,
+        dim: impl Fn(usize) -> usize,
+    ) -> Result<()> {
+        let short = || Error::new(Code::BadMessage, "a server's answer is shorter than what was asked for");
+        if versions.len() != part.pieces.len() {
+            return Err(short());
+        }
+        let mut cut = |bytes: usize| if bytes <= body.len() { Ok(body.split_to(bytes)) } else { Err(short()) };
+        for (i, &version) in part.pieces.zip(versions) {
+            if version != 0 {
+                self.versions[i] = version;
+                self.pieces[i] = Some(cut(4 * pieces[i].elements.len())?);
+            }
+        }
+        for run in part.row_pull {
+            let bytes = cut(4 * run.range.len() * dim(run.set))?;
+            self.rows.push((run, bytes));
+        }
+        Ok(())
+    }
+}
+
+/// The rows of one set, each to its place.
+pub(super) fn rows_of(number: usize, set: &RowSet, remote: &Remote, answers: &[Answer]) -> Vec<f32> {
+    let dim = remote.dim(set);
+    if let Some(server) = (0..answers.len()).find(|&server| set.all_on(server)) {
+        return numbers_of(answers[server].rows.iter().filter(|(run, _)| run.set == number).map(|(_, bytes)| bytes));
+    }
+    let mut numbers = vec![0.0; set.unique().len() * dim];
+    for (server, answer) in answers.iter().enumerate() {
+        for (run, bytes) in answer.rows.iter().filter(|(run, _)| run.set == number) {
+            let rows = bytes.chunks_exact(4 * dim);
+            for (&at, row) in set.on(server)[run.range.clone()].iter().zip(rows) {
+                phalanx_base::read_f32s(row, &mut numbers[at as usize * dim..][..dim]);
+            }
+        }
+    }
+    numbers
+}
+
+/// Puts the pieces of each variable together. A variable of which only some pieces changed counts as unchanged here
+/// and is pulled whole next time: half of it would be of no use.
+pub(super) fn assemble(remote: &mut Remote, answers: Vec<Answer>, crew: Crew) -> Vec<Option<Vec<f32>>> {
+    let Remote { layout, pieces, held, .. } = remote;
+    let mut whole: Vec<Vec<(usize, Bytes)>> = vec![Vec::new(); layout.variables().len()];
+    let mut missing = vec![false; layout.variables().len()];
+    for (server, answer) in answers.into_iter().enumerate() {
+        for (i, bytes) in answer.pieces.into_iter().enumerate() {
+            let piece = &pieces[server][i];
+            let shard = &layout.shards()[piece.shard];
+            match bytes {
+                Some(bytes) => {
+                    held[server][i] = answer.versions[i];
+                    whole[shard.variable].push((shard.elements.start + piece.elements.start, bytes));
+                }
+                None => missing[shard.variable] = true,
+            }
+        }
+    }
+    for (variable, found) in whole.iter_mut().enumerate() {
+        if missing[variable] && !found.is_empty() {
+            found.clear();
+            for (held, pieces) in held.iter_mut().zip(pieces.iter()) {
+                let of_variable = |piece: &Piece| layout.shards()[piece.shard].variable == variable;
+                held.iter_mut().zip(pieces).filter(|(_, piece)| of_variable(piece)).for_each(|(held, _)| *held = 0);
+            }
+        }
+        found.sort_unstable_by_key(|&(at, _)| at);
+    }
+    crew.map(whole, |found| (!found.is_empty()).then(|| numbers_of(found.iter().map(|(_, bytes)| bytes))))
+}
+
+fn numbers_of<'a>(pieces: impl Iterator<Item = &'a Bytes> + Clone) -> Vec<f32> {
+    let mut numbers = Vec::with_capacity(pieces.clone().map(|bytes| bytes.len() / 4).sum());
+    for bytes in pieces {
+        numbers.extend(bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)));
+    }
+    numbers
+}
