@@ -1,4 +1,5 @@
-//! A job that is one process: a chief that computes and a parameter server beside it, over loopback.
+//! A job that is one process: a chief that computes and a parameter server beside it, which it reaches without a
+//! network (`server/connect.rs`); both listen on loopback, as tasks of any job do.
 
 use crate::{Server, ServerOptions, identity};
 use phalanx_base::{Result, Role, TaskId};

@@ -24,33 +24,35 @@ impl Clock {
     }
 }
 
-/// Numbers that can be had as they were at the newest cut.
+/// What numbers were at the newest cut, where they have changed since.
 #[derive(Default)]
-pub(crate) struct Kept {
-    pub(crate) numbers: Box<[f32]>,
-    before: Option<Box<[f32]>>,
-    /// Cuts up to this one need nothing more of these numbers, or have their copy.
+pub(crate) struct Before {
+    copy: Option<Box<[f32]>>,
+    /// Cuts up to this one need nothing more of the numbers, or have their copy.
     cut: u64,
 }
 
-impl Kept {
-    /// To be called before a change.
-    pub(crate) fn keep(&mut self, now: u64) {
+impl Before {
+    /// Of numbers that come into being now.
+    pub(crate) fn new(now: u64) -> Self {
+        Self { copy: None, cut: now }
+    }
+
+    /// To be called before a change of `numbers`.
+    pub(crate) fn keep(&mut self, numbers: &[f32], now: u64) {
         if self.cut < now {
-            self.before = Some(self.numbers.clone());
-            self.cut = now;
+            *self = Self { copy: Some(numbers.into()), cut: now };
         }
     }
 
-    /// The numbers as they were at the cut.
-    pub(crate) fn at_cut(&self) -> &[f32] {
-        self.before.as_deref().unwrap_or(&self.numbers)
+    /// The numbers as they were at the cut, of which there are these now.
+    pub(crate) fn at_cut<'a>(&'a self, numbers: &'a [f32]) -> &'a [f32] {
+        self.copy.as_deref().unwrap_or(numbers)
     }
 
     /// The cut needs these numbers no more.
     pub(crate) fn let_go(&mut self, cut: u64) {
-        self.before = None;
-        self.cut = self.cut.max(cut);
+        *self = Self { copy: None, cut: self.cut.max(cut) };
     }
 }
 

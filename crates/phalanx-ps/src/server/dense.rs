@@ -2,7 +2,7 @@
 //!
 //! Hot path: no allocation per chunk, and never two locks at once.
 
-use super::cut::{Clock, Kept};
+use super::cut::{Before, Clock};
 use super::lock;
 use crate::Crew;
 use phalanx_base::{Code, Error, F32Block, Result, Shape, read_f32s};
@@ -18,7 +18,8 @@ pub const CHUNK: usize = 16 * 1024;
 #[derive(Default)]
 struct Chunk {
     /// Values, then each slot, all of the same length; empty before the first touch.
-    kept: Kept,
+    numbers: Box<[f32]>,
+    before: Before,
     pending: Option<Pending>,
     /// Rounds below this are applied, or came to nothing: what comes later for them is dropped.
     settled: u64,
@@ -115,11 +116,11 @@ impl Dense {
         }
         let (now, mut block) = (self.clock.now(), F32Block::default());
         self.each_chunk(&range, |chunk, inside, at| {
-            chunk.kept.keep(now);
+            chunk.before.keep(&chunk.numbers, now);
             let mut outcome = Ok(());
             block.each(&gradient[4 * at..4 * (at + inside.len())], |offset, run| {
                 outcome = std::mem::replace(&mut outcome, Ok(()))
-                    .and_then(|()| rule.apply_range(&mut chunk.kept.numbers, inside.start + offset, run));
+                    .and_then(|()| rule.apply_range(&mut chunk.numbers, inside.start + offset, run));
             });
             outcome
         })
@@ -182,7 +183,7 @@ impl Dense {
         let closed = self.closed.load(Ordering::Acquire);
         self.each_chunk(&range, |chunk, inside, at| {
             self.settle(chunk, closed)?;
-            out[4 * at..][..4 * inside.len()].copy_from_slice(bytemuck::cast_slice(&chunk.kept.numbers[inside]));
+            out[4 * at..][..4 * inside.len()].copy_from_slice(bytemuck::cast_slice(&chunk.numbers[inside]));
             Ok(())
         })
     }
@@ -193,8 +194,8 @@ impl Dense {
             return Err(Error::new(Code::ShapeMismatch, format!("{:?} has no slot {slot}", self.name)));
         }
         self.each_chunk(&range, |chunk, inside, at| {
-            let first = slot * chunk.kept.numbers.len() / (1 + self.optimizer.slot_count());
-            read_f32s(&values[4 * at..], &mut chunk.kept.numbers[first + inside.start..first + inside.end]);
+            let first = slot * chunk.numbers.len() / (1 + self.optimizer.slot_count());
+            read_f32s(&values[4 * at..], &mut chunk.numbers[first + inside.start..first + inside.end]);
             Ok(())
         })?;
         self.changes.fetch_add(1, Ordering::AcqRel);
@@ -208,8 +209,8 @@ impl Dense {
         let now = self.clock.now();
         self.each_chunk(&range, |chunk, inside, at| {
             self.settle(chunk, closed)?;
-            chunk.kept.keep(now);
-            read_f32s(&values[4 * at..], &mut chunk.kept.numbers[inside]);
+            chunk.before.keep(&chunk.numbers, now);
+            read_f32s(&values[4 * at..], &mut chunk.numbers[inside]);
             Ok(())
         })?;
         self.changes.fetch_add(1, Ordering::AcqRel);
@@ -239,7 +240,7 @@ impl Dense {
             {
                 let mut chunk = lock(chunk);
                 self.settle(&mut chunk, closed)?;
-                match chunk.kept.at_cut() {
+                match chunk.before.at_cut(&chunk.numbers) {
                     [] if part == 0 => copy.resize(len, 0.0),
                     [] => copy.resize(len, self.optimizer.slot_init(part - 1)),
                     numbers => copy.extend_from_slice(&numbers[part * len..][..len]),
@@ -252,7 +253,7 @@ impl Dense {
 
     /// The cut needs no copies any more.
     pub(crate) fn let_go(&self, cut: u64) {
-        self.chunks.iter().for_each(|chunk| lock(chunk).kept.let_go(cut));
+        self.chunks.iter().for_each(|chunk| lock(chunk).before.let_go(cut));
     }
 
     /// Applies the mean of a closed round.
@@ -261,12 +262,12 @@ impl Dense {
         match &mut chunk.pending {
             Some(pending) if pending.round < closed && pending.count > 0 => {
                 if pending.round >= self.cut_closed.load(Ordering::Acquire) {
-                    chunk.kept.keep(self.clock.now());
+                    chunk.before.keep(&chunk.numbers, self.clock.now());
                 }
                 let scale = 1.0 / pending.count as f32;
                 pending.sum.iter_mut().for_each(|sum| *sum *= scale);
                 let rule = self.optimizer_at(pending.rate).at_step(pending.round + 1);
-                rule.apply(&mut chunk.kept.numbers, &pending.sum)?;
+                rule.apply(&mut chunk.numbers, &pending.sum)?;
                 pending.count = 0;
                 pending.sum.fill(0.0);
                 Ok(())
@@ -287,12 +288,12 @@ impl Dense {
             let (index, first) = (at / CHUNK, at % CHUNK);
             let n = (CHUNK - first).min(range.end - at);
             let mut chunk = lock(&self.chunks[index]);
-            if chunk.kept.numbers.is_empty() {
+            if chunk.numbers.is_empty() {
                 let numbers = CHUNK.min(self.len - index * CHUNK);
                 let mut numbers: Box<[f32]> = vec![0.0; numbers * (1 + self.optimizer.slot_count())].into();
                 self.optimizer.init_slots(&mut numbers);
                 // What was never touched is what it starts as: the cut needs no copy of it.
-                chunk.kept.numbers = numbers;
+                chunk.numbers = numbers;
             }
             each(&mut chunk, first..first + n, at - range.start)?;
             at += n;
@@ -342,6 +343,20 @@ mod tests {
         }
         assert_eq!(values(&whole), values(&parts));
         assert!(whole.version() > 1 && parts.version() > 1);
+    }
+
+    #[test]
+    fn many_threads_make_of_a_push_what_one_makes() {
+        let len = 21 * CHUNK + 100;
+        let gradient: Vec<f32> = (0..len).map(|i| (i % 977) as f32 / 100.0).collect();
+        let pushed = |crew| {
+            let shard = shard(len, Adagrad::new(0.1));
+            (0..2).for_each(|_| shard.push(5..len, &bytes(&gradient[5..]), None, crew).unwrap());
+            let mut out = vec![0; 4 * (len - 3)];
+            shard.pull(3..len, &mut out, crew).unwrap();
+            out
+        };
+        assert_eq!(pushed(Crew::Alone), pushed(Crew::Compute));
     }
 
     #[test]

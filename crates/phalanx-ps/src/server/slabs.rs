@@ -3,18 +3,12 @@
 //! Each slab is twice as long as the one before: a small table takes little, a row is found without a look into memory,
 //! and the slabs of a large table are long enough for large pages.
 
+use super::cut::Before;
 use super::pages::in_large_pages;
+use std::ops::Range;
 
 /// Numbers in a block of rows: as much as is copied when a cut is kept and one of its rows changes.
 pub(super) const BLOCK: usize = 8 * 1024;
-
-/// A block as the newest cut wants it.
-struct Block {
-    /// Its numbers at the cut, where they have changed since.
-    before: Option<Box<[f32]>>,
-    /// Cuts up to this one need nothing more of the block, or have their copy.
-    cut: u64,
-}
 
 /// Rows of the same width.
 pub(super) struct Slabs {
@@ -24,7 +18,8 @@ pub(super) struct Slabs {
     bits: u32,
     /// One block, two, four, and so on.
     slabs: Vec<Vec<f32>>,
-    blocks: Vec<Block>,
+    /// What each block was at the cut.
+    before: Vec<Before>,
     rows: usize,
     /// No cut up to this one needs anything.
     done: u64,
@@ -33,7 +28,7 @@ pub(super) struct Slabs {
 impl Slabs {
     pub(super) fn new(width: usize) -> Self {
         let bits = (BLOCK / width.max(1)).max(1).ilog2();
-        Self { width, bits, slabs: Vec::new(), blocks: Vec::new(), rows: 0, done: 0 }
+        Self { width, bits, slabs: Vec::new(), before: Vec::new(), rows: 0, done: 0 }
     }
 
     /// How many rows a block has.
@@ -44,8 +39,8 @@ impl Slabs {
     /// One row more, of zeros, to be filled. A cut does not have it, and needs no copy.
     pub(super) fn add(&mut self, now: u64) -> &mut [f32] {
         let (row, block) = (self.rows, self.rows >> self.bits);
-        if block == self.blocks.len() {
-            self.blocks.push(Block { before: None, cut: now });
+        if block == self.before.len() {
+            self.before.push(Before::new(now));
             if block + 1 == 1 << self.slabs.len() {
                 self.slabs.push(zeros((self.width << self.bits) << self.slabs.len()));
             }
@@ -63,7 +58,9 @@ impl Slabs {
     /// A row to be changed.
     pub(super) fn change(&mut self, row: usize, now: u64) -> &mut [f32] {
         if self.done < now {
-            self.keep(row >> self.bits, now);
+            let block = row >> self.bits;
+            let (slab, numbers) = self.block(block);
+            self.before[block].keep(&self.slabs[slab][numbers], now);
         }
         self.numbers(row)
     }
@@ -73,29 +70,21 @@ impl Slabs {
         &mut self.slabs[slab][at..at + self.width]
     }
 
-    fn keep(&mut self, block: usize, now: u64) {
-        if self.blocks[block].cut < now {
-            let before = self.block(block).into();
-            self.blocks[block] = Block { before: Some(before), cut: now };
-        }
-    }
-
-    fn block(&self, block: usize) -> &[f32] {
+    /// A block's slab, and where in it its numbers are.
+    fn block(&self, block: usize) -> (usize, Range<usize>) {
         let (slab, at) = self.place(block << self.bits);
-        &self.slabs[slab][at..at + (self.width << self.bits)]
+        (slab, at..at + (self.width << self.bits))
     }
 
     /// A block's numbers as they were at the cut.
     pub(super) fn at_cut(&self, block: usize) -> &[f32] {
-        self.blocks[block].before.as_deref().unwrap_or_else(|| self.block(block))
+        let (slab, numbers) = self.block(block);
+        self.before[block].at_cut(&self.slabs[slab][numbers])
     }
 
     /// The cut needs no copies any more.
     pub(super) fn let_go(&mut self, cut: u64) {
-        for block in &mut self.blocks {
-            block.before = None;
-            block.cut = block.cut.max(cut);
-        }
+        self.before.iter_mut().for_each(|before| before.let_go(cut));
         self.done = self.done.max(cut);
     }
 
@@ -140,11 +129,12 @@ mod tests {
         slabs.change(1, 1).fill(-1.0);
         slabs.change(1, 1).fill(-2.0);
         assert_eq!((slabs.at(1)[0], slabs.at_cut(0)[16], slabs.at_cut(0)[32]), (-2.0, 1.0, 2.0));
-        assert_eq!(slabs.blocks.iter().filter(|block| block.before.is_some()).count(), 1);
+        let copied = |block: usize| slabs.at_cut(block).as_ptr() != slabs.at(block * slabs.block_rows()).as_ptr();
+        assert_eq!([0, 1, 2].map(copied), [true, false, false]);
         slabs.add(1).fill(7.0);
         slabs.let_go(1);
         slabs.change(1, 1).fill(-3.0);
-        assert!(slabs.blocks.iter().all(|block| block.before.is_none()));
+        assert!((0..4).all(|block| slabs.at_cut(block).as_ptr() == slabs.at(block * slabs.block_rows()).as_ptr()));
         slabs.change(1, 2).fill(-4.0);
         assert_eq!(slabs.at_cut(0)[16], -3.0);
     }

@@ -403,6 +403,20 @@ mod tests {
     }
 
     #[test]
+    fn many_threads_make_of_a_push_what_one_makes() {
+        let ids: Vec<i64> = (0..50_000).map(|i| i * 7919 - 1_000_000).collect();
+        let gradients: Vec<f32> = (0..2 * ids.len()).map(|i| (i % 977) as f32 / 100.0).collect();
+        let pushed = |crew| {
+            let table = table(Adagrad::new(0.1));
+            (0..2).for_each(|_| table.push(&ids, &bytes(&gradients), None, crew).unwrap());
+            let mut out = vec![0; 8 * ids.len()];
+            table.pull(&ids, &mut out, crew).unwrap();
+            out
+        };
+        assert_eq!(pushed(Crew::Alone), pushed(Crew::Compute));
+    }
+
+    #[test]
     fn a_round_averages_each_row_over_the_gradients_that_had_it() {
         let table = table(Sgd::new(1.0));
         assert!(table.contribute(0, &[1, 2], &bytes(&[1.0, 1.0, 1.0, 1.0]), None).unwrap());
