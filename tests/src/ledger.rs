@@ -125,7 +125,8 @@ pub fn read(client: &Client, partitioner: Partitioner, rounds: bool) -> Result<H
     sets.extend(pools.iter().map(|pool| RowSet::new(1, pool, servers)));
     let pulled = client.exchange(&mut remote, None, &sets, mode)?;
     let names = SHAPES.iter().map(|(name, _)| (*name).to_owned());
-    let variables = names.zip(pulled.dense.into_iter().map(Option::unwrap_or_default)).collect();
+    let variables =
+        names.zip(pulled.dense.iter().map(|values| values.as_deref().unwrap_or_default().to_vec())).collect();
     let mut rows = pulled.rows.into_iter();
     let all = rows.next().unwrap_or_default();
     Ok(Held { global_step: pulled.global_step, variables, all, some: rows.map(|rows| rows.iter().sum()).collect() })

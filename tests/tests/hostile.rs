@@ -75,7 +75,7 @@ impl Server1 {
             learning_rate: None,
         };
         let pulled = self.client.exchange(&mut self.remote, Some(&push), &[], Mode::Asynchronous).unwrap();
-        assert_eq!(pulled.dense, [Some(vec![-(self.steps as f32); 4])]);
+        assert_eq!(pulled.dense[0].as_deref(), Some(&[-(self.steps as f32); 4][..]));
         assert_eq!(pulled.global_step, self.steps);
         assert_eq!(PANICS.load(Ordering::SeqCst), 0, "a serving thread panicked");
     }

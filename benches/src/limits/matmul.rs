@@ -44,7 +44,7 @@ impl Shapes {
                 let input = Matrix::new(input, batch, *from);
                 let weight = Matrix::new(weight, *from, *to);
                 let gradient = Matrix::new(gradient, batch, *to);
-                let compute = |a, b| std::hint::black_box(product(a, b, Precision::F32));
+                let compute = |a, b| std::hint::black_box(product(a, b, Precision::F32, None));
                 compute(input, weight);
                 if forward {
                     continue;

@@ -3,11 +3,10 @@
 use super::{IDS, Sizes};
 use burn::module::{Module, Param};
 use burn::nn::{Initializer, Linear, LinearConfig};
-use burn::tensor::activation::relu;
 use burn::tensor::{Int, Tensor};
 use phalanx::losses::Truth;
 use phalanx::prelude::*;
-use phalanx::{Precision, matmul};
+use phalanx::{Precision, layer};
 
 #[derive(Module, Debug)]
 pub(crate) struct Net {
@@ -43,8 +42,8 @@ impl Net {
             None => numbers,
         };
         let (last, hidden) = self.layers.split_last().expect("a net has layers");
-        let hidden = hidden.iter().fold(input, |x, layer| relu(sums(layer, x, precision)));
-        let mut logits = sums(last, hidden, Precision::F32);
+        let hidden = hidden.iter().fold(input, |x, layer| sums(layer, x, true, precision));
+        let mut logits = sums(last, hidden, false, Precision::F32);
         if let (Some(rows), Some(bias)) = (wide, &self.wide_bias) {
             logits = logits + rows.lookup().reshape([examples, IDS as i32]).sum_dim(1) + bias.val().unsqueeze();
         }
@@ -56,10 +55,7 @@ impl Net {
     }
 }
 
-fn sums(layer: &Linear, x: Tensor<2>, precision: Precision) -> Tensor<2> {
-    let product = matmul(x, layer.weight.val(), precision);
-    match &layer.bias {
-        Some(bias) => product + bias.val().unsqueeze(),
-        None => product,
-    }
+fn sums(of: &Linear, x: Tensor<2>, relu: bool, precision: Precision) -> Tensor<2> {
+    let bias = of.bias.as_ref().expect("every layer has a bias");
+    layer(x, of.weight.val(), bias.val(), relu, precision)
 }

@@ -49,7 +49,18 @@ pub fn as_f32s<'a>(bytes: &'a [u8], room: &'a mut [f32]) -> &'a [f32] {
     })
 }
 
-fn in_place(bytes: &[u8]) -> Option<&[f32]> {
+/// The numbers in little-endian `bytes` where they lie; `None` where they have to be copied to be read.
+///
+/// ```
+/// let numbers = [1.5_f32, 2.5];
+/// let bytes = bytemuck::cast_slice(&numbers);
+/// if cfg!(target_endian = "little") {
+///     assert_eq!(phalanx_base::in_place(bytes), Some(&numbers[..]));
+/// }
+/// assert_eq!(phalanx_base::in_place(&bytes[1..5]), None);
+/// ```
+#[must_use]
+pub fn in_place(bytes: &[u8]) -> Option<&[f32]> {
     if cfg!(target_endian = "little") { bytemuck::try_cast_slice(bytes).ok() } else { None }
 }
 

@@ -18,7 +18,7 @@ mod task;
 pub use code::{Code, Fault};
 pub use combiner::Combiner;
 pub use error::{Context, Error, Result};
-pub use f32s::{F32Block, as_f32s, read_f32s, write_f32s};
+pub use f32s::{F32Block, as_f32s, in_place, read_f32s, write_f32s};
 pub use names::UpdateName;
 pub use prefetch::prefetch;
 pub use random::{STRIDE, SplitMix, mix};

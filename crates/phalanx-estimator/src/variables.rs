@@ -60,8 +60,13 @@ impl Variables {
 
     /// A vector as a row that is added to every row of a batch.
     pub(crate) fn row(&self, at: usize) -> Result<Tensor<2>> {
+        self.vector(at).map(Tensor::unsqueeze)
+    }
+
+    /// The variable as one row of numbers.
+    pub(crate) fn vector(&self, at: usize) -> Result<Tensor<1>> {
         match self.held.get(at) {
-            Some(Held::Vector(param)) => Ok(param.val().unsqueeze()),
+            Some(Held::Vector(param)) => Ok(param.val()),
             _ => Err(not_planned(at)),
         }
     }

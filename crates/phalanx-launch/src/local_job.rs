@@ -72,7 +72,7 @@ impl LocalJob {
     /// # Errors
     /// When some have not after `deadline`; they are named.
     pub fn wait(&mut self, deadline: Duration) -> Result<Vec<Ended>> {
-        let until = Instant::now() + deadline;
+        let since = Instant::now();
         loop {
             for task in self.tasks.iter_mut().filter(|task| task.ended.is_none()) {
                 task.ended = task.child.try_wait().context(Code::Internal, format!("{} cannot be watched", task.id))?;
@@ -82,14 +82,15 @@ impl LocalJob {
             if running.is_empty() {
                 break;
             }
-            if Instant::now() > until {
+            if since.elapsed() > deadline {
                 return Err(Error::new(Code::JobFailed, "the job did not end in time").because(format!(
                     "{} still run after {} s",
                     running.join(", "),
                     deadline.as_secs()
                 )));
             }
-            std::thread::sleep(Duration::from_millis(5));
+            // A short job is over soon; beside a long one whoever looks often takes its time.
+            std::thread::sleep((since.elapsed() / 20).clamp(Duration::from_millis(1), Duration::from_millis(50)));
         }
         for task in &mut self.tasks {
             task.readers.drain(..).for_each(|reader| drop(reader.join()));

@@ -11,7 +11,7 @@
 //!
 //! let (a, b) = ([1.0, 2.0, 3.0, 4.0], [1.0, 0.0, 0.0, 2.0]);
 //! if is_supported(Precision::F32) {
-//!     let both = product(Matrix::new(&a, 2, 2), Matrix::new(&b, 2, 2), Precision::F32);
+//!     let both = product(Matrix::new(&a, 2, 2), Matrix::new(&b, 2, 2), Precision::F32, None);
 //!     assert_eq!(both, [1.0, 4.0, 3.0, 8.0]);
 //! }
 //! ```
@@ -46,16 +46,38 @@ pub fn is_supported(precision: Precision) -> bool {
     };
 }
 
-/// `a · b`, row-major.
+/// What becomes of a product's numbers while they are at hand: another pass over them would read and write them all
+/// again.
+#[derive(Clone, Copy, Debug)]
+pub struct Finish<'a> {
+    /// Added to every row; as many as there are columns.
+    pub bias: &'a [f32],
+    /// Then what is below 0 becomes 0.
+    pub relu: bool,
+}
+
+/// `a · b`, row-major, and what is made of it.
+///
+/// ```
+/// use phalanx_matmul::{Finish, Matrix, Precision, is_supported, product};
+///
+/// let (a, b) = ([1.0, 2.0, 3.0, 4.0], [1.0, 0.0, 0.0, 2.0]);
+/// if is_supported(Precision::F32) {
+///     let finish = Finish { bias: &[-2.0, 1.0], relu: true };
+///     let sums = product(Matrix::new(&a, 2, 2), Matrix::new(&b, 2, 2), Precision::F32, Some(finish));
+///     assert_eq!(sums, [0.0, 5.0, 1.0, 9.0]);
+/// }
+/// ```
 ///
 /// # Panics
 /// When the shapes do not fit together, or the processor is not [supported](is_supported).
 #[must_use]
-pub fn product(a: Matrix<'_>, b: Matrix<'_>, precision: Precision) -> Vec<f32> {
+pub fn product(a: Matrix<'_>, b: Matrix<'_>, precision: Precision, finish: Option<Finish<'_>>) -> Vec<f32> {
     assert_eq!(a.columns(), b.rows(), "the left matrix has as many columns as the right one has rows");
+    assert!(finish.is_none_or(|finish| finish.bias.len() == b.columns()), "a bias for every column");
     assert!(is_supported(precision), "this processor has no AVX-512");
     #[cfg(target_arch = "x86_64")]
-    return x86::product(a, b, precision);
+    return x86::product(a, b, precision, finish);
     #[cfg(not(target_arch = "x86_64"))]
     unreachable!("it is not supported");
 }

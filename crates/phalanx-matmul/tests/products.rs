@@ -1,6 +1,6 @@
 //! Products of every shape, beside a plain loop in double precision.
 
-use phalanx_matmul::{Matrix, Precision, is_supported, product};
+use phalanx_matmul::{Finish, Matrix, Precision, is_supported, product};
 
 /// Numbers that bfloat16 has exactly, so that both precisions give the same sums.
 fn numbers(count: usize, seed: u32) -> Vec<f32> {
@@ -20,7 +20,8 @@ fn check([m, k, n]: [usize; 3], turns: (bool, bool), precision: Precision) {
     let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
     let left = if turns.0 { Matrix::new(&a, k, m).transposed() } else { Matrix::new(&a, m, k) };
     let right = if turns.1 { Matrix::new(&b, n, k).transposed() } else { Matrix::new(&b, k, n) };
-    let ours = product(left, right, precision);
+    let ours = product(left, right, precision, None);
+    finished(&ours, n, |finish| product(left, right, precision, Some(finish)));
     for row in 0..m {
         for column in 0..n {
             let terms = (0..k).map(|i| at(&a, k, turns.0, m, row, i) * at(&b, n, turns.1, k, i, column));
@@ -32,6 +33,15 @@ fn check([m, k, n]: [usize; 3], turns: (bool, bool), precision: Precision) {
             );
         }
     }
+}
+
+/// Nothing else is done to a product than what was asked for, to the bit.
+fn finished(plain: &[f32], columns: usize, with: impl Fn(Finish<'_>) -> Vec<f32>) {
+    let bias = numbers(columns, 5);
+    let biased: Vec<f32> = plain.iter().enumerate().map(|(i, sum)| sum + bias[i % columns]).collect();
+    assert_eq!(with(Finish { bias: &bias, relu: false }), biased);
+    let rectified: Vec<f32> = biased.iter().map(|sum| sum.max(0.0)).collect();
+    assert_eq!(with(Finish { bias: &bias, relu: true }), rectified);
 }
 
 const TURNS: [(bool, bool); 4] = [(false, false), (true, false), (false, true), (true, true)];
@@ -53,13 +63,14 @@ fn every_small_shape() {
     }
 }
 
-/// Over the sizes at which a product is cut: 252 rows, 384 steps (768 in pairs), 1024 columns.
+/// Over the sizes at which a product is cut: 252 rows, 512 steps (1024 in pairs).
 #[test]
 fn shapes_that_are_cut() {
     for precision in precisions() {
         for turns in TURNS {
             check([253, 40, 33], turns, precision);
-            check([15, 769, 17], turns, precision);
+            check([15, 513, 17], turns, precision);
+            check([15, 1601, 17], turns, precision);
             check([3, 5, 1057], turns, precision);
         }
     }
@@ -70,7 +81,7 @@ fn threads_change_no_bit() {
     let (a, b) = (numbers(300 * 200, 3), numbers(200 * 150, 4));
     let with = |threads: usize, precision| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| product(Matrix::new(&a, 300, 200), Matrix::new(&b, 200, 150), precision))
+        pool.install(|| product(Matrix::new(&a, 300, 200), Matrix::new(&b, 200, 150), precision, None))
     };
     for precision in precisions() {
         assert_eq!(with(1, precision), with(3, precision));
@@ -80,9 +91,13 @@ fn threads_change_no_bit() {
 #[test]
 fn nothing_and_what_is_not_a_number() {
     for precision in precisions() {
-        assert_eq!(product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 3), precision), [0.0; 6]);
-        assert!(product(Matrix::new(&[], 0, 2), Matrix::new(&[1.0; 6], 2, 3), precision).is_empty());
-        let odd = product(Matrix::new(&[f32::NAN, 1.0], 2, 1), Matrix::new(&[f32::INFINITY, 2.0], 1, 2), precision);
+        assert_eq!(product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 3), precision, None), [0.0; 6]);
+        assert!(product(Matrix::new(&[], 0, 2), Matrix::new(&[1.0; 6], 2, 3), precision, None).is_empty());
+        let finish = Finish { bias: &[1.0, -1.0, 2.0], relu: true };
+        let of_nothing = product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 3), precision, Some(finish));
+        assert_eq!(of_nothing, [1.0, 0.0, 2.0, 1.0, 0.0, 2.0]);
+        let (a, b) = (Matrix::new(&[f32::NAN, 1.0], 2, 1), Matrix::new(&[f32::INFINITY, 2.0], 1, 2));
+        let odd = product(a, b, precision, Some(Finish { bias: &[0.0; 2], relu: true }));
         assert!(odd[0].is_nan() && odd[1].is_nan() && odd[2] == f32::INFINITY && odd[3] == 2.0);
     }
 }
@@ -90,5 +105,12 @@ fn nothing_and_what_is_not_a_number() {
 #[test]
 #[should_panic(expected = "as many columns")]
 fn shapes_that_do_not_fit_are_refused() {
-    let _ = product(Matrix::new(&[1.0; 6], 2, 3), Matrix::new(&[1.0; 6], 2, 3), Precision::F32);
+    let _ = product(Matrix::new(&[1.0; 6], 2, 3), Matrix::new(&[1.0; 6], 2, 3), Precision::F32, None);
+}
+
+#[test]
+#[should_panic(expected = "a bias for every column")]
+fn a_bias_that_is_too_short_is_refused() {
+    let finish = Finish { bias: &[1.0; 2], relu: false };
+    let _ = product(Matrix::new(&[1.0; 6], 2, 3), Matrix::new(&[1.0; 9], 3, 3), Precision::F32, Some(finish));
 }

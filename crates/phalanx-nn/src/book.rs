@@ -2,7 +2,7 @@
 
 use crate::Flat;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
-use burn::tensor::{DType, Gradients, Tensor, TensorData};
+use burn::tensor::{DType, Gradients, Tensor};
 use phalanx_base::{Code, Error, Result, Shape};
 
 /// A trainable parameter.
@@ -87,10 +87,11 @@ impl Book {
 
     /// The module with new values; where there is `None` it keeps what it has.
     #[must_use]
-    pub fn load<M: Module>(&self, module: M, values: Vec<Option<Vec<f32>>>) -> M {
+    pub fn load<M: Module>(&self, module: M, values: Vec<Option<impl Into<Flat>>>) -> M {
         if values.iter().all(Option::is_none) {
             return module;
         }
+        let values = values.into_iter().map(|values| values.map(Into::into)).collect();
         module.map(&mut Loader { ids: &self.ids, learns: true, values, next: 0 })
     }
 
@@ -100,7 +101,7 @@ impl Book {
         if values.is_empty() {
             return module;
         }
-        let values = values.into_iter().map(Some).collect();
+        let values = values.into_iter().map(|values| Some(values.into())).collect();
         module.map(&mut Loader { ids: &self.state_ids, learns: false, values, next: 0 })
     }
 
@@ -204,7 +205,7 @@ impl ModuleVisitor for GradientTaker<'_> {
 struct Loader<'a> {
     ids: &'a [ParamId],
     learns: bool,
-    values: Vec<Option<Vec<f32>>>,
+    values: Vec<Option<Flat>>,
     next: usize,
 }
 
@@ -218,7 +219,7 @@ impl ModuleMapper for Loader<'_> {
         match value {
             Some(value) => param.map(|old| {
                 let (shape, device) = (old.shape(), old.device());
-                Tensor::from_data(TensorData::new(value, shape), &device).set_require_grad(self.learns)
+                value.into_tensor(shape, &device).set_require_grad(self.learns)
             }),
             None => param,
         }

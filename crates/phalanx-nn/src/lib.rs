@@ -7,6 +7,7 @@
 mod book;
 mod device;
 mod finite;
+mod layer;
 mod lookup;
 pub mod losses;
 pub mod metrics;
@@ -20,6 +21,7 @@ mod threads;
 pub use book::{Book, Parameter};
 pub use device::{default_device, device};
 pub use finite::all_finite;
+pub use layer::layer;
 pub use network::Network;
 pub use numbers::{Flat, scalar};
 pub use phalanx_matmul::Precision;

@@ -1,6 +1,6 @@
 //! Tensors as raw numbers, without a copy where the tensor owns its memory alone.
 
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{AllocationProperty, Bytes, DType, Device, Shape, Tensor, TensorData};
 use phalanx_base::{Code, Error, Result};
 
 /// The only number of a tensor, such as a loss.
@@ -45,6 +45,31 @@ impl Flat {
         }
     }
 
+    /// Numbers that lie in somebody's memory, aligned and in this machine's order. A tensor made of them reads them there,
+    /// and copies them before it changes them.
+    ///
+    /// # Errors
+    /// When they are not aligned, or the last one is not whole.
+    pub fn lent(owner: impl AsRef<[u8]> + Send + 'static) -> Result<Self> {
+        let bytes = bytes::Bytes::from_owner(owner);
+        match bytemuck::try_cast_slice::<u8, f32>(&bytes) {
+            Ok(numbers) => {
+                let shape = [numbers.len()];
+                let bytes = Bytes::from_shared(bytes, AllocationProperty::Native);
+                Ok(Self(TensorData::from_bytes(bytes, shape, DType::F32)))
+            }
+            Err(error) => {
+                Err(Error::new(Code::ShapeMismatch, "bytes are not 32-bit floats").because(format!("{error:?}")))
+            }
+        }
+    }
+
+    /// A tensor of them.
+    pub(crate) fn into_tensor<const D: usize>(self, shape: Shape, device: &Device) -> Tensor<D> {
+        let (bytes, _, dtype) = self.0.into_parts();
+        Tensor::from_data(TensorData::from_bytes(bytes, shape, dtype), device)
+    }
+
     /// As many zeros.
     #[must_use]
     pub fn zeros(length: usize) -> Self {
@@ -85,5 +110,65 @@ impl From<Flat> for Vec<f32> {
 impl AsRef<[u8]> for Flat {
     fn as_ref(&self) -> &[u8] {
         self.0.as_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    /// Notes when it is let go.
+    struct Memory(Box<[u32; 5]>, Arc<Mutex<bool>>);
+
+    impl AsRef<[u8]> for Memory {
+        fn as_ref(&self) -> &[u8] {
+            bytemuck::cast_slice(&self.0[..])
+        }
+    }
+
+    impl Drop for Memory {
+        fn drop(&mut self) {
+            *self.1.lock().unwrap() = true;
+        }
+    }
+
+    fn memory() -> (Memory, Arc<Mutex<bool>>) {
+        let gone = Arc::default();
+        (Memory(Box::new([1.0_f32, 2.0, 3.0, 4.0, 5.0].map(f32::to_bits)), Arc::clone(&gone)), gone)
+    }
+
+    #[test]
+    fn a_tensor_reads_lent_numbers_where_they_lie_and_keeps_them_no_longer_than_itself() {
+        let (memory, gone) = memory();
+        let at = memory.as_ref().as_ptr();
+        let flat = Flat::lent(memory).unwrap();
+        assert_eq!(flat.as_ptr().cast(), at);
+        let tensor: Tensor<1> = flat.into_tensor([5].into(), &crate::default_device());
+        let doubled = tensor.clone() * 2.0;
+        assert!(!*gone.lock().unwrap());
+        assert_eq!(Flat::of(tensor).unwrap().as_ptr().cast(), at, "it was copied");
+        assert!(*gone.lock().unwrap());
+        assert_eq!(*Flat::of(doubled).unwrap(), [2.0, 4.0, 6.0, 8.0, 10.0]);
+    }
+
+    #[test]
+    fn changing_lent_numbers_leaves_the_lenders_alone() {
+        let numbers: Arc<[u8]> = memory().0.as_ref().into();
+        let mut flat = Flat::lent(Arc::clone(&numbers)).unwrap();
+        flat[0] = 9.0;
+        assert_eq!((flat[0], flat[1]), (9.0, 2.0));
+        assert_eq!(numbers[..4], 1.0_f32.to_ne_bytes());
+    }
+
+    #[test]
+    fn half_a_number_is_refused() {
+        struct Half(Memory);
+        impl AsRef<[u8]> for Half {
+            fn as_ref(&self) -> &[u8] {
+                &self.0.as_ref()[..6]
+            }
+        }
+        assert_eq!(Flat::lent(Half(memory().0)).unwrap_err().code(), Code::ShapeMismatch);
     }
 }

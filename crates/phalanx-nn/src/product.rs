@@ -1,5 +1,6 @@
 //! Products of matrices, with kernels of our own where the processor has what they need.
 
+use crate::layer;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
@@ -9,7 +10,7 @@ use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, backend_extension};
 use burn::tensor::{DType, Tensor, TensorData};
-use phalanx_matmul::{Matrix, Precision, is_supported};
+use phalanx_matmul::{Finish, Matrix, Precision, is_supported};
 
 /// The product of two matrices. In [`Precision::Bf16`] the factors are rounded, here and where gradients go back, and
 /// the products are summed up as 32-bit floats; where the processor cannot do that, nothing is rounded.
@@ -38,9 +39,9 @@ pub struct Turns {
 }
 
 impl Turns {
-    const NONE: Self = Self { a: false, b: false };
-    const A: Self = Self { a: true, b: false };
-    const B: Self = Self { a: false, b: true };
+    pub(crate) const NONE: Self = Self { a: false, b: false };
+    pub(crate) const A: Self = Self { a: true, b: false };
+    pub(crate) const B: Self = Self { a: false, b: true };
 
     /// The factors with rows for columns where that is so.
     fn apply<L: Backend>(self, a: FloatTensor<L>, b: FloatTensor<L>) -> (FloatTensor<L>, FloatTensor<L>) {
@@ -49,7 +50,7 @@ impl Turns {
     }
 }
 
-/// What a tensor library has to do for [`matmul`].
+/// What a tensor library has to do for [`matmul`] and [`layer`](crate::layer()).
 #[backend_extension(Flex, Autodiff, Cube: cfg(any(feature = "vulkan", feature = "cuda")))]
 #[allow(unreachable_pub, reason = "what the macro makes of it is public")]
 pub trait Products: Backend {
@@ -59,6 +60,17 @@ pub trait Products: Backend {
         let (a, b) = turns.apply::<Self>(a, b);
         Self::float_matmul(a, b)
     }
+
+    /// The product, the bias added to every row, and what is below 0 set to 0.
+    fn layer(
+        x: FloatTensor<Self>,
+        kernel: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        relu: bool,
+        precision: Precision,
+    ) -> FloatTensor<Self> {
+        layer::by_library::<Self>(x, kernel, bias, relu, precision)
+    }
 }
 
 #[cfg(any(feature = "vulkan", feature = "cuda"))]
@@ -66,16 +78,40 @@ impl Products for burn::backend::Cube {}
 
 impl Products for Flex {
     fn product(a: FloatTensor<Self>, b: FloatTensor<Self>, turns: Turns, precision: Precision) -> FloatTensor<Self> {
-        let precision = if is_supported(precision) { precision } else { Precision::F32 };
-        if !is_supported(precision) || a.dtype() != DType::F32 || b.dtype() != DType::F32 {
+        let Some(precision) = served(precision, &[&a, &b]) else {
             let (a, b) = turns.apply::<Self>(a, b);
             return Self::float_matmul(a, b);
-        }
+        };
         let (a, b) = (a.to_contiguous(), b.to_contiguous());
         let (left, right) = (matrix(&a, turns.a), matrix(&b, turns.b));
         let shape = [left.rows(), right.columns()];
-        FloatTensor::<Self>::from_data(TensorData::new(phalanx_matmul::product(left, right, precision), shape))
+        FloatTensor::<Self>::from_data(TensorData::new(phalanx_matmul::product(left, right, precision, None), shape))
     }
+
+    fn layer(
+        x: FloatTensor<Self>,
+        kernel: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        relu: bool,
+        precision: Precision,
+    ) -> FloatTensor<Self> {
+        let Some(precision) = served(precision, &[&x, &kernel, &bias]) else {
+            return layer::by_library::<Self>(x, kernel, bias, relu, precision);
+        };
+        let (x, kernel, bias) = (x.to_contiguous(), kernel.to_contiguous(), bias.to_contiguous());
+        let (left, right) = (matrix(&x, false), matrix(&kernel, false));
+        let shape = [left.rows(), right.columns()];
+        let finish = Finish { bias: bias.as_slice().unwrap_or_default(), relu };
+        let sums = phalanx_matmul::product(left, right, precision, Some(finish));
+        FloatTensor::<Self>::from_data(TensorData::new(sums, shape))
+    }
+}
+
+/// What our kernels round such tensors to; `None` where they cannot be used.
+fn served(precision: Precision, tensors: &[&FloatTensor<Flex>]) -> Option<Precision> {
+    let precision = if is_supported(precision) { precision } else { Precision::F32 };
+    let are_floats = tensors.iter().all(|tensor| tensor.dtype() == DType::F32);
+    (are_floats && is_supported(precision)).then_some(precision)
 }
 
 fn matrix(tensor: &FloatTensor<Flex>, turned: bool) -> Matrix<'_> {
@@ -100,6 +136,16 @@ impl<B: Products, C: CheckpointStrategy> Products for Autodiff<B, C> {
                 prepared.finish(B::product(a.into_primitive(), b.into_primitive(), Turns::NONE, precision))
             }
         }
+    }
+
+    fn layer(
+        x: FloatTensor<Self>,
+        kernel: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        relu: bool,
+        precision: Precision,
+    ) -> FloatTensor<Self> {
+        layer::tracked::<B, C>(x, kernel, bias, relu, precision)
     }
 }
 

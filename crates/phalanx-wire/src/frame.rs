@@ -133,6 +133,12 @@ impl InFrame {
         Self { header, body: vec![body], room: None, inside: false }
     }
 
+    /// The frame with its body in memory of its own.
+    pub(crate) fn with_own_body(self) -> Self {
+        let copy = |part: &Bytes| Bytes::copy_from_slice(part);
+        Self { body: self.body.iter().map(copy).collect(), ..self }
+    }
+
     pub(crate) fn with_room(self, room: Arc<Room>) -> Self {
         Self { room: Some(room), ..self }
     }

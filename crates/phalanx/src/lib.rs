@@ -65,7 +65,8 @@ pub use phalanx_data as data;
 pub use phalanx_estimator as estimator;
 pub use phalanx_feature as feature_column;
 pub use phalanx_nn::{
-    Network, Precision, all_finite, burn, default_device, device, losses, matmul, metrics, model, scalar, with_threads,
+    Network, Precision, all_finite, burn, default_device, device, layer, losses, matmul, metrics, model, scalar,
+    with_threads,
 };
 pub use phalanx_storage as storage;
 pub use phalanx_train::fit::{self, callbacks};

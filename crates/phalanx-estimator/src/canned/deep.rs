@@ -8,7 +8,7 @@ use phalanx_base::Result;
 use phalanx_feature::{FeatureColumn, Slot, Transform};
 use phalanx_nn::Precision;
 use phalanx_nn::burn::tensor::Tensor;
-use phalanx_nn::model::Mode;
+use phalanx_nn::model::{Function, Mode};
 use phalanx_optim::Optimizer;
 
 /// Where TensorFlow puts the embeddings of the deep part.
@@ -42,7 +42,7 @@ impl Deep {
         mode: Mode,
         drift: &mut Drift,
     ) -> Result<Tensor<2>> {
-        self.logits.of(variables, self.hidden.of(variables, input, mode, drift)?, Precision::F32)
+        self.logits.of(variables, self.hidden.of(variables, input, mode, drift)?, Function::Linear, Precision::F32)
     }
 }
 

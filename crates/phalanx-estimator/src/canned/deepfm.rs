@@ -13,7 +13,7 @@ use phalanx_base::Result;
 use phalanx_feature::{Combiner, FeatureColumn};
 use phalanx_nn::Precision;
 use phalanx_nn::burn::tensor::Tensor;
-use phalanx_nn::model::Mode;
+use phalanx_nn::model::{Function, Mode};
 use phalanx_optim::{Adagrad, Ftrl, Optimizer};
 
 /// What both parts learn at where nothing else is said: rows begin near 0, and few batches name a rare id.
@@ -133,6 +133,11 @@ impl Machine {
             Some(dense) => Tensor::cat(vec![dense, embeddings], 1),
             None => embeddings,
         };
-        Ok(self.logits.of(variables, self.hidden.of(variables, input, mode, drift)?, Precision::F32)? + pairs)
+        Ok(self.logits.of(
+            variables,
+            self.hidden.of(variables, input, mode, drift)?,
+            Function::Linear,
+            Precision::F32,
+        )? + pairs)
     }
 }

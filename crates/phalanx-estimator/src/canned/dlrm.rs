@@ -11,7 +11,7 @@ use phalanx_base::{Code, Error, Result};
 use phalanx_feature::FeatureColumn;
 use phalanx_nn::Precision;
 use phalanx_nn::burn::tensor::Tensor;
-use phalanx_nn::model::Mode;
+use phalanx_nn::model::{Function, Mode};
 use phalanx_optim::{Adagrad, Optimizer};
 
 /// What everything learns at where nothing else is said.
@@ -151,7 +151,7 @@ impl Meeting {
             }
             _ => products(fields),
         };
-        self.logits.of(variables, self.top.of(variables, input, mode, drift)?, Precision::F32)
+        self.logits.of(variables, self.top.of(variables, input, mode, drift)?, Function::Linear, Precision::F32)
     }
 }
 

@@ -3,9 +3,9 @@
 use super::parts::Builder;
 use crate::variables::Variables;
 use phalanx_base::{Code, Error, Result};
+use phalanx_nn::Precision;
 use phalanx_nn::burn::tensor::{Tensor, TensorData};
-use phalanx_nn::model::{Function, Initializer, Mode, Value};
-use phalanx_nn::{Precision, matmul};
+use phalanx_nn::model::{Function, Initializer, Mode};
 use phalanx_optim::{Optimizer, Sgd};
 
 /// How much of its moving values a normalization keeps at each step, and what is added to variances: those of
@@ -63,8 +63,14 @@ impl Sums {
         Self { kernel, bias }
     }
 
-    pub(crate) fn of(&self, variables: &Variables, x: Tensor<2>, precision: Precision) -> Result<Tensor<2>> {
-        Ok(matmul(x, variables.matrix(self.kernel)?, precision) + variables.row(self.bias)?)
+    pub(crate) fn of(
+        &self,
+        variables: &Variables,
+        x: Tensor<2>,
+        activation: Function,
+        precision: Precision,
+    ) -> Result<Tensor<2>> {
+        Ok(activation.of_layer(x, variables.matrix(self.kernel)?, variables.vector(self.bias)?, precision))
     }
 }
 
@@ -168,7 +174,7 @@ impl Hidden {
         drift: &mut Drift,
     ) -> Result<Tensor<2>> {
         for (layer, (sums, norm)) in self.layers.iter().enumerate() {
-            x = self.activation.of(Value::from(sums.of(variables, x, self.precision)?)).tensor()?;
+            x = sums.of(variables, x, self.activation, self.precision)?;
             if let (Some(rate), Mode::Training { seed }) = (self.dropout, mode) {
                 x = dropout(x, rate, seed.wrapping_add(layer as u64));
             }

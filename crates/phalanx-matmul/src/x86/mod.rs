@@ -10,7 +10,7 @@
 mod pack;
 mod tile;
 
-use crate::{Matrix, Precision};
+use crate::{Finish, Matrix, Precision};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const ROWS: usize = 14;
 /// Columns of a tile.
 const COLUMNS: usize = 32;
-/// Steps along the sum that are packed at once.
-const DEPTH: usize = 384;
+/// The most steps along the sum that are packed at once.
+const DEPTH: usize = 512;
 /// Rows of the left factor that are packed at once: with `DEPTH`, half of a second-level cache.
 const BLOCK: usize = 18 * ROWS;
 /// A product with fewer multiplications than this is not worth a second thread.
@@ -52,6 +52,8 @@ unsafe impl Sync for Out {}
 struct Right {
     start: *mut Line,
     panels: usize,
+    /// Steps in every part of the sum but the last, which may have fewer.
+    depth: usize,
 }
 
 // SAFETY: every thread is given panels of its own to write, and they are read when all are done.
@@ -60,31 +62,36 @@ unsafe impl Send for Right {}
 unsafe impl Sync for Right {}
 
 impl Right {
-    /// Where a panel of the part of the sum with this number begins; every part but the last has [`DEPTH`] steps.
+    /// Where a panel of the part of the sum with this number begins.
     fn panel(self, part: usize, steps: usize, panel: usize) -> *mut Line {
-        self.start.wrapping_add(2 * (part * DEPTH * self.panels + panel * steps))
+        self.start.wrapping_add(2 * (part * self.depth * self.panels + panel * steps))
     }
 }
 
 /// The caller has seen that the shapes fit and the processor is supported.
-pub(crate) fn product(a: Matrix<'_>, b: Matrix<'_>, precision: Precision) -> Vec<f32> {
+pub(crate) fn product(a: Matrix<'_>, b: Matrix<'_>, precision: Precision, finish: Option<Finish<'_>>) -> Vec<f32> {
     let (rows, columns) = (a.rows(), b.columns());
-    if a.columns() == 0 {
-        return vec![0.0; rows * columns];
-    }
     let mut numbers = Vec::<f32>::with_capacity(rows * columns);
     let out = Out { start: numbers.as_mut_ptr(), columns };
+    if a.columns() == 0 {
+        let of_nothing =
+            |finish: Finish<'_>| finish.bias.iter().map(|&x| if finish.relu && x < 0.0 { 0.0 } else { x }).collect();
+        return finish.map_or(vec![0.0; columns], of_nothing).repeat(rows);
+    }
     let panels = columns.div_ceil(COLUMNS);
-    let mut packed = Vec::<Line>::with_capacity(2 * panels * a.columns().div_ceil(each(precision)));
-    let right = Right { start: packed.as_mut_ptr(), panels };
+    let steps = a.columns().div_ceil(each(precision));
+    let mut packed = Vec::<Line>::with_capacity(2 * panels * steps);
+    // Parts of the same length: after a last one of a few steps a tile would be read and written for little.
+    let depth = steps.div_ceil(steps.div_ceil(DEPTH));
+    let right = Right { start: packed.as_mut_ptr(), panels, depth };
     let worth_it = rows * columns * a.columns() >= WORTH_SHARING;
     let threads = if worth_it { rayon::current_num_threads() } else { 1 };
     in_shares(columns, COLUMNS, threads, |columns| pack_right(b, columns, right, precision));
     // Along the side that has more tiles.
     if rows / ROWS >= columns / COLUMNS {
-        in_shares(rows, ROWS, threads, |rows| share(a, right, out, rows, 0..columns, precision));
+        in_shares(rows, ROWS, threads, |rows| share(a, right, out, rows, 0..columns, precision, finish));
     } else {
-        in_shares(columns, COLUMNS, threads, |columns| share(a, right, out, 0..rows, columns, precision));
+        in_shares(columns, COLUMNS, threads, |columns| share(a, right, out, 0..rows, columns, precision, finish));
     }
     // SAFETY: every tile was written: the first steps along the sum do not add to what is there.
     unsafe { numbers.set_len(rows * columns) };
@@ -123,23 +130,35 @@ fn in_shares(side: usize, tile: usize, threads: usize, work: impl Fn(Range<usize
 
 /// One thread's part of the right factor.
 fn pack_right(b: Matrix<'_>, columns: Range<usize>, right: Right, precision: Precision) {
-    for (part, sum) in parts(0..b.rows(), each(precision) * DEPTH).enumerate() {
+    let whole = columns.len() / COLUMNS * COLUMNS;
+    let by_rows = if precision == Precision::F32 && b.strides().0 == 1 { whole } else { 0 };
+    let (by_rows, others) = (columns.start..columns.start + by_rows, columns.start + by_rows..columns.end);
+    for (part, sum) in parts(0..b.rows(), each(precision) * right.depth).enumerate() {
         let steps = sum.len().div_ceil(each(precision));
-        for columns in parts(columns.clone(), COLUMNS) {
-            pack::right(b, sum.clone(), columns.clone(), right.panel(part, steps, columns.start / COLUMNS), precision);
+        let panel = |column: usize| right.panel(part, steps, column / COLUMNS);
+        pack::right_by_rows(b, sum.clone(), by_rows.clone(), panel);
+        for columns in parts(others.clone(), COLUMNS) {
+            pack::right(b, sum.clone(), columns.clone(), panel(columns.start), precision);
         }
     }
 }
 
 /// One thread's part of a product.
-fn share(a: Matrix<'_>, right: Right, out: Out, rows: Range<usize>, columns: Range<usize>, precision: Precision) {
-    let depth = a.columns().div_ceil(each(precision)).min(DEPTH);
-    let mut left = Vec::<Line>::with_capacity(depth * BLOCK.min(rows.len()).div_ceil(ROWS));
+fn share(
+    a: Matrix<'_>,
+    right: Right,
+    out: Out,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    precision: Precision,
+    finish: Option<Finish<'_>>,
+) {
+    let mut left = Vec::<Line>::with_capacity(right.depth * BLOCK.min(rows.len()).div_ceil(ROWS));
     for block in parts(rows, BLOCK) {
         // Tiles of the same height, rather than a last one of a row or two.
         let height = block.len().div_ceil(block.len().div_ceil(ROWS));
-        for (part, sum) in parts(0..a.columns(), each(precision) * DEPTH).enumerate() {
-            let steps = sum.len().div_ceil(each(precision));
+        for (part, sum) in parts(0..a.columns(), each(precision) * right.depth).enumerate() {
+            let (steps, is_last) = (sum.len().div_ceil(each(precision)), sum.end == a.columns());
             for (panel, rows) in parts(block.clone(), height).enumerate() {
                 let to = left.spare_capacity_mut()[panel * steps..][..steps].as_mut_ptr().cast();
                 pack::left(a, rows, sum.clone(), to, precision);
@@ -159,6 +178,9 @@ fn share(a: Matrix<'_>, right: Right, out: Out, rows: Range<usize>, columns: Ran
                             rows: rows.len(),
                             columns: columns.len(),
                             adds: sum.start > 0,
+                            finish: finish
+                                .filter(|_| is_last)
+                                .map(|finish| (&finish.bias[columns.clone()], finish.relu)),
                         };
                         tile.compute(precision);
                     }

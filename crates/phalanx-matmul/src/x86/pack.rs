@@ -1,6 +1,6 @@
 //! Packs a factor: sixteen lanes, rows of the left one or columns of the right one, step by step along the sum.
 
-use super::Line;
+use super::{COLUMNS, Line};
 use crate::{Matrix, Precision};
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -21,6 +21,35 @@ pub(super) fn right(b: Matrix<'_>, sum: Range<usize>, columns: Range<usize>, to:
         let lanes = 16.min(columns.end - first);
         let source = Source::new(b, first * across + sum.start * along, lanes, across, sum.len(), along);
         source.pack(to.wrapping_add(half), halves, precision);
+    }
+}
+
+/// Whole panels of the right factor, 32-bit numbers that lie side by side: its rows are read from front to back, which is
+/// how memory likes it.
+pub(super) fn right_by_rows(
+    b: Matrix<'_>,
+    sum: Range<usize>,
+    columns: Range<usize>,
+    panel: impl Fn(usize) -> *mut Line,
+) {
+    let (across, along) = b.strides();
+    assert!(columns.is_empty() || across == 1, "columns lie side by side");
+    for (step, row) in sum.enumerate() {
+        let numbers = &b.numbers[row * along..][columns.clone()];
+        for (column, numbers) in columns.clone().step_by(COLUMNS).zip(numbers.as_chunks::<COLUMNS>().0) {
+            // SAFETY: the processor is supported, and a panel has two lines for every step.
+            unsafe { copy(numbers, panel(column).add(2 * step)) };
+        }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn copy(numbers: &[f32; COLUMNS], to: *mut Line) {
+    // SAFETY: the caller has room for two lines.
+    unsafe {
+        store(to, _mm512_loadu_si512(numbers.as_ptr().cast()));
+        store(to.add(1), _mm512_loadu_si512(numbers.as_ptr().add(16).cast()));
     }
 }
 

@@ -4,7 +4,7 @@ use super::{COLUMNS, Line, ROWS};
 use crate::Precision;
 use std::arch::x86_64::*;
 
-pub(super) struct Tile {
+pub(super) struct Tile<'a> {
     pub(super) steps: usize,
     pub(super) left: *const Line,
     pub(super) right: *const Line,
@@ -15,11 +15,14 @@ pub(super) struct Tile {
     pub(super) columns: usize,
     /// To what is there already.
     pub(super) adds: bool,
+    /// A bias for each column, and whether what is then below 0 becomes 0; for the last steps along the sum.
+    pub(super) finish: Option<(&'a [f32], bool)>,
 }
 
-impl Tile {
+impl Tile<'_> {
     /// # Safety
-    /// `left` has a line and `right` one or two for every step; the tile is inside of the product, and nobody else's.
+    /// `left` has a line and `right` one or two for every step; the tile is inside of the product, and nobody else's; there
+    /// is a bias for every column.
     pub(super) unsafe fn compute(&self, precision: Precision) {
         debug_assert!((1..=ROWS).contains(&self.rows) && (1..=COLUMNS).contains(&self.columns));
         // SAFETY: the caller's, and the processor is supported.
@@ -42,7 +45,13 @@ impl Tile {
             // SAFETY: inside of the tile.
             unsafe {
                 let to = self.out.add(row * self.next + 16 * i);
-                let sum = if self.adds { _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, to)) } else { sum };
+                let mut sum = if self.adds { _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, to)) } else { sum };
+                if let Some((bias, relu)) = self.finish {
+                    sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, bias.as_ptr().add(16 * i)));
+                    // What is not a number is not below 0.
+                    let below = _mm512_cmp_ps_mask(sum, _mm512_setzero_ps(), _CMP_LT_OQ);
+                    sum = if relu { _mm512_mask_mov_ps(sum, below, _mm512_setzero_ps()) } else { sum };
+                }
                 _mm512_mask_storeu_ps(to, mask, sum);
             }
         }
@@ -55,7 +64,7 @@ macro_rules! kernel {
             use super::*;
 
             #[target_feature(enable = $features)]
-            pub(super) unsafe fn compute<const VECTORS: usize>(tile: &Tile) {
+            pub(super) unsafe fn compute<const VECTORS: usize>(tile: &Tile<'_>) {
                 // SAFETY: the caller's.
                 unsafe {
                     match tile.rows {
@@ -78,7 +87,7 @@ macro_rules! kernel {
             }
 
             #[target_feature(enable = $features)]
-            unsafe fn rows<const ROWS: usize, const VECTORS: usize>(tile: &Tile) {
+            unsafe fn rows<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
                 let mut sums = [[_mm512_setzero_ps(); VECTORS]; ROWS];
                 for step in 0..tile.steps {
                     // SAFETY: there is a line for every step.

@@ -1,6 +1,7 @@
 //! Activation functions.
 
 use super::value::{Unary, Value};
+use crate::{Precision, layer};
 use burn::tensor::{Tensor, activation};
 use phalanx_base::{Code, Error, Result};
 
@@ -70,6 +71,25 @@ impl Function {
         match self {
             Self::Linear => value,
             _ => value.map(&self),
+        }
+    }
+
+    /// The function of a [layer's](layer()) sums. ReLU is taken while they are made.
+    ///
+    /// ```
+    /// use phalanx_nn::{Precision, burn::tensor::Tensor, default_device, model::Function};
+    ///
+    /// let [x, kernel] = [[[1.0, 2.0]], [[3.0, -4.0]]].map(|x| Tensor::<2>::from_floats(x, &default_device()));
+    /// let bias = Tensor::<1>::zeros([1], &default_device());
+    /// let sums = Function::Relu.of_layer(x, kernel.transpose(), bias, Precision::F32);
+    /// assert_eq!(sums.into_scalar::<f32>(), 0.0);
+    /// ```
+    #[must_use]
+    pub fn of_layer(self, x: Tensor<2>, kernel: Tensor<2>, bias: Tensor<1>, precision: Precision) -> Tensor<2> {
+        let sums = layer(x, kernel, bias, self == Self::Relu, precision);
+        match self {
+            Self::Linear | Self::Relu => sums,
+            _ => self.apply(sums),
         }
     }
 }

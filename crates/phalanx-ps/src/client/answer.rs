@@ -5,7 +5,8 @@ use super::remote::Remote;
 use super::rows::RowSet;
 use crate::Crew;
 use bytes::Bytes;
-use phalanx_base::{Code, Error, Result};
+use phalanx_base::{Code, Error, Result, in_place};
+use std::ops::Deref;
 
 /// One server's answers: for each piece its bytes, and for each row run its bytes.
 pub(super) struct Answer {
@@ -71,7 +72,7 @@ pub(super) fn rows_of(number: usize, set: &RowSet, remote: &Remote, answers: &[A
 
 /// Puts the pieces of each variable together. A variable of which only some pieces changed counts as unchanged here
 /// and is pulled whole next time: half of it would be of no use.
-pub(super) fn assemble(remote: &mut Remote, answers: Vec<Answer>, crew: Crew) -> Vec<Option<Vec<f32>>> {
+pub(super) fn assemble(remote: &mut Remote, answers: Vec<Answer>, crew: Crew) -> Vec<Option<Values>> {
     let Remote { layout, pieces, held, .. } = remote;
     let mut whole: Vec<Vec<(usize, Bytes)>> = vec![Vec::new(); layout.variables().len()];
     let mut missing = vec![false; layout.variables().len()];
@@ -98,7 +99,40 @@ pub(super) fn assemble(remote: &mut Remote, answers: Vec<Answer>, crew: Crew) ->
         }
         found.sort_unstable_by_key(|&(at, _)| at);
     }
-    crew.map(whole, |found| (!found.is_empty()).then(|| numbers_of(found.iter().map(|(_, bytes)| bytes))))
+    crew.map(whole, |found| match &found[..] {
+        [] => None,
+        // As it is, where a server sent it whole.
+        [(_, bytes)] if in_place(bytes).is_some() => Some(Values(bytes.clone())),
+        pieces => Some(Values(Bytes::from_owner(Owned(numbers_of(pieces.iter().map(|(_, bytes)| bytes)))))),
+    })
+}
+
+/// A variable's numbers, aligned and as this machine has them. They may lie where a server wrote them: whoever keeps them
+/// longer than until the next exchange keeps memory of the connection.
+#[derive(Clone, Debug)]
+pub struct Values(Bytes);
+
+impl Deref for Values {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        // Seen when they were made.
+        bytemuck::try_cast_slice(&self.0).unwrap_or_default()
+    }
+}
+
+impl AsRef<[u8]> for Values {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+struct Owned(Vec<f32>);
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.0)
+    }
 }
 
 fn numbers_of<'a>(pieces: impl Iterator<Item = &'a Bytes> + Clone) -> Vec<f32> {

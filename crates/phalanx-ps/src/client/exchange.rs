@@ -1,6 +1,6 @@
 //! Push and pull in one round trip.
 
-use super::answer::{Answer, assemble, rows_of};
+use super::answer::{Answer, Values, assemble, rows_of};
 use super::calls::{Client, to_wire, unexpected};
 use super::packing::{Part, Piece, pack};
 use super::remote::Remote;
@@ -50,7 +50,7 @@ pub struct Pulled {
     /// The committed steps.
     pub global_step: u64,
     /// One for each variable; `None` where the values held are the newest.
-    pub dense: Vec<Option<Vec<f32>>>,
+    pub dense: Vec<Option<Values>>,
     /// One for each row set: its unique rows one after the other.
     pub rows: Vec<Vec<f32>>,
     /// At least one server had applied the push before.

@@ -14,6 +14,7 @@ mod rounds;
 mod rows;
 mod save;
 
+pub use answer::Values;
 pub use calls::to_wire;
 pub use calls::{Client, Options, Stop};
 pub use exchange::{Mode, Pulled, Push};

@@ -3,7 +3,7 @@
 //! Hot path: ids of a request are grouped by stripe, so each lock is taken once a request; no allocation per row.
 
 use super::cut::Clock;
-use super::index::{Index, hash};
+use super::index::{Index, STRIPES, hash, stripe_of};
 use super::lock;
 use super::slabs::{BLOCK, Slabs};
 use crate::Crew;
@@ -14,8 +14,6 @@ use phalanx_optim::{Optimizer, Rule};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-
-const STRIPES: usize = 16;
 
 /// How many rows ahead of the one at hand memory is asked for.
 const AHEAD: usize = 16;
@@ -108,7 +106,7 @@ impl Table {
         let mut rows = Vec::new();
         self.each_stripe(ids, |stripe, group| {
             self.settle(stripe, closed)?;
-            self.find_all(stripe, ids, group, &mut rows)?;
+            self.find_all(stripe, ids, group, &mut rows);
             stripe.expect(&rows, 0..AHEAD, self.dim);
             for (i, &at) in group.iter().enumerate() {
                 stripe.expect(&rows, i + AHEAD..i + AHEAD + 1, self.dim);
@@ -141,7 +139,7 @@ impl Table {
         }
         let (mut gradient, mut rows) = (vec![0.0; self.dim], Vec::new());
         self.each_stripe(ids, |stripe, group| {
-            self.find_all(stripe, ids, group, &mut rows)?;
+            self.find_all(stripe, ids, group, &mut rows);
             stripe.expect(&rows, 0..AHEAD, self.width);
             for (i, &at) in group.iter().enumerate() {
                 stripe.expect(&rows, i + AHEAD..i + AHEAD + 1, self.width);
@@ -186,7 +184,7 @@ impl Table {
         let bytes = 4 * self.width();
         self.each_stripe(ids, |stripe, group| {
             for &at in group {
-                read_f32s(&rows[at as usize * bytes..][..bytes], self.row(stripe, ids[at as usize])?);
+                read_f32s(&rows[at as usize * bytes..][..bytes], self.row(stripe, ids[at as usize]));
             }
             Ok(())
         })
@@ -265,40 +263,39 @@ impl Table {
             let sum = &mut pending.sums[i * self.dim..][..self.dim];
             let scale = 1.0 / pending.counts[i] as f32;
             sum.iter_mut().for_each(|x| *x *= scale);
-            rule.apply(self.row(stripe, id)?, sum)?;
+            rule.apply(self.row(stripe, id), sum)?;
         }
         Ok(())
     }
 
     /// Which rows of the stripe are those of the ids of a group.
-    fn find_all(&self, stripe: &mut Stripe, ids: &[i64], group: &[u32], rows: &mut Vec<usize>) -> Result<()> {
+    fn find_all(&self, stripe: &mut Stripe, ids: &[i64], group: &[u32], rows: &mut Vec<usize>) {
         rows.clear();
         group.iter().take(AHEAD).for_each(|&at| stripe.index.expect(ids[at as usize]));
         for (i, &at) in group.iter().enumerate() {
             if let Some(&ahead) = group.get(i + AHEAD) {
                 stripe.index.expect(ids[ahead as usize]);
             }
-            rows.push(self.find(stripe, ids[at as usize])?);
+            rows.push(self.find(stripe, ids[at as usize]));
         }
-        Ok(())
     }
 
     /// The row of an id, to be changed.
-    fn row<'a>(&self, stripe: &'a mut Stripe, id: i64) -> Result<&'a mut [f32]> {
-        let row = self.find(stripe, id)?;
-        Ok(stripe.rows.change(row, self.clock.now()))
+    fn row<'a>(&self, stripe: &'a mut Stripe, id: i64) -> &'a mut [f32] {
+        let row = self.find(stripe, id);
+        stripe.rows.change(row, self.clock.now())
     }
 
     /// Which row of the stripe is that of `id`; one that is not there comes into being.
-    fn find(&self, stripe: &mut Stripe, id: i64) -> Result<usize> {
-        let (at, is_new) = stripe.index.find_or_add(id)?;
+    fn find(&self, stripe: &mut Stripe, id: i64) -> usize {
+        let (at, is_new) = stripe.index.find_or_add(id);
         if is_new {
             stripe.ids.push(id);
             let row = stripe.rows.add(self.clock.now());
             self.optimizer.init_slots(row);
             self.initializer.fill(id, &mut row[..self.dim]);
         }
-        Ok(at)
+        at
     }
 
     /// Calls `each` for every stripe that has some of `ids`, with their positions.
@@ -341,10 +338,6 @@ impl Pending {
         counts[at] += 1;
         sums[at * gradient.len()..].iter_mut().zip(gradient).for_each(|(sum, x)| *sum += x);
     }
-}
-
-fn stripe_of(id: i64) -> usize {
-    (hash(id) >> 40) as usize % STRIPES
 }
 
 #[cfg(test)]

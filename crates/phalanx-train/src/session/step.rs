@@ -6,7 +6,7 @@ use phalanx_base::{Code, Error, Result, UpdateName};
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Gradients, Tensor};
 use phalanx_nn::{Flat, all_finite, scalar};
-use phalanx_ps::client::{Pulled, Push, RowGradients, RowSet};
+use phalanx_ps::client::{Pulled, Push, RowGradients, RowSet, Values};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 impl<M: Module> Session<M> {
@@ -92,7 +92,8 @@ impl<M: Module> Session<M> {
         Ok(pulled)
     }
 
-    pub(super) fn load(&mut self, values: Vec<Option<Vec<f32>>>) -> Result<M> {
+    pub(super) fn load(&mut self, values: Vec<Option<Values>>) -> Result<M> {
+        let values = values.into_iter().map(|values| values.map(Flat::lent).transpose()).collect::<Result<_>>()?;
         let module = self.module.take().ok_or_else(|| {
             Error::new(Code::Internal, "the model is gone").because("an earlier step of this session did not end")
         })?;

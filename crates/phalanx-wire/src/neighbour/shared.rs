@@ -88,7 +88,11 @@ impl Connection {
         if usize::from(answer.room) != number {
             return Err(invalid("an answer to another request".into()));
         }
-        let frame = self.rooms[number].take_answer(answer.lengths);
+        let mut frame = self.rooms[number].take_answer(answer.lengths);
+        if !self.rooms.iter().any(is_free) {
+            // Whoever keeps what was lent, keeps it; there must be a room for the next request.
+            frame = frame.map(InFrame::with_own_body);
+        }
         match (answer.kind, frame) {
             (FRAME, frame) => Ok(frame),
             (_, Ok(frame)) => Ok(Err(refusal(frame.body())?)),

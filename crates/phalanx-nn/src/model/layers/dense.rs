@@ -79,13 +79,15 @@ impl Layer for Dense {
         let mut dims = input.dims();
         let features = dims.pop().unwrap_or_default();
         let rows: Tensor<2> = input.reshape(&[dims.iter().product(), features])?.tensor()?;
-        let mut output = matmul(rows, weights.matrix(0)?, self.precision);
-        if self.bias {
-            output = output + weights.vector(1)?.unsqueeze();
-        }
         dims.push(self.units);
-        // The function is taken in the right shape: softmax cares about the last axis only, so two axes will do.
-        self.activation.of(output.into()).reshape(&dims)
+        let kernel = weights.matrix(0)?;
+        // The function is taken before the shape is made right: softmax cares about the last axis only, so two will do.
+        let output: Value = if self.bias {
+            self.activation.of_layer(rows, kernel, weights.vector(1)?, self.precision).into()
+        } else {
+            self.activation.of(matmul(rows, kernel, self.precision).into())
+        };
+        output.reshape(&dims)
     }
 }
 
