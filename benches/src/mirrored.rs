@@ -1,6 +1,7 @@
 //! `fit` with mirrored workers: the dnn of the peers, and beside it what its matrix products alone would take.
 
 use crate::job;
+use crate::limits::{Shapes, TIME};
 use burn::tensor::{Device, Distribution, Tensor};
 use phalanx::callbacks::Lambda;
 use phalanx::data::{Batch, Column, Dataset};
@@ -107,6 +108,10 @@ fn data(batch: usize) -> Result<Dataset> {
 
 /// Steps per second if there were nothing but the matrix products, the best of five.
 fn limit(args: &Args) -> Result<f64> {
+    if args.device == "cpu" {
+        let products = Shapes::step(&SIZES, args.batch, false);
+        return (0..5).try_fold(0.0, |best, _| Ok(products.rate(args.threads, TIME)?.max(best)));
+    }
     let device: Device = phalanx::device(&args.device)?;
     let random = |rows, columns| Tensor::<2>::random([rows, columns], Distribution::Normal(0.0, 1.0), &device);
     let layers: Vec<_> = SIZES

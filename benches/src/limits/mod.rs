@@ -4,7 +4,7 @@ mod matmul;
 mod memory;
 mod sockets;
 
-use matmul::Shapes;
+pub(crate) use matmul::Shapes;
 
 use crate::model::{Kind, Sizes};
 use phalanx::Result;
@@ -13,7 +13,7 @@ use sockets::Socket;
 use std::time::Duration;
 
 /// One measurement.
-const TIME: Duration = Duration::from_millis(300);
+pub(crate) const TIME: Duration = Duration::from_millis(300);
 
 #[derive(Clone, clap::Args)]
 pub(crate) struct Args {

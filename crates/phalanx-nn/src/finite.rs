@@ -1,5 +1,8 @@
 //! Whether numbers are numbers.
 
+use crate::threads::WORTH_SHARING;
+use rayon::prelude::*;
+
 /// Whether every number is finite. One pass at memory speed: the exponent bits are compared as
 /// integers, which vectorizes where a float comparison would not.
 ///
@@ -12,5 +15,23 @@
 pub fn all_finite(numbers: &[f32]) -> bool {
     const EXPONENT: u32 = 0x7f80_0000;
     let wrong = |number: &f32| u32::from(number.to_bits() & EXPONENT == EXPONENT);
-    numbers.chunks(4096).all(|run| run.iter().fold(0, |found, number| found | wrong(number)) == 0)
+    let all =
+        |part: &[f32]| part.chunks(4096).all(|run| run.iter().fold(0, |found, number| found | wrong(number)) == 0);
+    if numbers.len() <= WORTH_SHARING { all(numbers) } else { numbers.par_chunks(WORTH_SHARING).all(all) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_many_is_enough() {
+        let mut numbers = vec![1.0; 3 * WORTH_SHARING + 5];
+        assert!(all_finite(&numbers));
+        for at in [0, WORTH_SHARING, 3 * WORTH_SHARING + 4] {
+            numbers[at] = f32::NEG_INFINITY;
+            assert!(!all_finite(&numbers), "{at}");
+            numbers[at] = 1.0;
+        }
+    }
 }

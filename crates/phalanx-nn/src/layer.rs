@@ -1,6 +1,7 @@
 //! A layer's sums in one step: between the product, the bias and ReLU every number would go to memory and back.
 
 use crate::product::{Products, Turns};
+use crate::threads::WORTH_SHARING;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
@@ -10,6 +11,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, TensorMetadata};
 use burn::tensor::{Shape, Tensor};
 use phalanx_matmul::Precision;
+use rayon::prelude::*;
 
 /// Sums of a layer in one step: the product, the bias added to every row, and what is below 0 set to 0 where `relu` says
 /// so. The gradients are those of these steps one by one.
@@ -44,6 +46,32 @@ pub(crate) fn by_library<L: Products>(
     let product = L::product(x, kernel, Turns::NONE, precision);
     let sums = L::float_add(product, L::float_reshape(bias, Shape::new([1, columns])));
     if relu { L::relu(sums) } else { sums }
+}
+
+pub(crate) fn column_sums_by_library<L: Backend>(gradient: FloatTensor<L>) -> FloatTensor<L> {
+    let columns = gradient.shape()[1];
+    L::float_reshape(L::float_sum_dim(gradient, 0), Shape::new([columns]))
+}
+
+/// Nothing goes back where 0 came out; what is not a number lets it pass, as it does in Burn.
+pub(crate) fn stop_at_zeros(gradient: &mut [f32], output: &[f32]) {
+    let stop = |(gradient, output): (&mut [f32], &[f32])| {
+        gradient.iter_mut().zip(output).for_each(|(gradient, &x)| *gradient = if x <= 0.0 { 0.0 } else { *gradient });
+    };
+    gradient.par_chunks_mut(WORTH_SHARING).zip(output.par_chunks(WORTH_SHARING)).for_each(stop);
+}
+
+/// Row by row for every column, so that sums do not depend on how many threads there are.
+pub(crate) fn column_sums(numbers: &[f32], columns: usize) -> Vec<f32> {
+    let mut sums = vec![0.0; columns];
+    let threads = if numbers.len() < WORTH_SHARING { 1 } else { rayon::current_num_threads() };
+    let share = columns.div_ceil(threads).max(1);
+    sums.par_chunks_mut(share).enumerate().for_each(|(part, sums)| {
+        for row in numbers.chunks_exact(columns.max(1)) {
+            sums.iter_mut().zip(&row[part * share..]).for_each(|(sum, x)| *sum += x);
+        }
+    });
+    sums
 }
 
 /// The same where gradients may be wanted.
@@ -90,13 +118,11 @@ impl<B: Products> Backward<B, 3> for Layer {
         let Kept { x, kernel, rectified, precision } = ops.state;
         let mut gradient = gradients.consume::<B>(&ops.node);
         if let Some(rectified) = rectified {
-            gradient = B::relu_backward(rectified, gradient);
+            gradient = B::through_relu(gradient, rectified);
         }
         let [of_x, of_kernel, of_bias] = ops.parents;
         if let Some(node) = of_bias {
-            let columns = gradient.shape()[1];
-            let sums = B::float_sum_dim(gradient.clone(), 0);
-            gradients.register::<B>(node.id, B::float_reshape(sums, Shape::new([columns])));
+            gradients.register::<B>(node.id, B::column_sums(gradient.clone()));
         }
         if let (Some(node), Some(x)) = (of_kernel, x) {
             let x = checkpointer.retrieve_node_output(x);
@@ -151,6 +177,22 @@ mod tests {
             |x, kernel, bias| layer(x, kernel, bias, true, Precision::F32),
             |x, kernel, bias| relu(matmul(x, kernel, Precision::F32) + bias.unsqueeze()),
         );
+    }
+
+    #[test]
+    fn threads_change_no_bit_of_a_gradient() {
+        let numbers = Initializer::RandomUniform { low: -2.0, high: 2.0 }.values(&[700 * 130], 1);
+        let with = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let mut gradient = numbers.clone();
+                let output: Vec<f32> = numbers.iter().rev().map(|x| x.max(0.0)).collect();
+                stop_at_zeros(&mut gradient, &output);
+                (column_sums(&gradient, 130), gradient)
+            })
+        };
+        assert_eq!(with(1), with(3));
+        assert_eq!(with(1).1.iter().filter(|&&x| x == 0.0).count(), numbers.iter().filter(|&&x| x <= 0.0).count());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Made of the library's own steps, every number of the batch's rows is copied three times on the way there and three on
 //! the way back, by one thread.
 
+use crate::threads::WORTH_SHARING;
 use burn::backend::autodiff::Autodiff;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -12,9 +13,6 @@ use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, IndexingUpdateOp, Int, Shape, Slice, Tensor, TensorData};
 use rayon::prelude::*;
-
-/// Numbers that one thread copies without noticing.
-const WORTH_SHARING: usize = 1 << 15;
 
 /// For each row of `numbers` its share of the rows that `positions` name, side by side, and then itself.
 pub(crate) fn beside(unique: Tensor<2>, positions: Tensor<1, Int>, numbers: Tensor<2>) -> Tensor<2> {

@@ -6,7 +6,7 @@ use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind, binary};
 use burn::backend::autodiff::{Autodiff, NodeId};
-use burn::backend::ops::FloatTensorOps;
+use burn::backend::ops::{ActivationOps, FloatTensorOps};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, backend_extension};
 use burn::tensor::{DType, Tensor, TensorData};
@@ -71,6 +71,16 @@ pub trait Products: Backend {
     ) -> FloatTensor<Self> {
         layer::by_library::<Self>(x, kernel, bias, relu, precision)
     }
+
+    /// A layer's gradient on its way back through ReLU, of which this came out.
+    fn through_relu(gradient: FloatTensor<Self>, output: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::relu_backward(output, gradient)
+    }
+
+    /// The gradient of a bias: the sum of every column.
+    fn column_sums(gradient: FloatTensor<Self>) -> FloatTensor<Self> {
+        layer::column_sums_by_library::<Self>(gradient)
+    }
 }
 
 #[cfg(any(feature = "vulkan", feature = "cuda"))]
@@ -104,6 +114,28 @@ impl Products for Flex {
         let finish = Finish { bias: bias.as_slice().unwrap_or_default(), relu };
         let sums = phalanx_matmul::product(left, right, precision, Some(finish));
         FloatTensor::<Self>::from_data(TensorData::new(sums, shape))
+    }
+
+    fn through_relu(gradient: FloatTensor<Self>, output: FloatTensor<Self>) -> FloatTensor<Self> {
+        if [gradient.dtype(), output.dtype()] != [DType::F32; 2] {
+            return Self::relu_backward(output, gradient);
+        }
+        let output = output.to_contiguous();
+        // In place, unless somebody else has it too.
+        let mut gradient = gradient.to_contiguous().into_data();
+        let numbers = gradient.as_mut_slice::<f32>().unwrap_or_default();
+        layer::stop_at_zeros(numbers, output.as_slice().unwrap_or_default());
+        FloatTensor::<Self>::from_data(gradient)
+    }
+
+    fn column_sums(gradient: FloatTensor<Self>) -> FloatTensor<Self> {
+        if gradient.dtype() != DType::F32 {
+            return layer::column_sums_by_library::<Self>(gradient);
+        }
+        let gradient = gradient.to_contiguous();
+        let columns = gradient.layout().shape()[1];
+        let sums = layer::column_sums(gradient.as_slice().unwrap_or_default(), columns);
+        FloatTensor::<Self>::from_data(TensorData::new(sums, [columns]))
     }
 }
 

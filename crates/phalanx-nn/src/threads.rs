@@ -3,6 +3,9 @@
 use phalanx_base::{Code, Context, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+/// So many numbers one thread copies or adds up before another would have begun.
+pub(crate) const WORTH_SHARING: usize = 1 << 15;
+
 /// Runs `work` with `threads` threads for its arithmetic. Several tasks on one machine share its cores, so each is told
 /// how many are its own.
 ///

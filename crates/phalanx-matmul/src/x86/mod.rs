@@ -75,7 +75,7 @@ pub(crate) fn product(a: Matrix<'_>, b: Matrix<'_>, precision: Precision, finish
     let out = Out { start: numbers.as_mut_ptr(), columns };
     if a.columns() == 0 {
         let of_nothing =
-            |finish: Finish<'_>| finish.bias.iter().map(|&x| if finish.relu && x < 0.0 { 0.0 } else { x }).collect();
+            |finish: Finish<'_>| finish.bias.iter().map(|&x| if finish.relu && x <= 0.0 { 0.0 } else { x }).collect();
         return finish.map_or(vec![0.0; columns], of_nothing).repeat(rows);
     }
     let panels = columns.div_ceil(COLUMNS);

@@ -48,8 +48,8 @@ impl Tile<'_> {
                 let mut sum = if self.adds { _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, to)) } else { sum };
                 if let Some((bias, relu)) = self.finish {
                     sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, bias.as_ptr().add(16 * i)));
-                    // What is not a number is not below 0.
-                    let below = _mm512_cmp_ps_mask(sum, _mm512_setzero_ps(), _CMP_LT_OQ);
+                    // What is not a number stays so; of two zeros it is the one without a sign.
+                    let below = _mm512_cmp_ps_mask(sum, _mm512_setzero_ps(), _CMP_LE_OQ);
                     sum = if relu { _mm512_mask_mov_ps(sum, below, _mm512_setzero_ps()) } else { sum };
                 }
                 _mm512_mask_storeu_ps(to, mask, sum);

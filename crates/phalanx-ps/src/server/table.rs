@@ -15,8 +15,20 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// How many rows ahead of the one at hand memory is asked for.
+/// For so many rows memory is asked for at once, one behind the other: a processor looks up where several pages are at a
+/// time only if nothing else stands between them.
+const BATCH: usize = 8;
+/// How many rows ahead of those at hand.
 const AHEAD: usize = 16;
+
+/// So many rows batch by batch: those whose memory is to be asked for, and those that are next.
+fn batches(count: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+    (0..count).step_by(BATCH).map(move |start| {
+        let soon = if start == 0 { 0 } else { start + AHEAD };
+        let until = |end: usize| end.min(count);
+        (until(soon)..until(start + AHEAD + BATCH), start..until(start + BATCH))
+    })
+}
 
 /// Rows whose ids share a few hash bits.
 struct Stripe {
@@ -36,10 +48,9 @@ impl Stripe {
         Self { index, ids: Vec::new(), rows: Slabs::new(width), pending, settled: 0 }
     }
 
-    /// So many numbers of some of `rows`, as far as there are so many, will be needed soon.
-    fn expect(&self, rows: &[usize], which: Range<usize>, numbers: usize) {
-        let which = which.start.min(rows.len())..which.end.min(rows.len());
-        rows[which].iter().for_each(|&row| prefetch(&self.rows.at(row)[..numbers]));
+    /// So many numbers of these rows will be needed soon.
+    fn expect(&self, rows: &[usize], numbers: usize) {
+        rows.iter().for_each(|&row| prefetch(&self.rows.at(row)[..numbers]));
     }
 }
 
@@ -107,12 +118,12 @@ impl Table {
         self.each_stripe(ids, |stripe, group| {
             self.settle(stripe, closed)?;
             self.find_all(stripe, ids, group, &mut rows);
-            stripe.expect(&rows, 0..AHEAD, self.dim);
-            for (i, &at) in group.iter().enumerate() {
-                stripe.expect(&rows, i + AHEAD..i + AHEAD + 1, self.dim);
-                let row = stripe.rows.at(rows[i]);
-                let at = at as usize * bytes;
-                out[at..at + bytes].copy_from_slice(bytemuck::cast_slice(&row[..self.dim]));
+            for (soon, next) in batches(rows.len()) {
+                stripe.expect(&rows[soon], self.dim);
+                for (&row, &at) in rows[next.clone()].iter().zip(&group[next]) {
+                    let (row, at) = (stripe.rows.at(row), at as usize * bytes);
+                    out[at..at + bytes].copy_from_slice(bytemuck::cast_slice(&row[..self.dim]));
+                }
             }
             Ok(())
         })
@@ -140,11 +151,12 @@ impl Table {
         let (mut gradient, mut rows) = (vec![0.0; self.dim], Vec::new());
         self.each_stripe(ids, |stripe, group| {
             self.find_all(stripe, ids, group, &mut rows);
-            stripe.expect(&rows, 0..AHEAD, self.width);
-            for (i, &at) in group.iter().enumerate() {
-                stripe.expect(&rows, i + AHEAD..i + AHEAD + 1, self.width);
-                let gradient = as_f32s(self.slice(gradients, at), &mut gradient);
-                rule.apply(stripe.rows.change(rows[i], self.clock.now()), gradient)?;
+            for (soon, next) in batches(rows.len()) {
+                stripe.expect(&rows[soon], self.width);
+                for (&row, &at) in rows[next.clone()].iter().zip(&group[next]) {
+                    let gradient = as_f32s(self.slice(gradients, at), &mut gradient);
+                    rule.apply(stripe.rows.change(row, self.clock.now()), gradient)?;
+                }
             }
             Ok(())
         })
@@ -271,12 +283,9 @@ impl Table {
     /// Which rows of the stripe are those of the ids of a group.
     fn find_all(&self, stripe: &mut Stripe, ids: &[i64], group: &[u32], rows: &mut Vec<usize>) {
         rows.clear();
-        group.iter().take(AHEAD).for_each(|&at| stripe.index.expect(ids[at as usize]));
-        for (i, &at) in group.iter().enumerate() {
-            if let Some(&ahead) = group.get(i + AHEAD) {
-                stripe.index.expect(ids[ahead as usize]);
-            }
-            rows.push(self.find(stripe, ids[at as usize]));
+        for (soon, next) in batches(group.len()) {
+            group[soon].iter().for_each(|&at| stripe.index.expect(ids[at as usize]));
+            group[next].iter().for_each(|&at| rows.push(self.find(stripe, ids[at as usize])));
         }
     }
 
@@ -362,6 +371,16 @@ mod tests {
         let mut out = Vec::new();
         write_f32s(numbers, &mut out);
         out
+    }
+
+    #[test]
+    fn every_row_is_asked_for_once_and_comes_once() {
+        for count in [0, 1, 7, 8, 9, 16, 23, 24, 25, 208] {
+            let (soon, next): (Vec<_>, Vec<_>) = batches(count).unzip();
+            assert!(next.iter().zip(&soon).all(|(next, soon)| soon.is_empty() || next.end <= soon.end));
+            assert_eq!(soon.into_iter().flatten().collect::<Vec<_>>(), (0..count).collect::<Vec<_>>());
+            assert_eq!(next.into_iter().flatten().collect::<Vec<_>>(), (0..count).collect::<Vec<_>>());
+        }
     }
 
     #[test]
