@@ -69,13 +69,15 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
         first.get_or_insert(measured);
     }
     if let (false, Some(first), Some(last)) = (args.json, first, last) {
-        let growth = |key: &str| last[key].as_f64().unwrap_or(0.0) / first[key].as_f64().unwrap_or(1.0);
+        let sum = |of: &Value, keys: &[&str]| keys.iter().map(|&key| of[key].as_f64().unwrap_or(0.0)).sum::<f64>();
+        let growth = |keys: &[&str]| sum(&last, keys) / sum(&first, keys);
         let (from, to) = (&first["rows"], &last["rows"]);
         println!(
-            "\nFrom {from} to {to} rows: lookup {:.2} times, update {:.2} times; an array's row {:.2} times.",
-            growth("lookup_ns"),
-            growth("update_ns"),
-            growth("array_ns")
+            "\nFrom {from} to {to} rows: lookup {:.2} times, update {:.2} times, both {:.2} times; an array's row {:.2} times.",
+            growth(&["lookup_ns"]),
+            growth(&["update_ns"]),
+            growth(&["lookup_ns", "update_ns"]),
+            growth(&["array_ns"])
         );
     }
     Ok(())
