@@ -53,10 +53,11 @@ impl Answer {
 }
 
 /// The rows of one set, each to its place.
-pub(super) fn rows_of(number: usize, set: &RowSet, remote: &Remote, answers: &[Answer]) -> Vec<f32> {
+pub(super) fn rows_of(number: usize, set: &RowSet, remote: &Remote, answers: &[Answer], crew: Crew) -> Vec<f32> {
     let dim = remote.dim(set);
     if let Some(server) = (0..answers.len()).find(|&server| set.all_on(server)) {
-        return numbers_of(answers[server].rows.iter().filter(|(run, _)| run.set == number).map(|(_, bytes)| bytes));
+        let runs = answers[server].rows.iter().filter(|(run, _)| run.set == number);
+        return numbers_of(runs.map(|(_, bytes)| bytes), crew);
     }
     let mut numbers = vec![0.0; set.unique().len() * dim];
     for (server, answer) in answers.iter().enumerate() {
@@ -103,7 +104,7 @@ pub(super) fn assemble(remote: &mut Remote, answers: Vec<Answer>, crew: Crew) ->
         [] => None,
         // As it is, where a server sent it whole.
         [(_, bytes)] if in_place(bytes).is_some() => Some(Values(bytes.clone())),
-        pieces => Some(Values(Bytes::from_owner(Owned(numbers_of(pieces.iter().map(|(_, bytes)| bytes)))))),
+        pieces => Some(Values(Bytes::from_owner(Owned(numbers_of(pieces.iter().map(|(_, bytes)| bytes), crew))))),
     })
 }
 
@@ -135,10 +136,13 @@ impl AsRef<[u8]> for Owned {
     }
 }
 
-fn numbers_of<'a>(pieces: impl Iterator<Item = &'a Bytes> + Clone) -> Vec<f32> {
+fn numbers_of<'a>(pieces: impl Iterator<Item = &'a Bytes> + Clone, crew: Crew) -> Vec<f32> {
     let mut numbers = Vec::with_capacity(pieces.clone().map(|bytes| bytes.len() / 4).sum());
     for bytes in pieces {
-        numbers.extend(bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)));
+        match in_place(bytes) {
+            Some(piece) => crew.append(piece, &mut numbers),
+            None => numbers.extend(bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four))),
+        }
     }
     numbers
 }

@@ -95,8 +95,9 @@ impl Client {
             pulled.repeated |= answer.repeated;
             pulled.stale |= answer.stale;
         }
-        pulled.rows = self.crew().map((0..pull.len()).collect(), |set| rows_of(set, &pull[set], remote, &answers));
-        pulled.dense = assemble(remote, answers, self.crew());
+        let crew = self.crew();
+        pulled.rows = crew.map((0..pull.len()).collect(), |set| rows_of(set, &pull[set], remote, &answers, crew));
+        pulled.dense = assemble(remote, answers, crew);
         Ok(pulled)
     }
 

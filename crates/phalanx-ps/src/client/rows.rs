@@ -53,6 +53,18 @@ impl RowSet {
         Self { table, unique, positions, by_server }
     }
 
+    /// The same ids for another table: a wide and a deep part of a model often look up the same ones.
+    ///
+    /// ```
+    /// use phalanx_ps::client::RowSet;
+    /// let wide = RowSet::new(0, &[5, 9, 5], 2).for_table(1);
+    /// assert_eq!((wide.table(), wide.unique()), (1, &[5, 9][..]));
+    /// ```
+    #[must_use]
+    pub fn for_table(&self, table: usize) -> Self {
+        Self { table, ..self.clone() }
+    }
+
     /// Which of the layout's tables.
     #[must_use]
     pub fn table(&self) -> usize {

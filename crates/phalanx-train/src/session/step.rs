@@ -57,14 +57,19 @@ impl<M: Module> Session<M> {
 
     pub(super) fn row_sets(&self, ids: &[(usize, &[i64])]) -> Result<Vec<RowSet>> {
         let tables = self.remote.layout().tables().len();
-        let set = |&(table, ids): &(usize, &[i64])| {
+        let mut sets: Vec<RowSet> = Vec::with_capacity(ids.len());
+        for (at, &(table, own)) in ids.iter().enumerate() {
             if table >= tables {
                 return Err(Error::new(Code::NoSuchVariable, format!("there is no table number {table}"))
                     .because(format!("the model has {tables}")));
             }
-            Ok(RowSet::new(table, ids, self.client.servers()))
-        };
-        ids.iter().map(set).collect()
+            let known = ids[..at].iter().position(|&(_, others)| others == own);
+            sets.push(match known {
+                Some(known) => sets[known].for_table(table),
+                None => RowSet::new(table, own, self.client.servers()),
+            });
+        }
+        Ok(sets)
     }
 
     pub(super) fn row_values(&self, sets: &[RowSet], rows: Vec<Vec<f32>>) -> Vec<RowValues> {
