@@ -8,6 +8,7 @@ use phalanx_tests::faults::Random;
 use phalanx_tests::ledger::{self, Ledger};
 use phalanx_train::{Coordinator, ParameterServerStrategy, StepContext, Steps, connections};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[derive(Parser)]
@@ -48,7 +49,13 @@ fn run(args: &Args) -> phalanx::Result<()> {
     }
     let strategy = ParameterServerStrategy::new(supervisor).consistency(&args.consistency)?.attempts(100);
     let pause = Duration::from_millis(args.step_ms);
-    let steps = Steps::new().step("count", move |cx| count(cx, pause));
+    let said = AtomicBool::new(false);
+    let steps = Steps::new().step("count", move |cx| {
+        if !said.swap(true, Ordering::Relaxed) {
+            println!("takes part");
+        }
+        count(cx, pause)
+    });
     strategy.run(Ledger::default(), steps, |coordinator| coordinate(args, &server, coordinator)).map(drop)
 }
 
