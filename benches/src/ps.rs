@@ -58,6 +58,9 @@ pub(crate) struct Args {
     /// Rounds the factors of hidden layers to bfloat16
     #[arg(long)]
     bf16: bool,
+    /// Every worker computes while its last step's exchange goes on
+    #[arg(long)]
+    overlap: bool,
     /// One line of JSON
     #[arg(long)]
     json: bool,
@@ -120,6 +123,9 @@ impl Args {
         }
         if self.rows == Some(0) || self.dim == Some(0) || self.hidden.contains(&0) {
             return bad("a size of the model is 0");
+        }
+        if self.overlap && self.driver == Driver::Coordinator {
+            return bad("--overlap is for workers that drive themselves");
         }
         if self.ps == 0 && (self.workers > 1 || self.driver == Driver::Coordinator) {
             return bad("without parameter servers (--ps 0) there is one worker, which drives itself (--workers 1)");
@@ -240,7 +246,10 @@ fn coordinate(args: &Args, server: &Server) -> Result<()> {
 fn drive(args: &Args, server: &Server, say: impl FnOnce(&Value)) -> Result<()> {
     let sizes = args.sizes();
     let mut batches = args.batches(server.config().trainer_index().unwrap_or(0) as u64)?;
-    let supervisor = sizes.supervisor(server);
+    let mut supervisor = sizes.supervisor(server);
+    if args.overlap {
+        supervisor = supervisor.overlap();
+    }
     let mut session = supervisor.prepare_or_wait_for_session(Net::new(&sizes))?;
     let mut clock = Clock::new(args.warm_up(), args.steps());
     while let Some(step) = batches.step(&mut session)? {

@@ -77,16 +77,30 @@ pub fn pools(servers: usize) -> Vec<Vec<i64>> {
     (0..servers).map(of).collect()
 }
 
-/// One step that touches everything of the first table, and the same number of rows on each server of the second.
-///
-/// # Errors
-/// As [`Session::step`].
-pub fn step(session: &mut Session<Ledger>, servers: usize, random: &mut Random) -> Result<Option<Step>> {
+/// Rows of the second table, as many on each server.
+fn touched(servers: usize, random: &mut Random) -> Vec<i64> {
     let mut some = Vec::new();
     for mut pool in pools(servers) {
         for _ in 0..TOUCHED {
             some.push(pool.swap_remove(random.below(pool.len() as u64) as usize));
         }
+    }
+    some
+}
+
+/// One step that touches everything of the first table, and the same number of rows on each server of the second.
+///
+/// # Errors
+/// As [`Session::step`].
+pub fn step(session: &mut Session<Ledger>, servers: usize, random: &mut Random) -> Result<Option<Step>> {
+    let some = touched(servers, random);
+    // What the next step touches, for those that overlap; now and then nothing is said, or something else.
+    let mut ahead = random.clone();
+    let next = touched(servers, &mut ahead);
+    match ahead.below(4) {
+        0 => {}
+        1 => session.announce(&[(0, &ALL)])?,
+        _ => session.announce(&[(0, &ALL), (1, &next)])?,
     }
     session.step_with_rows(&[(0, &ALL), (1, &some)], |model, rows| {
         rows.iter().fold(model.sum(), |sum, rows| sum + rows.lookup().sum())

@@ -46,22 +46,30 @@ fn job(
     model_dir: &std::path::Path,
     train: impl Fn() -> TrainSpec + Send + Sync + 'static,
 ) -> Vec<(String, phalanx::Result<Report>)> {
+    job_with(jobs, config(model_dir), train)
+}
+
+/// The same, run in another way.
+fn job_with(
+    jobs: &[(&str, usize)],
+    config: RunConfig,
+    train: impl Fn() -> TrainSpec + Send + Sync + 'static,
+) -> Vec<(String, phalanx::Result<Report>)> {
     let mut cluster = ClusterSpec::new();
     for (job, count) in jobs.iter().filter(|(job, _)| *job != "evaluator") {
         cluster = cluster.job(*job, (0..*count).map(|_| format!("127.0.0.1:{}", ports::free())).collect::<Vec<_>>());
     }
-    let (model_dir, jobs) = (model_dir.to_owned(), jobs.to_vec());
     let jobs: Vec<(String, usize)> = jobs.iter().map(|(job, count)| ((*job).to_owned(), *count)).collect();
     within(DEADLINE, "the job", move || {
         std::thread::scope(|scope| {
             let mut tasks = Vec::new();
             for (job, count) in &jobs {
                 for index in 0..*count {
-                    let (cluster, model_dir, train) = (cluster.clone(), &model_dir, &train);
+                    let (cluster, config, train) = (cluster.clone(), config.clone(), &train);
                     let run = move || {
                         let role = if job == "master" { Role::Chief } else { job.parse()? };
                         let task = TaskConfig::from_cluster(cluster, TaskId::new(role, index as u32))?;
-                        train_and_evaluate(&model(), train(), quick(), config(model_dir).task(task))
+                        train_and_evaluate(&model(), train(), quick(), config.task(task))
                     };
                     tasks.push((format!("{job}/{index}"), scope.spawn(run)));
                 }
@@ -103,6 +111,21 @@ fn every_role_ends_when_the_input_does_and_each_row_is_read_once() {
     // 400 rows in batches of 10, over two trainers.
     assert_eq!(of(&reports, "chief/0").training.unwrap().global_step, 40);
     assert_eq!(of(&reports, "evaluator/0").evaluation.as_ref().unwrap().global_step, 40);
+}
+
+#[test]
+fn a_job_whose_steps_overlap_makes_the_same_steps_and_learns() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = [("chief", 1), ("worker", 1), ("ps", 2), ("evaluator", 1)];
+    let config = config(folder.path()).overlap(true);
+    let reports = all_well(job_with(&jobs, config.clone(), || TrainSpec::new(|_| rows().repeat_times(20).batch(20))));
+    assert_eq!(of(&reports, "chief/0").training.unwrap().global_step, 400);
+    let reports = all_well(job_with(&jobs, config, || TrainSpec::new(endless).max_steps(900)));
+    let chief = of(&reports, "chief/0").training.unwrap();
+    // The other one may have a step under way and one to be sent.
+    assert!((900..903).contains(&chief.global_step), "{chief:?}");
+    let evaluation = of(&reports, "evaluator/0").evaluation.clone().unwrap();
+    assert!(evaluation.get("average_loss").unwrap() < 0.05, "{evaluation}");
 }
 
 struct StopAt(u64);

@@ -34,6 +34,7 @@ fn faulty_client(server: &Server, fate: &Arc<Fate>) -> phalanx::Result<Client> {
 struct Trouble {
     seed: u64,
     sync: Option<SyncReplicas>,
+    overlap: bool,
     counts: Arc<Counts>,
     /// Steps that the chief finished for a lost trainer.
     finished: Arc<AtomicU64>,
@@ -112,6 +113,7 @@ impl Trouble {
         let supervisor = ledger::supervisor(server, at);
         let supervisor = match self.sync {
             Some(sync) => supervisor.sync(sync),
+            None if self.overlap => supervisor.overlap(),
             None => supervisor,
         };
         connections::session_over(&supervisor, Ledger::default(), faulty_client(server, fate)?)
@@ -174,10 +176,11 @@ impl Trouble {
     }
 }
 
-fn books_are_right(sync: impl Fn(u64) -> Option<SyncReplicas>) -> (Arc<Counts>, u64) {
+fn books_are_right(sync: impl Fn(u64) -> Option<SyncReplicas>, overlap: bool) -> (Arc<Counts>, u64) {
     let (counts, finished) = (Arc::new(Counts::default()), Arc::new(AtomicU64::new(0)));
     for seed in 0..SEEDS {
-        let trouble = Trouble { seed, sync: sync(seed), counts: Arc::clone(&counts), finished: Arc::clone(&finished) };
+        let (counts, finished) = (Arc::clone(&counts), Arc::clone(&finished));
+        let trouble = Trouble { seed, sync: sync(seed), overlap, counts, finished };
         let outcome = within(DEADLINE, &format!("seed {seed}"), move || trouble.run());
         outcome.unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
     }
@@ -190,12 +193,18 @@ fn books_are_right(sync: impl Fn(u64) -> Option<SyncReplicas>) -> (Arc<Counts>, 
 
 #[test]
 fn every_variable_counts_the_committed_steps_exactly() {
-    let (_, finished) = books_are_right(|_| None);
+    let (_, finished) = books_are_right(|_| None, false);
+    assert!(finished > 0, "no step was finished for a lost trainer");
+}
+
+#[test]
+fn where_steps_overlap_every_variable_counts_them_exactly_too() {
+    let (_, finished) = books_are_right(|_| None, true);
     assert!(finished > 0, "no step was finished for a lost trainer");
 }
 
 #[test]
 fn in_synchronous_mode_every_variable_counts_the_closed_rounds_exactly() {
     let aggregate = |seed: u64| [None, Some(2), Some(5)][seed as usize % 3];
-    books_are_right(|seed| Some(SyncReplicas { replicas_to_aggregate: aggregate(seed) }));
+    books_are_right(|seed| Some(SyncReplicas { replicas_to_aggregate: aggregate(seed) }), false);
 }

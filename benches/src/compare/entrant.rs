@@ -31,6 +31,8 @@ pub(crate) enum Ours {
     Coordinated,
     /// Factors of hidden layers are rounded.
     Bf16,
+    /// Exchanges go on while steps are computed.
+    Overlap,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,7 @@ impl Entrant {
             Self::Ours(Ours::Plain) => "phalanx".to_owned(),
             Self::Ours(Ours::Coordinated) => "phalanx, coordinated".to_owned(),
             Self::Ours(Ours::Bf16) => "phalanx, bf16".to_owned(),
+            Self::Ours(Ours::Overlap) => "phalanx, overlap".to_owned(),
             Self::Peer { peer: Peer::Tf, pack: 1 } => "tensorflow".to_owned(),
             Self::Peer { peer: Peer::Tf, pack } => format!("tensorflow, {pack} steps a call"),
             Self::Peer { peer: Peer::Torch, .. } => "torch".to_owned(),
@@ -62,7 +65,7 @@ impl Entrant {
         let mirrored = matches!(case.form, Form::Mirrored { .. });
         match self {
             _ if mirrored && case.model != Kind::Dnn => false,
-            Self::Ours(Ours::Coordinated) => matches!(case.form, Form::Servers { .. }),
+            Self::Ours(Ours::Coordinated | Ours::Overlap) => matches!(case.form, Form::Servers { .. }),
             Self::Ours(Ours::Bf16) => !mirrored,
             Self::Ours(Ours::Plain) => true,
             Self::Peer { peer: Peer::Torch, pack } => {
@@ -117,6 +120,9 @@ impl Entrant {
                     }
                     Ours::Bf16 => {
                         command.arg("--bf16");
+                    }
+                    Ours::Overlap => {
+                        command.arg("--overlap");
                     }
                 }
                 if form == Form::One {

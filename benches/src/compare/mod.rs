@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// Measures ours with factors rounded to bfloat16 as well
     #[arg(long)]
     bf16: bool,
+    /// Measures ours with exchanges that go on while steps are computed as well
+    #[arg(long)]
+    overlap: bool,
     /// Both sides read their examples from one TFRecord file instead of having them in memory
     #[arg(long)]
     from_file: bool,
@@ -77,6 +80,7 @@ impl Args {
         let mut entrants = vec![Entrant::Ours(Ours::Plain)];
         entrants.extend(self.coordinated.then_some(Entrant::Ours(Ours::Coordinated)));
         entrants.extend(self.bf16.then_some(Entrant::Ours(Ours::Bf16)));
+        entrants.extend(self.overlap.then_some(Entrant::Ours(Ours::Overlap)));
         if self.peer.contains(&Peer::Tf) && self.python.is_some() {
             entrants.extend(self.pack.iter().map(|&pack| Entrant::Peer { peer: Peer::Tf, pack }));
         }

@@ -2,11 +2,12 @@
 
 use super::{IDS, InputFile, Net, Sizes};
 use burn::tensor::{Distribution, Int, Tensor, TensorData};
-use phalanx::data::DatasetIter;
+use phalanx::data::{Batch, DatasetIter};
 use phalanx::prelude::*;
 use phalanx::{Precision, Result, default_device};
 use phalanx_base::SplitMix;
 use std::path::Path;
+use std::rc::Rc;
 
 struct Made {
     numbers: Tensor<2>,
@@ -17,14 +18,34 @@ struct Made {
 enum Source {
     /// Over and over.
     Memory {
-        list: Vec<Made>,
+        list: Vec<Rc<Made>>,
         next: usize,
     },
     File(DatasetIter),
 }
 
+impl Source {
+    fn next(&mut self) -> Result<Option<Rc<Made>>> {
+        match self {
+            Self::Memory { list, next } => {
+                let made = Rc::clone(&list[*next]);
+                *next = (*next + 1) % list.len();
+                Ok(Some(made))
+            }
+            Self::File(batches) => batches.next().transpose()?.map(|batch| read(&batch).map(Rc::new)).transpose(),
+        }
+    }
+}
+
+fn read(batch: &Batch) -> Result<Made> {
+    let (numbers, labels, ids) = InputFile::tensors(batch)?;
+    Ok(Made { numbers, labels, ids: ids.to_vec() })
+}
+
 pub(crate) struct Batches {
     source: Source,
+    /// The batch after the one that is computed.
+    ahead: Option<Rc<Made>>,
     wide: bool,
     precision: Precision,
 }
@@ -32,14 +53,17 @@ pub(crate) struct Batches {
 impl Batches {
     /// `count` batches of `size` examples, over and over.
     pub(crate) fn make(sizes: &Sizes, size: usize, count: usize, seed: u64) -> Self {
-        let source = Source::Memory { list: made(sizes, size, count, seed), next: 0 };
-        Self { source, wide: sizes.wide, precision: Precision::F32 }
+        let list = made(sizes, size, count, seed).into_iter().map(Rc::new).collect();
+        Self::of(Source::Memory { list, next: 0 }, sizes)
     }
 
     /// Batches of `size` examples of a file, over and over.
     pub(crate) fn read(sizes: &Sizes, size: usize, path: &Path) -> Result<Self> {
-        let source = Source::File(InputFile::dataset(path, sizes, size).iter()?);
-        Ok(Self { source, wide: sizes.wide, precision: Precision::F32 })
+        Ok(Self::of(Source::File(InputFile::dataset(path, sizes, size).iter()?), sizes))
+    }
+
+    fn of(source: Source, sizes: &Sizes) -> Self {
+        Self { source, ahead: None, wide: sizes.wide, precision: Precision::F32 }
     }
 
     /// Rounds the factors of hidden layers.
@@ -49,35 +73,25 @@ impl Batches {
 
     /// One step on the next batch.
     pub(crate) fn step(&mut self, session: &mut Session<Net>) -> Result<Option<Step>> {
-        let how = (self.wide, self.precision);
-        match &mut self.source {
-            Source::Memory { list, next } => {
-                let made = &list[*next];
-                *next = (*next + 1) % list.len();
-                step(session, made.numbers.clone(), made.labels.clone(), &made.ids, how)
-            }
-            Source::File(batches) => {
-                let Some(batch) = batches.next().transpose()? else { return Ok(None) };
-                let read = InputFile::tensors(&batch)?;
-                step(session, read.0, read.1, read.2, how)
-            }
+        let made = match self.ahead.take() {
+            Some(made) => Some(made),
+            None => self.source.next()?,
+        };
+        let Some(made) = made else { return Ok(None) };
+        self.ahead = self.source.next()?;
+        if let Some(next) = &self.ahead {
+            session.announce(self.tables(&[(0, &next.ids), (1, &next.ids)]))?;
         }
+        let (numbers, labels, precision) = (made.numbers.clone(), made.labels.clone(), self.precision);
+        session.step_with_rows(self.tables(&[(0, &made.ids), (1, &made.ids)]), |net, rows| {
+            net.loss(numbers, labels, rows.first(), rows.get(1), precision)
+        })
     }
-}
 
-fn step(
-    session: &mut Session<Net>,
-    numbers: Tensor<2>,
-    labels: Tensor<1, Int>,
-    ids: &[i64],
-    (wide, precision): (bool, Precision),
-) -> Result<Option<Step>> {
-    if ids.is_empty() {
-        return session.step(|net| net.loss(numbers, labels, None, None, precision));
+    /// Those of the two tables that the model has.
+    fn tables<'a, 'b>(&self, both: &'b [(usize, &'a [i64]); 2]) -> &'b [(usize, &'a [i64])] {
+        &both[..if both[0].1.is_empty() { 0 } else { 1 + usize::from(self.wide) }]
     }
-    let tables = [(0, ids), (1, ids)];
-    let tables = &tables[..1 + usize::from(wide)];
-    session.step_with_rows(tables, |net, rows| net.loss(numbers, labels, rows.first(), rows.get(1), precision))
 }
 
 fn made(sizes: &Sizes, size: usize, count: usize, seed: u64) -> Vec<Made> {

@@ -25,6 +25,7 @@ mod exporter;
 mod fork;
 mod head;
 mod hook;
+mod input;
 mod model;
 mod run_config;
 mod specs;

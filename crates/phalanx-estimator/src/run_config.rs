@@ -36,6 +36,7 @@ pub struct RunConfig {
     pub(crate) log_step_count_steps: Option<u64>,
     pub(crate) session_creation_timeout: Duration,
     pub(crate) warm_start: Option<WarmStart>,
+    pub(crate) overlap: bool,
     pub(crate) options: ServerOptions,
 }
 
@@ -52,6 +53,7 @@ impl Default for RunConfig {
             log_step_count_steps: Some(100),
             session_creation_timeout: Duration::from_secs(7200),
             warm_start: None,
+            overlap: false,
             options: ServerOptions::default(),
         }
     }
@@ -161,6 +163,14 @@ impl RunConfig {
     #[must_use]
     pub fn warm_start_from(mut self, from: WarmStart) -> Self {
         self.warm_start = Some(from);
+        self
+    }
+
+    /// Under parameter servers: a worker's exchange with them goes on while its next step is computed, on values that lack
+    /// its own last update. A worker then never waits for servers.
+    #[must_use]
+    pub fn overlap(mut self, overlap: bool) -> Self {
+        self.overlap = overlap;
         self
     }
 

@@ -1,6 +1,6 @@
 //! The loop that trains.
 
-use crate::head::Targets;
+use crate::input::{Input, Ready, read};
 use crate::run_config::Cadence;
 use crate::{Control, Estimator, Hook, Trainable};
 use phalanx_base::{Code, Context, Error, Result};
@@ -10,7 +10,7 @@ use phalanx_nn::model::Mode;
 use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_train::checkpoint::Saved;
 use phalanx_train::{Server, Session, Step, Supervisor};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
 
 /// So many batches are made ready ahead of the step that needs them.
@@ -85,11 +85,6 @@ pub(crate) struct Trainer<'a, M: Trainable> {
     pub(crate) on_saved: OnSaved<'a>,
 }
 
-struct Ready<I> {
-    input: I,
-    targets: Targets,
-}
-
 impl<M: Trainable> Trainer<'_, M> {
     pub(crate) fn train(mut self, data: &Dataset, until: Steps) -> Result<Training> {
         if self.server.is_chief()
@@ -149,6 +144,9 @@ impl<M: Trainable> Trainer<'_, M> {
             .keep_checkpoint_every_n_hours(config.keep_checkpoint_every_n_hours)
             .ready_deadline(config.session_creation_timeout)
             .save_summaries_secs(None);
+        if config.overlap {
+            supervisor = supervisor.overlap();
+        }
         supervisor = match config.cadence {
             Cadence::Seconds(seconds) => supervisor.save_model_secs(seconds),
             Cadence::Steps(steps) if !self.saves_itself() => supervisor.save_model_secs(None).save_model_steps(steps),
@@ -199,8 +197,14 @@ impl<M: Trainable> Trainer<'_, M> {
     ) -> Result<Ended> {
         let mut pace = Pace::new(session.global_step());
         pace.told = session.newest_checkpoint().map(|saved| saved.name);
-        while let Ok(ready) = input.recv() {
-            let Some(step) = self.step(session, &ready?)? else { return Ok(Ended::JobOver) };
+        let mut input = Input::new(input);
+        while let Some(ready) = input.take()? {
+            if self.estimator.config.overlap
+                && let Some(next) = input.next()?
+            {
+                session.announce(&self.estimator.model.ids(&next.input))?;
+            }
+            let Some(step) = self.step(session, &ready)? else { return Ok(Ended::JobOver) };
             if last.is_some_and(|last| step.global_step >= last) {
                 // The others were faster: this step is one too many.
                 session.forget_last_step();
@@ -292,21 +296,6 @@ impl Pace {
     fn new(step: u64) -> Self {
         Self { made: 0, said: (Instant::now(), step), saved: step, told: None }
     }
-}
-
-/// Reads batches and makes them ready until the input ends, or nobody wants more.
-fn read<M: Trainable>(model: &M, data: &Dataset, out: &SyncSender<Result<Ready<M::Input>>>) -> Result<()> {
-    for batch in data.iter()? {
-        let batch = batch?;
-        if batch.rows() == 0 {
-            continue;
-        }
-        let ready = Ready { input: model.input(&batch)?, targets: model.head().targets(&batch)? };
-        if out.send(Ok(ready)).is_err() {
-            break;
-        }
-    }
-    Ok(())
 }
 
 /// Refuses an input that is not batched.

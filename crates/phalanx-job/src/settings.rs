@@ -23,6 +23,7 @@ pub(crate) struct Train {
     summary_steps: Option<u64>,
     log_steps: Option<u64>,
     session_secs: Option<u64>,
+    overlap: bool,
 }
 
 impl Train {
@@ -43,6 +44,7 @@ impl Train {
             summary_steps: count("save_summary_steps", 0)?,
             log_steps: count("log_step_count_steps", 0)?,
             session_secs: count("session_creation_timeout_secs", 1)?,
+            overlap: own.truth("overlap")?.unwrap_or(false),
         };
         own.node("max_steps");
         if train.max_steps.is_none() && train.epochs.is_none() {
@@ -80,7 +82,7 @@ impl Train {
         if let Some(seconds) = self.session_secs {
             config = config.session_creation_timeout_secs(seconds);
         }
-        config
+        config.overlap(self.overlap)
     }
 }
 

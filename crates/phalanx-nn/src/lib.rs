@@ -4,6 +4,7 @@
 //! into the module and gradients come out of it as raw numbers. [`Rows`] does the same for the rows of a table that a
 //! batch needs.
 
+mod blank;
 mod book;
 mod device;
 mod finite;

@@ -3,6 +3,7 @@
 //! Made of the library's own steps, every number of the batch's rows is copied three times on the way there and three on
 //! the way back, by one thread.
 
+use crate::blank::{Blank, in_parts};
 use crate::threads::WORTH_SHARING;
 use burn::backend::autodiff::Autodiff;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
@@ -12,7 +13,6 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind, binary};
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, IndexingUpdateOp, Int, Shape, Slice, Tensor, TensorData};
-use rayon::prelude::*;
 
 /// For each row of `numbers` its share of the rows that `positions` name, side by side, and then itself.
 pub(crate) fn beside(unique: Tensor<2>, positions: Tensor<1, Int>, numbers: Tensor<2>) -> Tensor<2> {
@@ -78,19 +78,12 @@ impl Lookups for Flex {
         let (rows, numbers) = (floats(&unique), floats(&numbers));
         let each = places.len() / examples.max(1);
         let width = each * dim + more;
-        let mut out = vec![0.0; examples * width];
-        let fill = |(example, out): (usize, &mut [f32])| {
-            let (of_rows, of_numbers) = out.split_at_mut(each * dim);
-            for (out, &at) in of_rows.chunks_exact_mut(dim).zip(&places[example * each..]) {
-                out.copy_from_slice(&rows[at as usize * dim..][..dim]);
+        let out = in_parts(examples * width, width, |example, out| {
+            for &at in &places[example * each..][..each] {
+                out.append(&rows[at as usize * dim..][..dim]);
             }
-            of_numbers.copy_from_slice(&numbers[example * more..][..more]);
-        };
-        if out.len() < WORTH_SHARING {
-            out.chunks_exact_mut(width.max(1)).enumerate().for_each(fill);
-        } else {
-            out.par_chunks_exact_mut(width).enumerate().with_min_len(WORTH_SHARING / 2 / width + 1).for_each(fill);
-        }
+            out.append(&numbers[example * more..][..more]);
+        });
         FloatTensor::<Self>::from_data(TensorData::new(out, [examples, width]))
     }
 
@@ -102,22 +95,31 @@ impl Lookups for Flex {
         let [examples, width] = [gradient.layout().shape()[0], gradient.layout().shape()[1]];
         let places = positions.as_slice::<i32>().unwrap_or_default();
         let (numbers, each) = (floats(&gradient), places.len() / examples.max(1));
-        let mut out = vec![0.0; count * dim];
+        let threads = if numbers.len() < WORTH_SHARING { 1 } else { rayon::current_num_threads() };
+        let rows = count.div_ceil(threads).max(1);
         // Every thread looks at all places and takes those of its own rows: sums then do not depend on who is there.
-        let add = |(part, out): (usize, &mut [f32]), rows: usize| {
+        let out = in_parts(count * dim, rows * dim, |part, out| {
             for (of_example, places) in numbers.chunks_exact(width.max(1)).zip(places.chunks_exact(each.max(1))) {
                 for (of_row, &at) in of_example.chunks_exact(dim).zip(places) {
                     let at = (at as usize).wrapping_sub(part * rows);
-                    if let Some(out) = out.get_mut(at.saturating_mul(dim)..at.saturating_mul(dim).saturating_add(dim)) {
-                        out.iter_mut().zip(of_row).for_each(|(sum, x)| *sum += x);
+                    if at < rows {
+                        add(out, at * dim, of_row);
                     }
                 }
             }
-        };
-        let threads = if numbers.len() < WORTH_SHARING { 1 } else { rayon::current_num_threads() };
-        let rows = count.div_ceil(threads).max(1);
-        out.par_chunks_mut(rows * dim).enumerate().for_each(|part| add(part, rows));
+        });
         FloatTensor::<Self>::from_data(TensorData::new(out, [count, dim]))
+    }
+}
+
+/// Adds a row's share. Rows are numbered as they come up, so that most are written here for the first time.
+fn add(out: &mut Blank<'_>, at: usize, share: &[f32]) {
+    match out.written().get_mut(at..at + share.len()) {
+        Some(row) => row.iter_mut().zip(share).for_each(|(sum, x)| *sum += x),
+        None => {
+            out.append_zeros_until(at);
+            out.append(share);
+        }
     }
 }
 

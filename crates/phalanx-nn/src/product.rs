@@ -121,8 +121,8 @@ impl Products for Flex {
             return Self::relu_backward(output, gradient);
         }
         let output = output.to_contiguous();
-        // In place, unless somebody else has it too.
-        let mut gradient = gradient.to_contiguous().into_data();
+        // In place, unless somebody else has it too; as a second handle of our own would.
+        let mut gradient = gradient.into_data();
         let numbers = gradient.as_mut_slice::<f32>().unwrap_or_default();
         layer::stop_at_zeros(numbers, output.as_slice().unwrap_or_default());
         FloatTensor::<Self>::from_data(gradient)

@@ -1,6 +1,7 @@
 //! The bulk lane: frames there, frames back.
 
 use crate::frame::FrameCodec;
+use crate::spares::Spares;
 use crate::{
     Address, InFrame, Lane, OutFrame, Outcome, Token, connect, from_status, limits, may_have_happened, neighbour,
     to_status,
@@ -132,25 +133,26 @@ pub fn stream(address: &Address, token: Option<&Token>, hello: &[u8], patience: 
 /// What a request leaves to be done later is done by `runtime`, the server's own.
 #[must_use]
 pub fn inside(handler: Arc<dyn Handler>, runtime: Handle, peer: String) -> Box<dyn Transport> {
-    Box::new(Inside { handler, runtime, peer })
+    Box::new(Inside { handler, runtime, peer, spares: Arc::default() })
 }
 
 struct Inside {
     handler: Arc<dyn Handler>,
     runtime: Handle,
     peer: String,
+    spares: Arc<Spares>,
 }
 
 impl Transport for Inside {
     fn call(&self, frame: OutFrame, deadline: Duration) -> Pending<'_, Outcome<InFrame>> {
-        let mut answer = Arc::clone(&self.handler).call(frame.hand_over());
+        let mut answer = Arc::clone(&self.handler).call(frame.hand_over(&self.spares));
         Box::pin(async move {
             let answer = std::future::poll_fn(|context| {
                 let _inside = self.runtime.enter();
                 answer.as_mut().poll(context)
             });
             match tokio::time::timeout(deadline, answer).await {
-                Ok(Ok(frame)) => Outcome::Done(frame.hand_over()),
+                Ok(Ok(frame)) => Outcome::Done(frame.hand_over(&self.spares)),
                 Ok(Err(error)) => Outcome::Failed(error),
                 Err(_) => Outcome::Unknown(
                     Error::new(Code::OutcomeUnknown, "no answer came")

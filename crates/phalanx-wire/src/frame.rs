@@ -5,6 +5,7 @@
 
 use crate::limits;
 use crate::neighbour::{Room, Space};
+use crate::spares::Spares;
 use bytes::{Buf, BufMut, Bytes};
 use phalanx_base::{Code, Error, Result};
 use prost::Message;
@@ -79,8 +80,8 @@ impl OutFrame {
     }
 
     /// The frame as who is in this process takes it: nothing is copied.
-    pub(crate) fn hand_over(self) -> InFrame {
-        InFrame { header: self.header.into(), body: self.body, room: None, inside: true }
+    pub(crate) fn hand_over(self, spares: &Arc<Spares>) -> InFrame {
+        InFrame { header: self.header.into(), body: self.body, room: None, inside: Some(Arc::clone(spares)) }
     }
 
     /// The body, to be written from where it lies.
@@ -125,12 +126,13 @@ pub struct InFrame {
     body: Vec<Bytes>,
     /// Where the answer can be written at once.
     room: Option<Arc<Room>>,
-    inside: bool,
+    /// Where the answer's memory comes from, for who is in this process.
+    inside: Option<Arc<Spares>>,
 }
 
 impl InFrame {
     pub(crate) fn from_parts(header: Bytes, body: Bytes) -> Self {
-        Self { header, body: vec![body], room: None, inside: false }
+        Self { header, body: vec![body], room: None, inside: None }
     }
 
     /// The frame with its body in memory of its own.
@@ -147,7 +149,11 @@ impl InFrame {
     /// What it holds before is of no meaning.
     #[must_use]
     pub fn space(&mut self, len: usize) -> Space {
-        self.room.take().map_or_else(|| Space::own(len), |room| Space::in_room(room, len))
+        match (self.room.take(), &self.inside) {
+            (Some(room), _) => Space::in_room(room, len),
+            (None, Some(spares)) => Space::spare(spares, len),
+            (None, None) => Space::own(len),
+        }
     }
 
     /// Reads a frame as it comes off the network: the header's length in four bytes, the header, the body.
@@ -199,7 +205,7 @@ impl InFrame {
     /// Whether its sender is in this process, and waits.
     #[must_use]
     pub fn is_inside(&self) -> bool {
-        self.inside
+        self.inside.is_some()
     }
 }
 
@@ -265,7 +271,7 @@ mod tests {
         let back = frame.to_in_frame().unwrap();
         assert_eq!(back.header::<Handles>().unwrap().handles, [1, 2, 300]);
         assert_eq!(&back.body()[..], b"abcdefg");
-        let inside = frame.hand_over();
+        let inside = frame.hand_over(&Arc::default());
         assert_eq!((&inside.body()[..], inside.parts().len(), inside.is_inside()), (&b"abcdefg"[..], 2, true));
     }
 

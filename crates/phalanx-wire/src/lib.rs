@@ -21,6 +21,7 @@ mod frame;
 mod listen;
 mod neighbour;
 mod retry;
+mod spares;
 mod token;
 
 /// Messages as the .proto files define them.

@@ -125,6 +125,12 @@ pub(crate) const TRAIN: Keys = keys(
             "7200",
             "How long a worker waits for the chief to make the model; and for other tasks to come, where that is less than 600.",
         ),
+        key(
+            "overlap",
+            Truth,
+            "false",
+            "Under parameter servers: the exchange with them goes on while the next step is computed, on values that lack the worker's own last update.",
+        ),
     ],
     &[],
 );

@@ -71,13 +71,13 @@ impl Right {
 /// The caller has seen that the shapes fit and the processor is supported.
 pub(crate) fn product(a: Matrix<'_>, b: Matrix<'_>, precision: Precision, finish: Option<Finish<'_>>) -> Vec<f32> {
     let (rows, columns) = (a.rows(), b.columns());
-    let mut numbers = Vec::<f32>::with_capacity(rows * columns);
-    let out = Out { start: numbers.as_mut_ptr(), columns };
     if a.columns() == 0 {
         let of_nothing =
             |finish: Finish<'_>| finish.bias.iter().map(|&x| if finish.relu && x <= 0.0 { 0.0 } else { x }).collect();
         return finish.map_or(vec![0.0; columns], of_nothing).repeat(rows);
     }
+    let mut numbers = Vec::<f32>::with_capacity(rows * columns);
+    let out = Out { start: numbers.as_mut_ptr(), columns };
     let panels = columns.div_ceil(COLUMNS);
     let steps = a.columns().div_ceil(each(precision));
     let mut packed = Vec::<Line>::with_capacity(2 * panels * steps);

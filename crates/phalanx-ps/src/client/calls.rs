@@ -91,6 +91,12 @@ impl Client {
         Ok(Self { runtime: runtime()?, servers: vec![server], options, crew: Crew::Compute })
     }
 
+    /// Whether this process is the whole job, and answers itself.
+    #[must_use]
+    pub fn is_inside(&self) -> bool {
+        self.crew == Crew::Compute
+    }
+
     pub(super) fn crew(&self) -> Crew {
         self.crew
     }

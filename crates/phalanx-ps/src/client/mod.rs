@@ -2,8 +2,9 @@
 //!
 //! One round trip a step: the gradients of the step before go out in the same message that asks for what this step
 //! needs, to all servers at once. The connections are driven by the calling thread itself: handing every exchange to
-//! another thread and back would add two context switches to it.
+//! another thread and back would add two context switches to it. [`Ahead`] does so for who computes meanwhile.
 
+mod ahead;
 mod answer;
 mod assign;
 mod calls;
@@ -14,6 +15,7 @@ mod rounds;
 mod rows;
 mod save;
 
+pub use ahead::Ahead;
 pub use answer::Values;
 pub use calls::to_wire;
 pub use calls::{Client, Options, Stop};

@@ -18,15 +18,17 @@ use std::sync::{Arc, Mutex};
 /// For so many rows memory is asked for at once, one behind the other: a processor looks up where several pages are at a
 /// time only if nothing else stands between them.
 const BATCH: usize = 8;
-/// How many rows ahead of those at hand.
+/// How many rows a stage is ahead of the next.
 const AHEAD: usize = 16;
 
-/// So many rows batch by batch: those whose memory is to be asked for, and those that are next.
-fn batches(count: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+/// So many rows batch by batch, in three stages: the index is asked for those of the first, which is furthest ahead; those
+/// of the second are found, and their memory asked for; those of the third are at hand.
+fn stages(count: usize) -> impl Iterator<Item = [Range<usize>; 3]> {
     (0..count).step_by(BATCH).map(move |start| {
-        let soon = if start == 0 { 0 } else { start + AHEAD };
-        let until = |end: usize| end.min(count);
-        (until(soon)..until(start + AHEAD + BATCH), start..until(start + BATCH))
+        [2 * AHEAD, AHEAD, 0].map(|ahead| {
+            let first = if start == 0 { 0 } else { start + ahead };
+            first.min(count)..(start + ahead + BATCH).min(count)
+        })
     })
 }
 
@@ -46,11 +48,6 @@ impl Stripe {
     fn new(width: usize) -> Self {
         let (index, pending) = (Index::default(), Pending::default());
         Self { index, ids: Vec::new(), rows: Slabs::new(width), pending, settled: 0 }
-    }
-
-    /// So many numbers of these rows will be needed soon.
-    fn expect(&self, rows: &[usize], numbers: usize) {
-        rows.iter().for_each(|&row| prefetch(&self.rows.at(row)[..numbers]));
     }
 }
 
@@ -114,18 +111,13 @@ impl Table {
         }
         let closed = self.closed.load(Ordering::Acquire);
         let bytes = 4 * self.dim;
-        let mut rows = Vec::new();
         self.each_stripe(ids, |stripe, group| {
             self.settle(stripe, closed)?;
-            self.find_all(stripe, ids, group, &mut rows);
-            for (soon, next) in batches(rows.len()) {
-                stripe.expect(&rows[soon], self.dim);
-                for (&row, &at) in rows[next.clone()].iter().zip(&group[next]) {
-                    let (row, at) = (stripe.rows.at(row), at as usize * bytes);
-                    out[at..at + bytes].copy_from_slice(bytemuck::cast_slice(&row[..self.dim]));
-                }
-            }
-            Ok(())
+            self.each_row(stripe, ids, group, self.dim, |stripe, row, at| {
+                let (row, at) = (stripe.rows.at(row), at as usize * bytes);
+                out[at..at + bytes].copy_from_slice(bytemuck::cast_slice(&row[..self.dim]));
+                Ok(())
+            })
         })
     }
 
@@ -148,17 +140,12 @@ impl Table {
                 crew.both(|| self.push_by(rule, first, one, crew), || self.push_by(rule, second, other, crew));
             return one.and(other);
         }
-        let (mut gradient, mut rows) = (vec![0.0; self.dim], Vec::new());
+        let mut gradient = vec![0.0; self.dim];
         self.each_stripe(ids, |stripe, group| {
-            self.find_all(stripe, ids, group, &mut rows);
-            for (soon, next) in batches(rows.len()) {
-                stripe.expect(&rows[soon], self.width);
-                for (&row, &at) in rows[next.clone()].iter().zip(&group[next]) {
-                    let gradient = as_f32s(self.slice(gradients, at), &mut gradient);
-                    rule.apply(stripe.rows.change(row, self.clock.now()), gradient)?;
-                }
-            }
-            Ok(())
+            self.each_row(stripe, ids, group, self.width, |stripe, row, at| {
+                let gradient = as_f32s(self.slice(gradients, at), &mut gradient);
+                rule.apply(stripe.rows.change(row, self.clock.now()), gradient)
+            })
         })
     }
 
@@ -280,13 +267,27 @@ impl Table {
         Ok(())
     }
 
-    /// Which rows of the stripe are those of the ids of a group.
-    fn find_all(&self, stripe: &mut Stripe, ids: &[i64], group: &[u32], rows: &mut Vec<usize>) {
-        rows.clear();
-        for (soon, next) in batches(group.len()) {
-            group[soon].iter().for_each(|&at| stripe.index.expect(ids[at as usize]));
-            group[next].iter().for_each(|&at| rows.push(self.find(stripe, ids[at as usize])));
+    /// Calls `each` with the row of every id of a group and the id's position; so many numbers of the row are needed.
+    fn each_row(
+        &self,
+        stripe: &mut Stripe,
+        ids: &[i64],
+        group: &[u32],
+        numbers: usize,
+        mut each: impl FnMut(&mut Stripe, usize, u32) -> Result<()>,
+    ) -> Result<()> {
+        let mut rows = Vec::with_capacity(group.len());
+        for [sought, found, next] in stages(group.len()) {
+            group[sought].iter().for_each(|&at| stripe.index.expect(ids[at as usize]));
+            for &at in &group[found.clone()] {
+                rows.push(self.find(stripe, ids[at as usize]));
+            }
+            rows[found].iter().for_each(|&row| prefetch(&stripe.rows.at(row)[..numbers]));
+            for at in next {
+                each(stripe, rows[at], group[at])?;
+            }
         }
+        Ok(())
     }
 
     /// The row of an id, to be changed.
@@ -374,12 +375,14 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_asked_for_once_and_comes_once() {
-        for count in [0, 1, 7, 8, 9, 16, 23, 24, 25, 208] {
-            let (soon, next): (Vec<_>, Vec<_>) = batches(count).unzip();
-            assert!(next.iter().zip(&soon).all(|(next, soon)| soon.is_empty() || next.end <= soon.end));
-            assert_eq!(soon.into_iter().flatten().collect::<Vec<_>>(), (0..count).collect::<Vec<_>>());
-            assert_eq!(next.into_iter().flatten().collect::<Vec<_>>(), (0..count).collect::<Vec<_>>());
+    fn every_row_goes_through_every_stage_once() {
+        for count in [0, 1, 7, 8, 9, 16, 23, 24, 25, 39, 40, 41, 208] {
+            let rows: Vec<_> = stages(count).collect();
+            assert!(rows.iter().all(|[sought, found, next]| next.end <= found.end && found.end <= sought.end));
+            for stage in 0..3 {
+                let of_stage: Vec<usize> = rows.iter().flat_map(|stages| stages[stage].clone()).collect();
+                assert_eq!(of_stage, (0..count).collect::<Vec<_>>(), "{count}, {stage}");
+            }
         }
     }
 

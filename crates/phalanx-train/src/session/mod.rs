@@ -1,9 +1,11 @@
 //! The worker's loop: pull values, compute, push gradients.
 //!
 //! Every step sends the gradients of the step before in the message that asks for the newest values, so a step costs
-//! one round trip. Between two steps one gradient is therefore on its way; [`Session::finish`] sends the last one.
+//! one round trip. Between two steps one gradient is therefore on its way; [`Session::finish`] sends the last one. Where
+//! steps overlap, even that round trip goes on while something is computed.
 
 mod orphans;
+mod overlap;
 mod rounds;
 mod step;
 mod turn;
@@ -13,13 +15,15 @@ use crate::Server;
 use crate::services::Services;
 use bytes::Bytes;
 use orphans::Orphans;
+use overlap::Overlap;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
 use phalanx_nn::{Book, Flat, Rows};
 use phalanx_ps::Client;
-use phalanx_ps::client::{Mode, Push, Remote};
+use phalanx_ps::client::{Ahead, Mode, Push, Remote};
 use rounds::Rounds;
+use std::sync::Arc;
 
 pub use rounds::SyncReplicas;
 pub(crate) use turn::Turn;
@@ -83,7 +87,7 @@ pub struct RowValues {
 /// ```
 pub struct Session<M> {
     server: Server,
-    client: Client,
+    client: Arc<Client>,
     remote: Remote,
     book: Book,
     /// `None` only while values are being put into it.
@@ -91,6 +95,8 @@ pub struct Session<M> {
     device: Device,
     non_finite: NonFinite,
     rounds: Option<Rounds>,
+    /// Where exchanges go on while steps are computed.
+    overlap: Option<Overlap>,
     services: Services,
     orphans: Orphans,
     sent: u64,
@@ -106,6 +112,8 @@ pub struct Session<M> {
     /// What a former life of this task left, or the checkpoint has of it.
     recalled: Option<Vec<u8>>,
     global_step: u64,
+    /// The committed steps that the values at hand have.
+    basis: u64,
     skipped: u64,
 }
 
@@ -118,6 +126,7 @@ pub(crate) struct Parts<M> {
     pub(crate) module: M,
     pub(crate) non_finite: NonFinite,
     pub(crate) sync: Option<u32>,
+    pub(crate) overlap: bool,
     pub(crate) services: Services,
 }
 
@@ -125,17 +134,22 @@ impl<M: Module> Session<M> {
     pub(crate) fn new(parts: Parts<M>) -> Result<Self> {
         let device = parts.module.devices().into_iter().next().unwrap_or_else(phalanx_nn::default_device);
         let rounds = parts.sync.map(|replicas| Rounds::join(&parts.client, replicas)).transpose()?;
-        let global_step = parts.client.global_step()?;
-        let recalled = parts.client.recall()?;
+        let client = Arc::new(parts.client);
+        let (global_step, recalled) = (client.global_step()?, client.recall()?);
+        // A process that is the whole job has nobody to wait for.
+        let overlap = (parts.overlap && !client.is_inside())
+            .then(|| Ahead::start(Arc::clone(&client), parts.remote.layout().clone()).map(Overlap::new))
+            .transpose()?;
         Ok(Self {
             server: parts.server,
-            client: parts.client,
+            client,
             remote: parts.remote,
             book: parts.book,
             module: Some(parts.module),
             device,
             non_finite: parts.non_finite,
             rounds,
+            overlap,
             services: parts.services,
             orphans: Orphans::default(),
             sent: 0,
@@ -146,6 +160,7 @@ impl<M: Module> Session<M> {
             note: Bytes::new(),
             recalled,
             global_step,
+            basis: global_step,
             skipped: 0,
         })
     }
@@ -235,6 +250,7 @@ impl<M: Module> Session<M> {
     /// # Errors
     /// When a server does not answer.
     pub fn finish(&mut self) -> Result<()> {
+        self.settle()?;
         self.finish_orphans()?;
         match (&self.rounds, self.pending.take()) {
             (Some(_), _) => self.client.leave_rounds()?,

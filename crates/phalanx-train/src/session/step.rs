@@ -1,6 +1,6 @@
 //! One step: what it pulls, what is computed on it, and what it leaves to be pushed.
 
-use super::{NonFinite, RowValues, Session, Step};
+use super::{NonFinite, Overlap, RowValues, Session, Step};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result, UpdateName};
 use phalanx_nn::burn::module::Module;
@@ -21,16 +21,17 @@ impl<M: Module> Session<M> {
         if self.server.should_stop() {
             return Ok(None);
         }
-        let sets = self.row_sets(ids)?;
-        let pulled = match self.exchange(&sets) {
-            Ok(Some(pulled)) => pulled,
+        let (sets, pulled) = match self.fetch(ids) {
+            Ok(Some(fetched)) => fetched,
             Ok(None) => return Ok(None),
             // The servers may go before a slow trainer hears that the job is over.
             Err(_) if self.server.should_stop() => return Ok(None),
             Err(error) => return Err(error),
         };
-        let lag = pulled.global_step.saturating_sub(self.global_step + 1);
-        self.global_step = self.global_step.max(pulled.global_step);
+        let reached = pulled.global_step + self.overlap.as_ref().map_or(0, Overlap::steps_under_way);
+        let lag = reached.saturating_sub(self.global_step + 1);
+        self.global_step = self.global_step.max(reached);
+        self.basis = pulled.global_step;
         let module = self.load(pulled.dense)?;
         let rows = self.row_values(&sets, pulled.rows);
         // A panic of the caller's must not take the model with it.
@@ -80,7 +81,15 @@ impl<M: Module> Session<M> {
         sets.iter().zip(rows).map(of).collect()
     }
 
-    /// Sends what is pending and fetches what is new.
+    /// Sends what is pending and fetches what is new, and the rows of these ids. `None` when the job is over.
+    fn fetch(&mut self, ids: &[(usize, &[i64])]) -> Result<Option<(Vec<RowSet>, Pulled)>> {
+        if self.overlap.is_some() {
+            return self.fetch_overlapped(ids).map(Some);
+        }
+        let sets = self.row_sets(ids)?;
+        Ok(self.exchange(&sets)?.map(|pulled| (sets, pulled)))
+    }
+
     fn exchange(&mut self, sets: &[RowSet]) -> Result<Option<Pulled>> {
         self.finish_orphans()?;
         // Stays pending if this fails: sent again under the same name, it counts once.
@@ -132,7 +141,7 @@ impl<M: Module> Session<M> {
         let dense = dense.into_iter().map(|gradient| gradient.map(Bytes::from_owner)).collect();
         let of = |(set, gradients)| RowGradients { set, gradients: Bytes::from_owner(gradients) };
         let rows = rows.into_iter().map(of).collect();
-        let (basis, clock, learning_rate) = (Some(self.global_step), self.turn.clock, self.learning_rate);
+        let (basis, clock, learning_rate) = (Some(self.basis), self.turn.clock, self.learning_rate);
         self.pending = Some(Push { name, dense, rows, note, basis, clock, learning_rate });
         Ok(())
     }

@@ -95,6 +95,7 @@ impl<M: Module> Session<M> {
             Mode::Asynchronous => 0,
             Mode::Synchronous { closed, .. } => closed,
         };
+        self.settle()?;
         self.client.replace(&mut self.remote, &values, closed)?;
         self.refresh()
     }
@@ -113,6 +114,7 @@ impl<M: Module> Session<M> {
     /// # Errors
     /// When there is no such table, or a server does not answer.
     pub fn look_up(&mut self, ids: &[(usize, &[i64])]) -> Result<Vec<RowValues>> {
+        self.settle()?;
         let sets = self.row_sets(ids)?;
         let mode = self.rounds.as_ref().map_or(self.turn.mode(), Rounds::mode);
         let pulled = self.client.exchange(&mut self.remote, None, &sets, mode);

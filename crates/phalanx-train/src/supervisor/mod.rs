@@ -39,6 +39,7 @@ pub struct Supervisor {
     partitioner: Partitioner,
     tables: Vec<TableSpec>,
     sync: Option<SyncReplicas>,
+    overlap: bool,
     non_finite: NonFinite,
     ready_deadline: Duration,
     run_dir: RunDir,
@@ -56,6 +57,7 @@ impl Supervisor {
             partitioner: Partitioner::default(),
             tables: Vec::new(),
             sync: None,
+            overlap: false,
             non_finite: NonFinite::default(),
             ready_deadline: Duration::from_secs(7200),
             run_dir: RunDir::default(),
@@ -101,6 +103,16 @@ impl Supervisor {
     #[must_use]
     pub fn sync(mut self, sync: SyncReplicas) -> Self {
         self.sync = Some(sync);
+        self
+    }
+
+    /// Lets every step's exchange with the servers go on while the step before it is computed: a trainer never waits for
+    /// its servers, and computes on values that lack its own last update. For workers that drive themselves and train
+    /// asynchronously; tables also want [`Session::announce`](crate::Session::announce). In a job of one process there is
+    /// nothing to wait for, and it changes nothing.
+    #[must_use]
+    pub fn overlap(mut self) -> Self {
+        self.overlap = true;
         self
     }
 

@@ -29,6 +29,9 @@ impl Supervisor {
     /// The same for a job with a coordinator, which collects gradients into `rounds` or does not.
     pub(crate) fn prepare_coordinated<M: Module>(&self, module: M, rounds: bool) -> Result<Session<M>> {
         self.server.wait_until_formed()?;
+        if self.overlap {
+            return self.server.note(Err(cannot_overlap("a coordinator hands out its steps")));
+        }
         let session = self.server.client().and_then(|client| self.prepare(module, client, rounds));
         self.server.note(session)
     }
@@ -36,6 +39,9 @@ impl Supervisor {
     /// The same over connections of one's own; `client` speaks for this task.
     pub(crate) fn prepare_with_client<M: Module>(&self, module: M, client: Client) -> Result<Session<M>> {
         self.server.wait_until_formed()?;
+        if self.overlap && self.sync.is_some() {
+            return Err(cannot_overlap("it trains synchronously"));
+        }
         self.prepare(module, client, self.sync.is_some())
     }
 
@@ -56,8 +62,8 @@ impl Supervisor {
         };
         let trainers = self.server.config().trainers().len() as u32;
         let sync = self.sync.map(|sync| sync.replicas_to_aggregate.unwrap_or(trainers));
-        let (server, non_finite) = (self.server.clone(), self.non_finite);
-        Session::new(Parts { server, client, remote, book, module, non_finite, sync, services })
+        let (server, non_finite, overlap) = (self.server.clone(), self.non_finite, self.overlap);
+        Session::new(Parts { server, client, remote, book, module, non_finite, sync, overlap, services })
     }
 
     fn layout(&self, book: &Book, servers: usize) -> Result<Layout> {
@@ -186,4 +192,10 @@ impl Supervisor {
         }
         Ok(())
     }
+}
+
+fn cannot_overlap(why: &str) -> Error {
+    Error::new(Code::BadSetting, "the steps of this job cannot overlap")
+        .because(why)
+        .help("leave overlap out, or let workers drive themselves and train asynchronously")
 }

@@ -9,6 +9,7 @@
 use crate::frame::{InFrame, OutFrame};
 use crate::limits;
 use crate::memory::{self, Mapping};
+use crate::spares::{Spare, Spares};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result};
 use std::io;
@@ -152,12 +153,18 @@ pub struct Space(Place);
 
 enum Place {
     Own(Vec<u8>),
+    Spare(Spare),
     Room(Arc<Room>, usize),
 }
 
 impl Space {
     pub(crate) fn own(len: usize) -> Self {
         Self(Place::Own(vec![0; len]))
+    }
+
+    /// Inside of a process, memory that served before; where that is worth it.
+    pub(crate) fn spare(spares: &Arc<Spares>, len: usize) -> Self {
+        spares.take(len).map_or_else(|| Self::own(len), |spare| Self(Place::Spare(spare)))
     }
 
     /// The caller gives the room out once for a request.
@@ -172,6 +179,7 @@ impl Deref for Space {
     fn deref(&self) -> &[u8] {
         match &self.0 {
             Place::Own(bytes) => bytes,
+            Place::Spare(spare) => spare.as_ref(),
             // SAFETY: inside of the half for answers, which is the server's until it answers; there is one `Space` of it.
             Place::Room(room, len) => unsafe { std::slice::from_raw_parts(room.at(Half::Answer), *len) },
         }
@@ -182,6 +190,7 @@ impl DerefMut for Space {
     fn deref_mut(&mut self) -> &mut [u8] {
         match &mut self.0 {
             Place::Own(bytes) => bytes,
+            Place::Spare(spare) => spare.as_mut(),
             // SAFETY: as above.
             Place::Room(room, len) => unsafe { std::slice::from_raw_parts_mut(room.at(Half::Answer), *len) },
         }
@@ -192,6 +201,7 @@ impl From<Space> for Bytes {
     fn from(space: Space) -> Self {
         match space.0 {
             Place::Own(bytes) => bytes.into(),
+            Place::Spare(spare) => Self::from_owner(spare),
             Place::Room(room, len) => {
                 let from = room.at(Half::Answer).cast_const();
                 Self::from_owner(Lent { room, from, len })

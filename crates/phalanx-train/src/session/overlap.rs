@@ -1,0 +1,182 @@
+//! Steps whose exchange goes on while the step before them is computed.
+//!
+//! When a step begins, the gradients of the one before are sent and what the *next* one needs is asked for; meanwhile the
+//! step is computed on what was asked for a step ago. No task waits for its servers then, but values are one of its own
+//! updates older. At most one exchange is under way, so that a task that is lost leaves at most one step half pushed.
+
+use super::Session;
+use phalanx_base::{Code, Error, Result};
+use phalanx_nn::burn::module::Module;
+use phalanx_ps::client::{Ahead, Mode, Pulled, Push, RowSet};
+use std::sync::Arc;
+
+/// A batch's ids for each table that it uses.
+type Ids = Vec<(usize, Vec<i64>)>;
+
+pub(super) struct Overlap {
+    ahead: Ahead,
+    under_way: Option<UnderWay>,
+    /// What the step after the next one needs.
+    announced: Option<Wanted>,
+    /// Gradients whose exchange failed; they are sent before any others.
+    failed: Option<Arc<Push>>,
+}
+
+/// The rows that a step needs.
+#[derive(Default)]
+struct Wanted {
+    ids: Ids,
+    sets: Arc<Vec<RowSet>>,
+}
+
+struct UnderWay {
+    push: Option<Arc<Push>>,
+    wanted: Wanted,
+}
+
+impl Overlap {
+    pub(super) fn new(ahead: Ahead) -> Self {
+        Self { ahead, under_way: None, announced: None, failed: None }
+    }
+
+    /// How many of the task's own steps no answer has counted yet.
+    pub(super) fn steps_under_way(&self) -> u64 {
+        self.under_way.as_ref().map_or(0, |under_way| u64::from(under_way.push.is_some()))
+    }
+
+    fn begin(&mut self, push: Option<Push>, wanted: Wanted) -> Result<()> {
+        let push = push.map(Arc::new);
+        self.ahead.begin(push.clone(), Arc::clone(&wanted.sets))?;
+        self.under_way = Some(UnderWay { push, wanted });
+        Ok(())
+    }
+
+    /// Waits for what is under way: what it pushed, what it was to fetch, and what came.
+    fn end(&mut self) -> Result<Option<(Option<Push>, Wanted, Pulled)>> {
+        let Some(UnderWay { push, wanted }) = self.under_way.take() else { return Ok(None) };
+        match self.ahead.end() {
+            Ok(pulled) => Ok(Some((push.map(Arc::unwrap_or_clone), wanted, pulled))),
+            Err(error) => {
+                self.failed = push;
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<M: Module> Session<M> {
+    /// Says which ids the step *after* the next one has, for each table that it uses. Where steps overlap
+    /// ([`Supervisor::overlap`](crate::Supervisor::overlap)) their rows are then fetched while the next step is
+    /// computed; else this does nothing. A step with other ids than were announced fetches its rows itself.
+    ///
+    /// ```
+    /// # use phalanx_nn::burn::nn::LinearConfig;
+    /// # use phalanx_optim::Sgd;
+    /// # use phalanx_ps::{TableSpec, plan::Initializer};
+    /// # use phalanx_train::{Server, Supervisor};
+    /// # let server = Server::local()?;
+    /// let table = TableSpec { name: "table".into(), dim: 2, initializer: Initializer::constant(0.5), optimizer: Sgd::new(0.1).into() };
+    /// let supervisor = Supervisor::new(&server, Sgd::new(0.1)).table(table).overlap();
+    /// # let device = phalanx_nn::default_device();
+    /// let mut session = supervisor.prepare_or_wait_for_session(LinearConfig::new(2, 1).init(&device))?;
+    /// let batches = [[1_i64, 2], [2, 3], [1, 3]];
+    /// for (at, ids) in batches.iter().enumerate() {
+    ///     if let Some(next) = batches.get(at + 1) {
+    ///         session.announce(&[(0, next)])?;
+    ///     }
+    ///     session.step_with_rows(&[(0, ids)], |model, rows| model.forward(rows[0].lookup()).sum())?;
+    /// }
+    /// supervisor.stop(session)?;
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such table.
+    pub fn announce(&mut self, ids: &[(usize, &[i64])]) -> Result<()> {
+        if self.overlap.is_some() {
+            let wanted = self.wanted(ids)?;
+            self.overlap()?.announced = Some(wanted);
+        }
+        Ok(())
+    }
+
+    fn wanted(&self, ids: &[(usize, &[i64])]) -> Result<Wanted> {
+        let sets = Arc::new(self.row_sets(ids)?);
+        Ok(Wanted { ids: ids.iter().map(|&(table, ids)| (table, ids.to_vec())).collect(), sets })
+    }
+
+    /// Fetches what a step needs, where that was not done already, and begins the exchange of the next.
+    pub(super) fn fetch_overlapped(&mut self, ids: &[(usize, &[i64])]) -> Result<(Vec<RowSet>, Pulled)> {
+        // Nothing is under way where something failed.
+        self.send_failed()?;
+        let fetched = self.end_exchange()?;
+        if let Err(error) = self.finish_orphans() {
+            self.take_values(fetched)?;
+            return Err(error);
+        }
+        let is_meant = |wanted: &Wanted| {
+            let mut pairs = wanted.ids.iter().zip(ids);
+            wanted.ids.len() == ids.len() && pairs.all(|((table, own), (other, ids))| table == other && own == ids)
+        };
+        let (wanted, pulled) = match fetched {
+            Some((wanted, pulled)) if is_meant(&wanted) => (wanted, pulled),
+            fetched => {
+                self.take_values(fetched)?;
+                let (wanted, pending) = (self.wanted(ids)?, self.pending.take());
+                self.overlap()?.begin(pending, wanted)?;
+                self.end_exchange()?.ok_or_else(not_begun)?
+            }
+        };
+        let pending = self.pending.take();
+        let overlap = self.overlap()?;
+        // Without rows where nobody said which.
+        let next = overlap.announced.take().unwrap_or_default();
+        overlap.begin(pending, next)?;
+        Ok((Arc::unwrap_or_clone(wanted.sets), pulled))
+    }
+
+    /// Waits for what is under way, so that nothing is.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        if self.overlap.is_some() {
+            let fetched = self.end_exchange()?;
+            self.take_values(fetched)?;
+            self.send_failed()?;
+        }
+        Ok(())
+    }
+
+    fn end_exchange(&mut self) -> Result<Option<(Wanted, Pulled)>> {
+        let Some((pushed, wanted, pulled)) = self.overlap()?.end()? else { return Ok(None) };
+        if let Some(pushed) = pushed {
+            self.orphans.remember(pushed);
+        }
+        Ok(Some((wanted, pulled)))
+    }
+
+    /// Rows that nobody needs any more may be dropped; values may not: they are not sent again before they change.
+    fn take_values(&mut self, fetched: Option<(Wanted, Pulled)>) -> Result<()> {
+        if let Some((_, pulled)) = fetched {
+            self.global_step = self.global_step.max(pulled.global_step);
+            self.module = Some(self.load(pulled.dense)?);
+        }
+        Ok(())
+    }
+
+    /// Sends the gradients of an exchange that failed once more, under the same name: they count once.
+    fn send_failed(&mut self) -> Result<()> {
+        if let Some(push) = self.overlap()?.failed.clone() {
+            self.client.push(&mut self.remote, &push, Mode::Asynchronous)?;
+            self.overlap()?.failed = None;
+            self.orphans.remember(Arc::unwrap_or_clone(push));
+        }
+        Ok(())
+    }
+
+    fn overlap(&mut self) -> Result<&mut Overlap> {
+        self.overlap.as_mut().ok_or_else(not_begun)
+    }
+}
+
+fn not_begun() -> Error {
+    Error::new(Code::Internal, "no exchange was begun")
+}
