@@ -246,10 +246,7 @@ fn coordinate(args: &Args, server: &Server) -> Result<()> {
 fn drive(args: &Args, server: &Server, say: impl FnOnce(&Value)) -> Result<()> {
     let sizes = args.sizes();
     let mut batches = args.batches(server.config().trainer_index().unwrap_or(0) as u64)?;
-    let mut supervisor = sizes.supervisor(server);
-    if args.overlap {
-        supervisor = supervisor.overlap();
-    }
+    let supervisor = sizes.supervisor(server).overlap(args.overlap);
     let mut session = supervisor.prepare_or_wait_for_session(Net::new(&sizes))?;
     let mut clock = Clock::new(args.warm_up(), args.steps());
     while let Some(step) = batches.step(&mut session)? {

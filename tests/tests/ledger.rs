@@ -110,10 +110,9 @@ impl Trouble {
     }
 
     fn session(&self, server: &Server, fate: &Arc<Fate>, at: Partitioner) -> phalanx::Result<Session<Ledger>> {
-        let supervisor = ledger::supervisor(server, at);
+        let supervisor = ledger::supervisor(server, at).overlap(self.overlap);
         let supervisor = match self.sync {
             Some(sync) => supervisor.sync(sync),
-            None if self.overlap => supervisor.overlap(),
             None => supervisor,
         };
         connections::session_over(&supervisor, Ledger::default(), faulty_client(server, fate)?)

@@ -143,10 +143,8 @@ impl<M: Trainable> Trainer<'_, M> {
             .max_to_keep(config.keep_checkpoint_max)
             .keep_checkpoint_every_n_hours(config.keep_checkpoint_every_n_hours)
             .ready_deadline(config.session_creation_timeout)
-            .save_summaries_secs(None);
-        if config.overlap {
-            supervisor = supervisor.overlap();
-        }
+            .save_summaries_secs(None)
+            .overlap(config.overlap);
         supervisor = match config.cadence {
             Cadence::Seconds(seconds) => supervisor.save_model_secs(seconds),
             Cadence::Steps(steps) if !self.saves_itself() => supervisor.save_model_secs(None).save_model_steps(steps),

@@ -51,7 +51,7 @@ fn quiet() -> ServerOptions {
 fn supervisor(server: &Server) -> Supervisor {
     let (name, initializer) = ("t".to_owned(), Initializer::constant(0.0));
     let table = TableSpec { name, dim: 1, initializer, optimizer: Sgd::new(RATE).into() };
-    Supervisor::new(server, Sgd::new(RATE)).table(table).overlap()
+    Supervisor::new(server, Sgd::new(RATE)).table(table).overlap(true)
 }
 
 fn exchanges(cluster: &MiniCluster) -> u64 {

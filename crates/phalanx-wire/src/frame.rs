@@ -4,7 +4,8 @@
 //! socket is written from; receiving hands the body on without another copy.
 
 use crate::limits;
-use crate::neighbour::{Room, Space};
+use crate::neighbour::Room;
+use crate::space::Space;
 use crate::spares::Spares;
 use bytes::{Buf, BufMut, Bytes};
 use phalanx_base::{Code, Error, Result};

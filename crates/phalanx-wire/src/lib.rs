@@ -21,6 +21,7 @@ mod frame;
 mod listen;
 mod neighbour;
 mod retry;
+mod space;
 mod spares;
 mod token;
 
@@ -50,8 +51,8 @@ pub use connect::{Lane, connect};
 pub use fault::{from_status, from_wire, may_have_happened, to_status, to_wire};
 pub use frame::{InFrame, OutFrame};
 pub use listen::{Endpoint, Listening};
-pub use neighbour::Space;
 pub use retry::{Backoff, Outcome};
+pub use space::Space;
 pub use token::Token;
 
 /// Both sides of a connection must speak the same version.

@@ -11,11 +11,13 @@ mod items;
 mod load;
 mod notes;
 mod pages;
+mod pending_rows;
 mod saving;
 mod service;
 mod slabs;
 mod staleness;
 mod store;
+mod stripe;
 pub(crate) mod table;
 
 pub use applied::{Applied, Progress, Verdict};

@@ -3,66 +3,16 @@
 //! Hot path: ids of a request are grouped by stripe, so each lock is taken once a request; no allocation per row.
 
 use super::cut::Clock;
-use super::index::{Index, STRIPES, hash, stripe_of};
+use super::index::{STRIPES, stripe_of};
 use super::lock;
-use super::slabs::{BLOCK, Slabs};
+use super::slabs::BLOCK;
+use super::stripe::{Stripe, stages};
 use crate::Crew;
 use crate::plan::Initializer;
-use hashbrown::HashTable;
 use phalanx_base::{Result, as_f32s, prefetch, read_f32s};
 use phalanx_optim::{Optimizer, Rule};
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-
-/// For so many rows memory is asked for at once, one behind the other: a processor looks up where several pages are at a
-/// time only if nothing else stands between them.
-const BATCH: usize = 8;
-/// How many rows a stage is ahead of the next.
-const AHEAD: usize = 16;
-
-/// So many rows batch by batch, in three stages: the index is asked for those of the first, which is furthest ahead; those
-/// of the second are found, and their memory asked for; those of the third are at hand.
-fn stages(count: usize) -> impl Iterator<Item = [Range<usize>; 3]> {
-    (0..count).step_by(BATCH).map(move |start| {
-        [2 * AHEAD, AHEAD, 0].map(|ahead| {
-            let first = if start == 0 { 0 } else { start + ahead };
-            first.min(count)..(start + ahead + BATCH).min(count)
-        })
-    })
-}
-
-/// Rows whose ids share a few hash bits.
-struct Stripe {
-    index: Index,
-    /// The ids of the rows, in the order in which they came into being.
-    ids: Vec<i64>,
-    /// The rows, in the same order.
-    rows: Slabs,
-    pending: Pending,
-    /// Rounds below this are applied: what comes later for them is dropped.
-    settled: u64,
-}
-
-impl Stripe {
-    fn new(width: usize) -> Self {
-        let (index, pending) = (Index::default(), Pending::default());
-        Self { index, ids: Vec::new(), rows: Slabs::new(width), pending, settled: 0 }
-    }
-}
-
-/// Row gradients of a round that is not closed yet (synchronous mode). Each row is averaged over the gradients that
-/// had it, as TensorFlow's sparse accumulator does.
-#[derive(Default)]
-struct Pending {
-    round: u64,
-    index: HashTable<(i64, usize)>,
-    ids: Vec<i64>,
-    counts: Vec<u32>,
-    sums: Vec<f32>,
-    /// As its newest gradients want it.
-    rate: Option<f32>,
-}
 
 pub(crate) struct Table {
     pub(crate) name: String,
@@ -228,12 +178,8 @@ impl Table {
             for (block, first) in (0..rows).step_by(block_rows).enumerate() {
                 let count = block_rows.min(rows - first);
                 copy.clear();
-                {
-                    let stripe = lock(stripe);
-                    let numbers = stripe.rows.at_cut(block);
-                    for row in numbers.chunks_exact(self.width()).take(count) {
-                        copy.extend_from_slice(&row[part * self.dim..][..self.dim]);
-                    }
+                for row in lock(stripe).rows.at_cut(block).chunks_exact(self.width).take(count) {
+                    copy.extend_from_slice(&row[part * self.dim..][..self.dim]);
                 }
                 each(&copy)?;
             }
@@ -253,16 +199,13 @@ impl Table {
 
     fn settle(&self, stripe: &mut Stripe, closed: u64) -> Result<()> {
         stripe.settled = stripe.settled.max(closed);
-        if stripe.pending.round >= closed || stripe.pending.ids.is_empty() {
+        if stripe.pending.round >= closed || stripe.pending.is_empty() {
             return Ok(());
         }
         let mut pending = std::mem::take(&mut stripe.pending);
         let rule = self.rule(pending.round + 1, pending.rate);
-        for (i, &id) in pending.ids.iter().enumerate() {
-            let sum = &mut pending.sums[i * self.dim..][..self.dim];
-            let scale = 1.0 / pending.counts[i] as f32;
-            sum.iter_mut().for_each(|x| *x *= scale);
-            rule.apply(self.row(stripe, id), sum)?;
+        for (id, mean) in pending.means(self.dim) {
+            rule.apply(self.row(stripe, id), mean)?;
         }
         Ok(())
     }
@@ -333,23 +276,6 @@ impl Table {
     }
 }
 
-impl Pending {
-    fn add(&mut self, id: i64, gradient: &[f32]) {
-        let Self { index, ids, counts, sums, .. } = self;
-        let entry = index.entry(hash(id), |&(known, _)| known == id, |&(known, _)| hash(known));
-        let &mut (_, at) = entry
-            .or_insert_with(|| {
-                ids.push(id);
-                counts.push(0);
-                sums.resize(sums.len() + gradient.len(), 0.0);
-                (id, ids.len() - 1)
-            })
-            .into_mut();
-        counts[at] += 1;
-        sums[at * gradient.len()..].iter_mut().zip(gradient).for_each(|(sum, x)| *sum += x);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -372,18 +298,6 @@ mod tests {
         let mut out = Vec::new();
         write_f32s(numbers, &mut out);
         out
-    }
-
-    #[test]
-    fn every_row_goes_through_every_stage_once() {
-        for count in [0, 1, 7, 8, 9, 16, 23, 24, 25, 39, 40, 41, 208] {
-            let rows: Vec<_> = stages(count).collect();
-            assert!(rows.iter().all(|[sought, found, next]| next.end <= found.end && found.end <= sought.end));
-            for stage in 0..3 {
-                let of_stage: Vec<usize> = rows.iter().flat_map(|stages| stages[stage].clone()).collect();
-                assert_eq!(of_stage, (0..count).collect::<Vec<_>>(), "{count}, {stage}");
-            }
-        }
     }
 
     #[test]

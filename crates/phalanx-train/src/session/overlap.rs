@@ -76,7 +76,7 @@ impl<M: Module> Session<M> {
     /// # use phalanx_train::{Server, Supervisor};
     /// # let server = Server::local()?;
     /// let table = TableSpec { name: "table".into(), dim: 2, initializer: Initializer::constant(0.5), optimizer: Sgd::new(0.1).into() };
-    /// let supervisor = Supervisor::new(&server, Sgd::new(0.1)).table(table).overlap();
+    /// let supervisor = Supervisor::new(&server, Sgd::new(0.1)).table(table).overlap(true);
     /// # let device = phalanx_nn::default_device();
     /// let mut session = supervisor.prepare_or_wait_for_session(LinearConfig::new(2, 1).init(&device))?;
     /// let batches = [[1_i64, 2], [2, 3], [1, 3]];

@@ -106,13 +106,13 @@ impl Supervisor {
         self
     }
 
-    /// Lets every step's exchange with the servers go on while the step before it is computed: a trainer never waits for
-    /// its servers, and computes on values that lack its own last update. For workers that drive themselves and train
+    /// Whether every step's exchange with the servers goes on while the step before it is computed: a trainer never waits
+    /// for its servers then, and computes on values that lack its own last update. For workers that drive themselves and train
     /// asynchronously; tables also want [`Session::announce`](crate::Session::announce). In a job of one process there is
     /// nothing to wait for, and it changes nothing.
     #[must_use]
-    pub fn overlap(mut self) -> Self {
-        self.overlap = true;
+    pub fn overlap(mut self, overlap: bool) -> Self {
+        self.overlap = overlap;
         self
     }
 

@@ -4,6 +4,7 @@
 //!
 //! A connection starts with a greeting that says which of these it is for and carries the token.
 
+mod attendant;
 mod room;
 mod shared;
 mod socket;
@@ -12,6 +13,7 @@ use crate::bulk::{Handler, Pending, Transport};
 use crate::frame::{InFrame, OutFrame};
 use crate::proto::params::Fault;
 use crate::{Outcome, Token, bulk, fault, limits};
+use attendant::Attendant;
 use bytes::Buf;
 use phalanx_base::{Code, Error, Result};
 use prost::Message;
@@ -22,8 +24,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Mutex, Semaphore};
 
-pub(crate) use room::Room;
-pub use room::Space;
+pub(crate) use room::{AnswerHalf, Room};
 
 /// Starts frames through the socket.
 const GREETING: &[u8; 8] = b"PHALANX1";
@@ -72,8 +73,8 @@ async fn attend(mut stream: UnixStream, handler: Arc<dyn Handler>, token: Option
             Some(error) => socket::refuse(stream, &error).await,
             None => {
                 stream.write_u8(FRAME).await?;
-                let shared = tokio::time::timeout(PATIENCE, shared::Connection::accept(stream)).await;
-                shared.map_err(|_| invalid("no memory came".into()))??.attend(&handler).await
+                let attendant = tokio::time::timeout(PATIENCE, Attendant::accept(stream, handler)).await;
+                attendant.map_err(|_| invalid("no memory came".into()))??.attend().await
             }
         },
         Wish::Stream(hello) => hand_over(stream, refused.map_or_else(|| handler.welcome(&hello), Err)).await,

@@ -9,11 +9,9 @@
 use crate::frame::{InFrame, OutFrame};
 use crate::limits;
 use crate::memory::{self, Mapping};
-use crate::spares::{Spare, Spares};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result};
 use std::io;
-use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::ptr;
 use std::sync::Arc;
@@ -148,64 +146,37 @@ impl AsRef<[u8]> for Lent {
     }
 }
 
-/// Where a server writes the numbers of an answer: where they will be sent from, if it can be.
-pub struct Space(Place);
-
-enum Place {
-    Own(Vec<u8>),
-    Spare(Spare),
-    Room(Arc<Room>, usize),
+/// A room's half for answers, as long as the server writes it: where the answer's numbers are sent from. The caller makes
+/// one of it for a request.
+pub(crate) struct AnswerHalf {
+    room: Arc<Room>,
+    len: usize,
 }
 
-impl Space {
-    pub(crate) fn own(len: usize) -> Self {
-        Self(Place::Own(vec![0; len]))
-    }
-
-    /// Inside of a process, memory that served before; where that is worth it.
-    pub(crate) fn spare(spares: &Arc<Spares>, len: usize) -> Self {
-        spares.take(len).map_or_else(|| Self::own(len), |spare| Self(Place::Spare(spare)))
-    }
-
-    /// The caller gives the room out once for a request.
-    pub(crate) fn in_room(room: Arc<Room>, len: usize) -> Self {
-        if len <= HALF { Self(Place::Room(room, len)) } else { Self::own(len) }
+impl AnswerHalf {
+    /// The first so many bytes; `None` if there are fewer.
+    pub(crate) fn new(room: Arc<Room>, len: usize) -> Option<Self> {
+        (len <= HALF).then_some(Self { room, len })
     }
 }
 
-impl Deref for Space {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match &self.0 {
-            Place::Own(bytes) => bytes,
-            Place::Spare(spare) => spare.as_ref(),
-            // SAFETY: inside of the half for answers, which is the server's until it answers; there is one `Space` of it.
-            Place::Room(room, len) => unsafe { std::slice::from_raw_parts(room.at(Half::Answer), *len) },
-        }
+impl AsRef<[u8]> for AnswerHalf {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: inside of the half for answers, which is the server's until it answers, and this alone has it.
+        unsafe { std::slice::from_raw_parts(self.room.at(Half::Answer), self.len) }
     }
 }
 
-impl DerefMut for Space {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        match &mut self.0 {
-            Place::Own(bytes) => bytes,
-            Place::Spare(spare) => spare.as_mut(),
-            // SAFETY: as above.
-            Place::Room(room, len) => unsafe { std::slice::from_raw_parts_mut(room.at(Half::Answer), *len) },
-        }
+impl AsMut<[u8]> for AnswerHalf {
+    fn as_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.room.at(Half::Answer), self.len) }
     }
 }
 
-impl From<Space> for Bytes {
-    fn from(space: Space) -> Self {
-        match space.0 {
-            Place::Own(bytes) => bytes.into(),
-            Place::Spare(spare) => Self::from_owner(spare),
-            Place::Room(room, len) => {
-                let from = room.at(Half::Answer).cast_const();
-                Self::from_owner(Lent { room, from, len })
-            }
-        }
+impl From<AnswerHalf> for Bytes {
+    fn from(AnswerHalf { room, len }: AnswerHalf) -> Self {
+        let from = room.at(Half::Answer).cast_const();
+        Self::from_owner(Lent { room, from, len })
     }
 }

@@ -1,0 +1,47 @@
+//! Row gradients of a round that is not closed yet (synchronous mode).
+
+use super::index::hash;
+use hashbrown::HashTable;
+
+/// Sums of row gradients, to be averaged over the gradients that had each row, as TensorFlow's sparse accumulator does.
+#[derive(Default)]
+pub(super) struct PendingRows {
+    pub(super) round: u64,
+    /// As its newest gradients want it.
+    pub(super) rate: Option<f32>,
+    index: HashTable<(i64, usize)>,
+    ids: Vec<i64>,
+    counts: Vec<u32>,
+    sums: Vec<f32>,
+}
+
+impl PendingRows {
+    pub(super) fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
+    pub(super) fn add(&mut self, id: i64, gradient: &[f32]) {
+        let Self { index, ids, counts, sums, .. } = self;
+        let entry = index.entry(hash(id), |&(known, _)| known == id, |&(known, _)| hash(known));
+        let &mut (_, at) = entry
+            .or_insert_with(|| {
+                ids.push(id);
+                counts.push(0);
+                sums.resize(sums.len() + gradient.len(), 0.0);
+                (id, ids.len() - 1)
+            })
+            .into_mut();
+        counts[at] += 1;
+        sums[at * gradient.len()..].iter_mut().zip(gradient).for_each(|(sum, x)| *sum += x);
+    }
+
+    /// Every row's id and the mean of its gradients, which have `dim` numbers.
+    pub(super) fn means(&mut self, dim: usize) -> impl Iterator<Item = (i64, &[f32])> {
+        let rows = self.ids.iter().zip(&self.counts).zip(self.sums.chunks_exact_mut(dim));
+        rows.map(|((&id, &count), sum)| {
+            let scale = 1.0 / count as f32;
+            sum.iter_mut().for_each(|x| *x *= scale);
+            (id, &*sum)
+        })
+    }
+}

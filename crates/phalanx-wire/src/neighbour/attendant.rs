@@ -1,0 +1,123 @@
+//! The server's end of a connection with shared memory: a thread that serves one neighbour.
+//!
+//! A neighbour sleeps while it is served, so its processor is free, and that is where the kernel wakes a thread which a
+//! message is for: with one thread to a connection a request is one waking and its answer another. Served by a pool's
+//! tasks, every request would wake a second thread besides, to watch the sockets meanwhile, on a processor where somebody
+//! computes.
+
+use super::room::{self, Room, is_free};
+use super::shared::{MEMORY, Notice};
+use super::{FAULT, FRAME, PATIENCE, invalid};
+use crate::bulk::Handler;
+use crate::frame::{InFrame, OutFrame};
+use crate::{fault, memory};
+use bytes::Bytes;
+use phalanx_base::{Code, Error, Result};
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use tokio::io::Interest;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+pub(super) struct Attendant {
+    stream: UnixStream,
+    rooms: Vec<Arc<Room>>,
+    handler: Arc<dyn Handler>,
+    runtime: Handle,
+}
+
+impl Attendant {
+    /// Takes the memory that the neighbour offers.
+    pub(super) async fn accept(stream: tokio::net::UnixStream, handler: Arc<dyn Handler>) -> io::Result<Self> {
+        let (byte, file) = stream.async_io(Interest::READABLE, || memory::receive(stream.as_fd())).await?;
+        let rooms = match file {
+            Some(file) if byte == MEMORY => room::rooms(&file)?,
+            _ => return Err(invalid("no memory came".into())),
+        };
+        let stream = stream.into_std()?;
+        stream.set_nonblocking(false)?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { stream, rooms, handler, runtime: Handle::current() })
+    }
+
+    /// Serves until the neighbour goes, or nobody waits for the end of it any more.
+    pub(super) async fn attend(self) -> io::Result<()> {
+        let line = Line(self.stream.try_clone()?);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (end, ended) = oneshot::channel();
+        let serve = move || {
+            let _ = end.send(self.serve(stopped));
+        };
+        std::thread::Builder::new().name("phalanx-serve".into()).spawn(serve)?;
+        let result = ended.await.unwrap_or_else(|_| Err(invalid("a request could not be served".into())));
+        drop((stop, line));
+        result
+    }
+
+    fn serve(mut self, mut stopped: oneshot::Receiver<()>) -> io::Result<()> {
+        loop {
+            let mut bytes = [0; 16];
+            self.stream.read_exact(&mut bytes)?;
+            let Some(answer) = self.answer(Notice::from_bytes(bytes), &mut stopped)? else { return Ok(()) };
+            self.stream.write_all(&answer.to_bytes())?;
+        }
+    }
+
+    /// `None` when nobody is to be served any more.
+    fn answer(&self, notice: Notice, stopped: &mut oneshot::Receiver<()>) -> io::Result<Option<Notice>> {
+        let number = usize::from(notice.room);
+        let Some(room) = self.rooms.get(number) else {
+            return Err(invalid(format!("there is no room {number}")));
+        };
+        let answer = match room.take_request(notice.lengths) {
+            Ok(frame) => match self.call(frame, stopped) {
+                Some(answer) => answer,
+                None => return Ok(None),
+            },
+            Err(error) => Err(error),
+        };
+        let too_large = || Error::new(Code::BadMessage, "an answer is too large for one frame");
+        let put = |frame: OutFrame| room.put_answer(&frame).ok_or_else(too_large);
+        let (kind, lengths) = match answer.and_then(put) {
+            Ok(lengths) => (FRAME, Some(lengths)),
+            Err(error) => (FAULT, room.put_answer(&said(&error))),
+        };
+        if !is_free(room) {
+            // The neighbour may write here from now on; nobody may have kept any of it.
+            return Err(invalid("a frame was kept beyond its answer".into()));
+        }
+        let lengths = lengths.ok_or_else(|| invalid("an error that does not fit".into()))?;
+        Ok(Some(Notice { kind, room: notice.room, lengths }))
+    }
+
+    fn call(&self, frame: InFrame, stopped: &mut oneshot::Receiver<()>) -> Option<Result<OutFrame>> {
+        let call = Arc::clone(&self.handler).call(frame);
+        self.runtime.block_on(async {
+            tokio::select! {
+                // First: where the runtime is gone, nothing that waits for it may be asked.
+                biased;
+                _ = stopped => None,
+                answer = call => Some(answer),
+            }
+        })
+    }
+}
+
+/// Ends the thread's wait for a request when the task that waits for the thread is dropped, as it is when serving stops.
+struct Line(UnixStream);
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+/// An error as a frame's body.
+fn said(error: &Error) -> OutFrame {
+    let mut frame = OutFrame::default();
+    frame.push(Bytes::from(prost::Message::encode_to_vec(&fault::to_wire(error))));
+    frame
+}
