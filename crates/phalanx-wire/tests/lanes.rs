@@ -16,6 +16,7 @@ impl Handler for Echo {
         Box::pin(async move {
             let handles: Handles = frame.header()?;
             match handles.handles.first() {
+                Some(500) => panic!("as it was asked to"),
                 Some(404) => Err(Error::new(Code::NoSuchVariable, "no such thing").at("here").help("ask for another")),
                 Some(&ms @ 1000..) => {
                     tokio::time::sleep(Duration::from_millis(ms.into())).await;
@@ -42,8 +43,12 @@ impl control::Handler for Echo {
 }
 
 fn serve(token: Option<Token>) -> (Listening, Address) {
+    serve_by(Arc::new(Echo), token)
+}
+
+fn serve_by(echo: Arc<Echo>, token: Option<Token>) -> (Listening, Address) {
     let mut listening = Listening::bind(&"127.0.0.1:0".parse().unwrap(), 1).unwrap();
-    listening.serve(Endpoint { control: Arc::new(Echo), bulk: Some(Arc::new(Echo)), token }).unwrap();
+    listening.serve(Endpoint { control: Arc::clone(&echo) as _, bulk: Some(echo), token }).unwrap();
     let address = format!("127.0.0.1:{}", listening.port()).parse().unwrap();
     (listening, address)
 }
@@ -119,6 +124,46 @@ fn an_answer_that_does_not_come_in_time_is_unknown_and_the_lane_works_afterwards
         assert!(matches!(&late, Outcome::Unknown(error) if error.code() == Code::OutcomeUnknown), "{late:?}");
         let answer = lane.call(frame(5, 100), SECONDS).await.ok().unwrap();
         assert_eq!(answer.header::<Handles>().unwrap().handles, [5], "not the late answer");
+    });
+}
+
+#[test]
+fn a_server_that_stops_lets_go_of_neighbours_whose_requests_wait() {
+    let echo = Arc::new(Echo);
+    let held = Arc::downgrade(&echo);
+    let (listening, address) = serve_by(echo, None);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let outcome = runtime.block_on(async {
+        let lane = bulk::reach(&address, "ps/0".into(), None);
+        assert!(lane.call(frame(3, 10), SECONDS).await.ok().is_ok());
+        let asked = lane.call(frame(60_000, 10), 3 * SECONDS);
+        let stop = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            listening.stop();
+        };
+        tokio::time::timeout(SECONDS, async { tokio::join!(asked, stop).0 }).await.expect("it heard of the stop")
+    });
+    assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+    for _ in 0..200 {
+        if held.upgrade().is_none() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("somebody still serves");
+}
+
+#[test]
+fn a_handler_that_panics_takes_its_connection_with_it_and_no_other() {
+    let (_listening, address) = serve(None);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let [one, other] = [0, 1].map(|_| bulk::reach(&address, "ps/0".into(), None));
+        assert!(other.call(frame(3, 10), SECONDS).await.ok().is_ok());
+        let outcome = one.call(frame(500, 10), SECONDS).await;
+        assert!(matches!(outcome, Outcome::Unknown(_)), "{outcome:?}");
+        assert!(other.call(frame(3, 10), SECONDS).await.ok().is_ok());
+        assert!(one.call(frame(3, 10), SECONDS).await.ok().is_ok());
     });
 }
 
