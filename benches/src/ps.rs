@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// Compute threads of each worker
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Threads of each server
+    /// Threads of each server; besides, one for each worker of the same machine
     #[arg(long, default_value_t = 1)]
     server_threads: usize,
     /// Who decides what is computed next: every worker for itself, or a coordinator beside them

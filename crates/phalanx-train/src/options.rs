@@ -31,7 +31,7 @@ pub struct ServerOptions {
     pub grace: Duration,
     /// How long a lost parameter server may take to come back, where there is a checkpoint to restore it from.
     pub server_grace: Duration,
-    /// Threads that serve other tasks.
+    /// Threads that serve other tasks; one of the same machine has a thread of its own besides.
     pub threads: usize,
     /// Where remarks go.
     pub say: Say,

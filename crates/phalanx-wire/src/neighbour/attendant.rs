@@ -1,9 +1,7 @@
 //! The server's end of a connection with shared memory: a thread that serves one neighbour.
 //!
-//! A neighbour sleeps while it is served, so its processor is free, and that is where the kernel wakes a thread which a
-//! message is for: with one thread to a connection a request is one waking and its answer another. Served by a pool's
-//! tasks, every request would wake a second thread besides, to watch the sockets meanwhile, on a processor where somebody
-//! computes.
+//! With one thread to a connection a request wakes one thread and its answer another. From a pool, a neighbour would wait
+//! while another one is served, or every request wake a second thread that watches the sockets meanwhile (decision 022).
 
 use super::room::{self, Room, is_free};
 use super::shared::{MEMORY, Notice};
