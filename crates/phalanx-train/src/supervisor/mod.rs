@@ -107,9 +107,10 @@ impl Supervisor {
     }
 
     /// Whether every step's exchange with the servers goes on while the step before it is computed: a trainer never waits
-    /// for its servers then, and computes on values that lack its own last update. For workers that drive themselves and train
-    /// asynchronously; tables also want [`Session::announce`](crate::Session::announce). In a job of one process there is
-    /// nothing to wait for, and it changes nothing.
+    /// for its servers then, and computes on values that lack its own last update. Worth it where servers have processors
+    /// of their own. For workers that drive themselves and train asynchronously; tables also want
+    /// [`Session::announce`](crate::Session::announce). In a job of one process there is nothing to wait for, and it
+    /// changes nothing.
     #[must_use]
     pub fn overlap(mut self, overlap: bool) -> Self {
         self.overlap = overlap;

@@ -1,6 +1,7 @@
 //! Frames through memory that both tasks share; through the socket go short messages that say where they lie.
 //!
-//! This is the client's end. A message is 16 bytes: kind, room, two of nothing, the header's length, the body's, four of nothing.
+//! A message is 16 bytes: kind, room, two of nothing, the header's length, the body's, four of nothing. The connection here
+//! is the client's end; the server's is in `attendant.rs`.
 
 use super::room::{self, Lengths, Room, is_free};
 use super::{FRAME, invalid, refusal};
