@@ -63,7 +63,10 @@ impl Table {
         let bytes = 4 * self.dim;
         self.each_stripe(ids, |stripe, group| {
             self.settle(stripe, closed)?;
-            self.each_row(stripe, ids, group, self.dim, |stripe, row, at| {
+            let expect = |stripe: &Stripe, rows: &[usize], _: &[u32]| {
+                rows.iter().for_each(|&row| prefetch(&stripe.rows.at(row)[..self.dim]));
+            };
+            self.each_row(stripe, ids, group, expect, |stripe, row, at| {
                 let (row, at) = (stripe.rows.at(row), at as usize * bytes);
                 out[at..at + bytes].copy_from_slice(bytemuck::cast_slice(&row[..self.dim]));
                 Ok(())
@@ -92,7 +95,12 @@ impl Table {
         }
         let mut gradient = vec![0.0; self.dim];
         self.each_stripe(ids, |stripe, group| {
-            self.each_row(stripe, ids, group, self.width, |stripe, row, at| {
+            let expect = |stripe: &Stripe, rows: &[usize], group: &[u32]| {
+                rows.iter().for_each(|&row| prefetch(stripe.rows.at(row)));
+                // Another processor has just written them, or a socket: they are no nearer than the rows.
+                group.iter().for_each(|&at| prefetch(self.slice(gradients, at)));
+            };
+            self.each_row(stripe, ids, group, expect, |stripe, row, at| {
                 let gradient = as_f32s(self.slice(gradients, at), &mut gradient);
                 rule.apply(stripe.rows.change(row, self.clock.now()), gradient)
             })
@@ -210,13 +218,14 @@ impl Table {
         Ok(())
     }
 
-    /// Calls `each` with the row of every id of a group and the id's position; so many numbers of the row are needed.
+    /// Calls `each` with the row of every id of a group and the id's position; and, some rows ahead, `expect` with several
+    /// of both, which asks for the memory that will be needed.
     fn each_row(
         &self,
         stripe: &mut Stripe,
         ids: &[i64],
         group: &[u32],
-        numbers: usize,
+        expect: impl Fn(&Stripe, &[usize], &[u32]),
         mut each: impl FnMut(&mut Stripe, usize, u32) -> Result<()>,
     ) -> Result<()> {
         let mut rows = Vec::with_capacity(group.len());
@@ -225,7 +234,7 @@ impl Table {
             for &at in &group[found.clone()] {
                 rows.push(self.find(stripe, ids[at as usize]));
             }
-            rows[found].iter().for_each(|&row| prefetch(&stripe.rows.at(row)[..numbers]));
+            expect(stripe, &rows[found.clone()], &group[found]);
             for at in next {
                 each(stripe, rows[at], group[at])?;
             }

@@ -1,25 +1,28 @@
-//! What a row of a table costs a server as the table grows: looked up, updated, and kept.
-//!
-//! Measured on [`Store`], which is all of a server but its sockets: a message's ids are read, found, and their rows written
-//! into an answer, or changed by the optimizer.
+//! What a row of a table costs as the table grows: in a step of a job, to its server alone, and in memory.
+
+mod job;
+mod store;
 
 use crate::stats::{bytes, digits};
 use crate::usage;
-use bytes::Bytes;
+use job::Job;
 use phalanx::prelude::*;
-use phalanx::{Code, Error, Incarnation, Result};
+use phalanx::{Code, Error, Result};
 use phalanx_base::{Context, SplitMix};
-use phalanx_ps::{Crew, Layout, Store};
-use phalanx_wire::proto::params;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::process::Command;
 use std::time::Instant;
+use store::{Asked, Message};
 
 /// Ids of one message: a batch of 128 examples with 26 ids each.
 const IDS: usize = 128 * 26;
 /// Messages in a measurement, each with other ids, so that a large table does not lie in the caches by the second time.
 const MESSAGES: usize = 600;
+/// What is measured of every table.
+const TIMES: [&str; 4] = ["array_ns", "lookup_ns", "update_ns", "step_ns"];
+/// What a row costs its server in a step.
+const TIMES_OF_A_SERVER: [&str; 2] = ["lookup_ns", "update_ns"];
 /// The best of so many counts, each with other ids: whoever else uses the machine's memory only ever adds.
 const MEASUREMENTS: usize = 3;
 
@@ -46,8 +49,11 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
     }
     if !args.json {
         println!("Caches: {}. Rows of {} numbers and as many of Adagrad's.\n", caches(), args.dim);
-        println!("| rows | lookup, ns a row | update, ns a row | an array's row, ns | memory of a row | all |");
-        println!("| --- | --- | --- | --- | --- | --- |");
+        println!("In nanoseconds: a row in a step of a worker and its server, and of that the server's own work.\n");
+        println!(
+            "| rows | a step | the server: lookup | update | both | a plain array's row | memory of a row | all |"
+        );
+        println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     }
     let mut best: Vec<Option<Value>> = vec![None; args.rows.len()];
     for _ in 0..args.rounds {
@@ -67,25 +73,25 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
             println!("{measured}");
             continue;
         }
-        let of = |key: &str| digits(measured[key].as_f64().unwrap_or(0.0));
-        let memory = bytes(measured["bytes_per_row"].as_f64().unwrap_or(0.0));
-        let all = bytes(measured["bytes"].as_f64().unwrap_or(0.0));
-        let (rows, lookup, update, array) = (&measured["rows"], of("lookup_ns"), of("update_ns"), of("array_ns"));
-        println!("| {rows} | {lookup} | {update} | {array} | {memory} | {all} |");
+        let [array, lookup, update, step] = TIMES.map(|key| of(measured, &[key]));
+        let both = of(measured, &TIMES_OF_A_SERVER);
+        let [step, lookup, update, both, array] = [step, lookup, update, both, array].map(digits);
+        let [memory, all] = ["bytes_per_row", "bytes"].map(|key| bytes(of(measured, &[key])));
+        println!("| {} | {step} | {lookup} | {update} | {both} | {array} | {memory} | {all} |", measured["rows"]);
     }
     if let (false, [first, .., last]) = (args.json, &measured[..]) {
-        let sum = |of: &Value, keys: &[&str]| keys.iter().map(|&key| of[key].as_f64().unwrap_or(0.0)).sum::<f64>();
-        let growth = |keys: &[&str]| sum(last, keys) / sum(first, keys);
-        let (from, to) = (&first["rows"], &last["rows"]);
-        println!(
-            "\nFrom {from} to {to} rows: lookup {:.2} times, update {:.2} times, both {:.2} times; an array's row {:.2} times.",
-            growth(&["lookup_ns"]),
-            growth(&["update_ns"]),
-            growth(&["lookup_ns", "update_ns"]),
-            growth(&["array_ns"])
-        );
+        let growth = |keys: &[&str]| digits(of(last, keys) / of(first, keys));
+        let [array, lookup, update, step] = TIMES.map(|key| growth(&[key]));
+        let both = growth(&TIMES_OF_A_SERVER);
+        println!("\nFrom {} to {} rows: a row in a step {step} times.", first["rows"], last["rows"]);
+        println!("The server alone: both {both} times, lookup {lookup}, update {update}; a plain array's row {array}.");
     }
     Ok(())
+}
+
+/// The sum of what was measured under these names.
+fn of(measured: &Value, keys: &[&str]) -> f64 {
+    keys.iter().map(|&key| measured[key].as_f64().unwrap_or(0.0)).sum()
 }
 
 /// Numbers, an id, its slot in the index, of which three eighths are in use at least; and the array, afterwards, less.
@@ -95,7 +101,7 @@ fn needed(args: &Args, rows: u64) -> u64 {
 
 /// The least time of each kind: whoever else uses the machine's memory only ever adds, and does so for minutes.
 fn better(mut known: Value, other: &Value) -> Value {
-    for key in ["lookup_ns", "update_ns", "array_ns"] {
+    for key in TIMES {
         if other[key].as_f64() < known[key].as_f64() {
             known[key] = other[key].clone();
         }
@@ -117,102 +123,47 @@ fn in_a_process(rows: u64, dim: usize) -> Result<Value> {
 /// One size, in this process.
 pub(crate) fn measure_one(args: &Args) -> Result<()> {
     let rows = args.rows.first().copied().unwrap_or(1);
-    let before = resident();
-    let table = Server::new(args.dim)?;
-    table.fill(rows)?;
-    let kept = resident().saturating_sub(before);
-    let mut random = SplitMix::new(rows);
-    let mut messages = || (0..MESSAGES).map(|_| different_ids(&mut random, rows)).collect::<Vec<_>>();
-    // With other ids than are measured: the first messages pay for memory that answers are written to, and for everything
-    // that the fill has left cold.
-    messages().iter().map(|ids| table.pull(ids)).try_for_each(|pull| table.answer(&pull))?;
-    let (mut lookup_ns, mut update_ns, mut step) = (f64::MAX, f64::MAX, 0);
-    for _ in 0..MEASUREMENTS {
-        // Made beforehand: a server's messages are made by others.
-        let pulls: Vec<Message> = messages().iter().map(|ids| table.pull(ids)).collect();
-        lookup_ns = lookup_ns.min(table.nanoseconds_a_row(&pulls)?);
-        let mut push = |ids: Vec<i64>| {
-            step += 1;
-            table.push(&ids, step, args.dim)
-        };
-        let pushes: Vec<Message> = messages().into_iter().map(&mut push).collect();
-        update_ns = update_ns.min(table.nanoseconds_a_row(&pushes)?);
-    }
-    drop(table);
-    let array_ns = (0..MEASUREMENTS).map(|_| array(rows, 2 * args.dim)).fold(f64::MAX, f64::min);
-    let line = json!({
-        "rows": rows, "dim": args.dim, "lookup_ns": lookup_ns, "update_ns": update_ns, "array_ns": array_ns,
-        "bytes_per_row": kept as f64 / rows as f64, "bytes": kept,
-    });
+    let line = with_threads(1, || measure_table(rows, args.dim)).and_then(|line| line)?;
     println!("{line}");
     Ok(())
 }
 
-/// One server with one table.
-struct Server {
-    store: Store,
-    handle: u32,
-    from: (TaskId, Incarnation),
+fn measure_table(rows: u64, dim: usize) -> Result<Value> {
+    let initializer = Initializer::uniform(-0.1, 0.1, 1);
+    let table = TableSpec { name: "table".into(), dim, initializer, optimizer: Adagrad::new(0.05).into() };
+    let mut job = Job::start(table.clone())?;
+    let mut store = Asked::new(job.store()?, table)?;
+    let before = resident();
+    store.fill(rows)?;
+    let kept = resident().saturating_sub(before);
+    let mut random = SplitMix::new(rows);
+    let mut batches = || (0..MESSAGES).map(|_| different_ids(&mut random, rows)).collect::<Vec<_>>();
+    // With other ids than are measured: the first messages pay for memory that answers are written to, and for everything
+    // that the fill has left cold.
+    batches().iter().try_for_each(|ids| store.answer(&store.pull(ids)))?;
+    batches().iter().try_for_each(|ids| job.step(ids))?;
+    let [mut lookup_ns, mut update_ns, mut step_ns] = [f64::MAX; 3];
+    for _ in 0..MEASUREMENTS {
+        // Made beforehand: a server's messages are made by others.
+        let pulls: Vec<Message> = batches().iter().map(|ids| store.pull(ids)).collect();
+        lookup_ns = lookup_ns.min(nanoseconds_a_row(rows, &pulls, |pull| store.answer(pull))?);
+        let pushes: Vec<Message> = batches().iter().map(|ids| store.push(ids)).collect();
+        update_ns = update_ns.min(nanoseconds_a_row(rows, &pushes, |push| store.answer(push))?);
+        step_ns = step_ns.min(nanoseconds_a_row(rows, &batches(), |ids| job.step(ids))?);
+    }
+    drop((store, job));
+    let array_ns = (0..MEASUREMENTS).map(|_| array(rows, 2 * dim)).fold(f64::MAX, f64::min);
+    Ok(json!({
+        "rows": rows, "dim": dim, "lookup_ns": lookup_ns, "update_ns": update_ns, "step_ns": step_ns,
+        "array_ns": array_ns, "bytes_per_row": kept as f64 / rows as f64, "bytes": kept,
+    }))
 }
 
-impl Server {
-    fn new(dim: usize) -> Result<Self> {
-        let initializer = Initializer::uniform(-0.1, 0.1, 1);
-        let table = TableSpec { name: "table".into(), dim, initializer, optimizer: Adagrad::new(0.05).into() };
-        let layout = Layout::new(Vec::new(), vec![table], 1, Placement::default())?;
-        let store = Store::default();
-        let handle = store.create(&layout.specs_for(0))?[0];
-        store.set_ready();
-        Ok(Self { store, handle, from: (TaskId::new(Role::Chief, 0), Incarnation(1)) })
-    }
-
-    fn fill(&self, rows: u64) -> Result<()> {
-        const AT_ONCE: u64 = 1 << 16;
-        (0..rows).step_by(AT_ONCE as usize).try_for_each(|first| {
-            let ids: Vec<i64> = (first as i64..rows.min(first + AT_ONCE) as i64).collect();
-            self.answer(&self.pull(&ids))
-        })
-    }
-
-    fn rows(&self, ids: &[i64]) -> Vec<params::Rows> {
-        vec![params::Rows { handle: self.handle, count: ids.len() as u64 }]
-    }
-
-    fn pull(&self, ids: &[i64]) -> Message {
-        let ask = params::Exchange { row_pull: self.rows(ids), ..Default::default() };
-        Message { ask, body: vec![words(ids).into()], rows: ids.len() }
-    }
-
-    fn push(&self, ids: &[i64], step: u64, dim: usize) -> Message {
-        let ask = params::Exchange { step, parts: 1, row_push: self.rows(ids), ..Default::default() };
-        let mut body = words(ids);
-        phalanx_base::write_f32s(&vec![0.01; dim * ids.len()], &mut body);
-        Message { ask, body: vec![body.into()], rows: ids.len() }
-    }
-
-    fn answer(&self, message: &Message) -> Result<()> {
-        let answer = self.store.exchange(self.from, &message.ask, &message.body, Crew::Alone, |len| vec![0; len])?;
-        drop(std::hint::black_box(answer));
-        Ok(())
-    }
-
-    fn nanoseconds_a_row(&self, messages: &[Message]) -> Result<f64> {
-        let since = Instant::now();
-        messages.iter().try_for_each(|message| self.answer(message))?;
-        let rows: usize = messages.iter().map(|message| message.rows).sum();
-        Ok(1e9 * since.elapsed().as_secs_f64() / rows as f64)
-    }
-}
-
-/// What a worker sends.
-struct Message {
-    ask: params::Exchange,
-    body: Vec<Bytes>,
-    rows: usize,
-}
-
-fn words(ids: &[i64]) -> Vec<u8> {
-    ids.iter().flat_map(|id| id.to_le_bytes()).collect()
+/// Of a table of `rows`, where every one of `all` has a batch's ids.
+fn nanoseconds_a_row<T>(rows: u64, all: &[T], each: impl FnMut(&T) -> Result<()>) -> Result<f64> {
+    let since = Instant::now();
+    all.iter().try_for_each(each)?;
+    Ok(1e9 * since.elapsed().as_secs_f64() / (all.len() * ids_of_a_batch(rows)) as f64)
 }
 
 /// Nanoseconds to copy a row from a random place of a plain array of as many rows, at most 4 GiB: what the memory allows.
@@ -230,9 +181,16 @@ fn array(rows: u64, width: usize) -> f64 {
     1e9 * since.elapsed().as_secs_f64() / places.len() as f64
 }
 
-/// A message's ids, of a table of `rows`.
+/// A batch's ids, each once.
+type Ids = [i64];
+
+fn ids_of_a_batch(rows: u64) -> usize {
+    IDS.min(rows as usize)
+}
+
+/// A batch's ids, of a table of `rows`.
 fn different_ids(random: &mut SplitMix, rows: u64) -> Vec<i64> {
-    let count = IDS.min(rows as usize);
+    let count = ids_of_a_batch(rows);
     let mut seen = HashSet::with_capacity(count);
     let mut ids = Vec::with_capacity(count);
     while ids.len() < count {
@@ -268,20 +226,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_finds_and_changes_rows() {
-        let server = Server::new(2).unwrap();
-        server.fill(100).unwrap();
-        assert_eq!(server.store.holdings()[0].count, 100);
-        server.answer(&server.push(&[5, 7], 1, 2)).unwrap();
-        server.answer(&server.push(&[5, 7], 2, 2)).unwrap();
-        assert_eq!(server.store.load().pushes, 2);
+    fn rows_are_made_changed_and_trained_on() {
+        let (name, initializer) = ("table".to_owned(), Initializer::constant(1.0));
+        let table = TableSpec { name, dim: 2, initializer, optimizer: Sgd::new(0.5).into() };
+        let mut job = Job::start(table.clone()).unwrap();
+        let mut asked = Asked::new(job.store().unwrap(), table).unwrap();
+        asked.fill(100).unwrap();
+        let held = |job: &Job| job.store().unwrap().holdings().into_iter().find(|held| held.table).unwrap().count;
+        assert_eq!(held(&job), 100);
+        let push = asked.push(&[5, 7]);
+        asked.answer(&push).unwrap();
+        assert_eq!(job.store().unwrap().load().pushes, 1);
+        // The third brings the gradients of the second.
+        (0..3).for_each(|_| job.step(&[5, 200]).unwrap());
+        assert_eq!((held(&job), job.store().unwrap().load().pushes), (101, 3));
     }
 
     #[test]
     fn the_least_time_of_each_kind_counts() {
-        let one = json!({ "rows": 5, "lookup_ns": 2.0, "update_ns": 7.0, "array_ns": 1.0 });
-        let other = json!({ "rows": 5, "lookup_ns": 3.0, "update_ns": 6.0, "array_ns": 1.0 });
-        assert_eq!(better(one, &other), json!({ "rows": 5, "lookup_ns": 2.0, "update_ns": 6.0, "array_ns": 1.0 }));
+        let one = json!({ "rows": 5, "lookup_ns": 2.0, "update_ns": 7.0, "step_ns": 9.0, "array_ns": 1.0 });
+        let other = json!({ "rows": 5, "lookup_ns": 3.0, "update_ns": 6.0, "step_ns": 8.0, "array_ns": 1.0 });
+        let best = json!({ "rows": 5, "lookup_ns": 2.0, "update_ns": 6.0, "step_ns": 8.0, "array_ns": 1.0 });
+        assert_eq!(better(one, &other), best);
     }
 
     #[test]
