@@ -49,7 +49,7 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
     }
     if !args.json {
         println!("Caches: {}. Rows of {} numbers and as many of Adagrad's.\n", caches(), args.dim);
-        println!("In nanoseconds: a row in a step of a worker and its server, and of that the server's own work.\n");
+        println!("In nanoseconds: a row in a step of a worker and its server, and in its server's store alone.\n");
         println!(
             "| rows | a step | the server: lookup | update | both | a plain array's row | memory of a row | all |"
         );
@@ -73,14 +73,14 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
             println!("{measured}");
             continue;
         }
-        let [array, lookup, update, step] = TIMES.map(|key| of(measured, &[key]));
-        let both = of(measured, &TIMES_OF_A_SERVER);
+        let [array, lookup, update, step] = TIMES.map(|key| sum_of(measured, &[key]));
+        let both = sum_of(measured, &TIMES_OF_A_SERVER);
         let [step, lookup, update, both, array] = [step, lookup, update, both, array].map(digits);
-        let [memory, all] = ["bytes_per_row", "bytes"].map(|key| bytes(of(measured, &[key])));
+        let [memory, all] = ["bytes_per_row", "bytes"].map(|key| bytes(sum_of(measured, &[key])));
         println!("| {} | {step} | {lookup} | {update} | {both} | {array} | {memory} | {all} |", measured["rows"]);
     }
     if let (false, [first, .., last]) = (args.json, &measured[..]) {
-        let growth = |keys: &[&str]| digits(of(last, keys) / of(first, keys));
+        let growth = |keys: &[&str]| digits(sum_of(last, keys) / sum_of(first, keys));
         let [array, lookup, update, step] = TIMES.map(|key| growth(&[key]));
         let both = growth(&TIMES_OF_A_SERVER);
         println!("\nFrom {} to {} rows: a row in a step {step} times.", first["rows"], last["rows"]);
@@ -89,8 +89,7 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The sum of what was measured under these names.
-fn of(measured: &Value, keys: &[&str]) -> f64 {
+fn sum_of(measured: &Value, keys: &[&str]) -> f64 {
     keys.iter().map(|&key| measured[key].as_f64().unwrap_or(0.0)).sum()
 }
 
