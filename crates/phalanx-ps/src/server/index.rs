@@ -44,36 +44,25 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// The row of an id, or the next one, which it has from now on; and whether that is so.
-    pub(super) fn find_or_add(&mut self, id: i64) -> (usize, bool) {
-        if 4 * (self.used + 1) > 3 * PLACE * self.places.len() {
-            self.grow();
-        }
-        let hash = own_part(id);
-        if let Some(row) = self.find(hash) {
-            return (row, false);
-        }
-        let row = self.used;
-        self.used += 1;
-        self.put(Entry { hash, number: self.used as u64 });
-        (row, true)
-    }
-
-    /// The id will be looked for soon.
-    pub(super) fn expect(&self, id: i64) {
+    /// The id with this part of a hash will be looked for soon.
+    pub(super) fn expect(&self, hash: u64) {
         if let Some(last) = self.places.len().checked_sub(1) {
-            prefetch(&self.places[own_part(id) as usize & last].0);
+            prefetch(&self.places[hash as usize & last].0);
         }
     }
 
-    fn find(&self, hash: u64) -> Option<usize> {
+    /// The row of the id with this part of a hash.
+    pub(super) fn find(&self, hash: u64) -> Option<usize> {
+        if self.places.is_empty() {
+            return None;
+        }
         for second in [false, true] {
             let (place, wanted) = self.slot(Entry { hash, number: 0 }, second);
-            let slots = &self.places[place].0;
+            let (slots, numbers) = (&self.places[place].0, 1 << self.number_bits());
             // At most one slot has the id, and an empty one adds nothing. Without a branch that would have to be guessed.
             let number = slots.iter().fold(0, |found, slot| {
                 let number = slot ^ wanted;
-                if number >> self.number_bits() == 0 { found | number } else { found }
+                if number < numbers { found | number } else { found }
             });
             if number > 0 {
                 return Some(number as usize - 1);
@@ -84,6 +73,17 @@ impl Index {
             }
         }
         self.strays.get(&hash).map(|&number| number as usize - 1)
+    }
+
+    /// Gives the next row to the id with this part of a hash, which has none.
+    pub(super) fn add(&mut self, hash: u64) -> usize {
+        if 4 * (self.used + 1) > 3 * PLACE * self.places.len() {
+            self.grow();
+        }
+        let row = self.used;
+        self.used += 1;
+        self.put(Entry { hash, number: self.used as u64 });
+        row
     }
 
     fn put(&mut self, mut entry: Entry) {
@@ -158,8 +158,8 @@ pub(super) fn stripe_of(id: i64) -> usize {
     (hash(id) >> HASH_BITS) as usize
 }
 
-/// What ids of one stripe differ in.
-fn own_part(id: i64) -> u64 {
+/// The part of an id's hash that ids of one stripe differ in.
+pub(super) fn own_part(id: i64) -> u64 {
     hash(id) & ((1 << HASH_BITS) - 1)
 }
 
@@ -187,10 +187,13 @@ mod tests {
             }
         });
         for id in of_one_stripe(ids) {
-            index.expect(id);
-            let next = known.len();
-            let row = *known.entry(id).or_insert(next);
-            assert_eq!(index.find_or_add(id), (row, row == next && known.len() > next));
+            let hash = own_part(id);
+            index.expect(hash);
+            assert_eq!(index.find(hash), known.get(&id).copied());
+            if !known.contains_key(&id) {
+                assert_eq!(index.add(hash), known.len());
+                known.insert(id, known.len());
+            }
         }
         assert!(known.len() > 100_000 && index.strays.is_empty());
     }
@@ -199,7 +202,7 @@ mod tests {
     fn most_ids_are_where_they_are_looked_for_first() {
         let mut index = Index::default();
         let ids: Vec<i64> = of_one_stripe(0..20_000_000).take(3 * (1 << 18)).collect();
-        ids.iter().for_each(|&id| _ = index.find_or_add(id));
+        ids.iter().for_each(|&id| _ = index.add(own_part(id)));
         assert_eq!((index.places.len(), ids.len()), (1 << 17, 3 << 18), "as full as it gets");
         let second = |place: &Place| place.0.iter().filter(|&&slot| slot >> index.number_bits() & 1 == 1).count();
         let second: usize = index.places.iter().map(second).sum();

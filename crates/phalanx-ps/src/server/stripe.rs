@@ -6,16 +6,16 @@ use super::slabs::Slabs;
 use std::ops::Range;
 
 /// For so many rows memory is asked for at once, one behind the other: a processor looks up where several pages are at a
-/// time only if nothing else stands between them.
+/// time only if little else stands between them.
 const BATCH: usize = 8;
-/// How many rows a stage is ahead of the next.
+/// How many rows that is ahead.
 const AHEAD: usize = 16;
 
-/// So many rows batch by batch, in three stages: the index is asked for those of the first, which is furthest ahead; those
-/// of the second are found, and their memory asked for; those of the third are at hand.
-pub(super) fn stages(count: usize) -> impl Iterator<Item = [Range<usize>; 3]> {
+/// So many rows batch by batch, in two stages: the memory of those of the first is asked for; those of the second are at
+/// hand.
+pub(super) fn stages(count: usize) -> impl Iterator<Item = [Range<usize>; 2]> {
     (0..count).step_by(BATCH).map(move |start| {
-        [2 * AHEAD, AHEAD, 0].map(|ahead| {
+        [AHEAD, 0].map(|ahead| {
             let first = if start == 0 { 0 } else { start + ahead };
             first.min(count)..(start + ahead + BATCH).min(count)
         })
@@ -47,11 +47,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_goes_through_every_stage_once() {
+    fn every_row_goes_through_both_stages_once() {
         for count in [0, 1, 7, 8, 9, 16, 23, 24, 25, 39, 40, 41, 208] {
             let rows: Vec<_> = stages(count).collect();
-            assert!(rows.iter().all(|[sought, found, next]| next.end <= found.end && found.end <= sought.end));
-            for stage in 0..3 {
+            assert!(rows.iter().all(|[asked, at_hand]| at_hand.end <= asked.end));
+            for stage in 0..2 {
                 let of_stage: Vec<usize> = rows.iter().flat_map(|stages| stages[stage].clone()).collect();
                 assert_eq!(of_stage, (0..count).collect::<Vec<_>>(), "{count}, {stage}");
             }

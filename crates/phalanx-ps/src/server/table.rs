@@ -3,9 +3,9 @@
 //! Hot path: ids of a request are grouped by stripe, so each lock is taken once a request; no allocation per row.
 
 use super::cut::Clock;
-use super::index::{STRIPES, stripe_of};
+use super::index::{STRIPES, own_part, stripe_of};
 use super::lock;
-use super::slabs::BLOCK;
+use super::slabs::{BLOCK, Spot};
 use super::stripe::{Stripe, stages};
 use crate::Crew;
 use crate::plan::Initializer;
@@ -61,16 +61,18 @@ impl Table {
         }
         let closed = self.closed.load(Ordering::Acquire);
         let bytes = 4 * self.dim;
+        let mut spots = Vec::new();
         self.each_stripe(ids, |stripe, group| {
             self.settle(stripe, closed)?;
-            let expect = |stripe: &Stripe, rows: &[usize], _: &[u32]| {
-                rows.iter().for_each(|&row| prefetch(&stripe.rows.at(row)[..self.dim]));
-            };
-            self.each_row(stripe, ids, group, expect, |stripe, row, at| {
-                let (row, at) = (stripe.rows.at(row), at as usize * bytes);
-                out[at..at + bytes].copy_from_slice(bytemuck::cast_slice(&row[..self.dim]));
-                Ok(())
-            })
+            self.find_all(stripe, ids, group, &mut spots);
+            let rows: Vec<&[f32]> = spots.iter().map(|&spot| &stripe.rows.at(spot)[..self.dim]).collect();
+            for [asked, at_hand] in stages(group.len()) {
+                rows[asked].iter().for_each(|row| prefetch(row));
+                for (row, &at) in rows[at_hand.clone()].iter().zip(&group[at_hand]) {
+                    out[at as usize * bytes..][..bytes].copy_from_slice(bytemuck::cast_slice(row));
+                }
+            }
+            Ok(())
         })
     }
 
@@ -94,16 +96,19 @@ impl Table {
             return one.and(other);
         }
         let mut gradient = vec![0.0; self.dim];
+        let mut spots = Vec::new();
         self.each_stripe(ids, |stripe, group| {
-            let expect = |stripe: &Stripe, rows: &[usize], group: &[u32]| {
-                rows.iter().for_each(|&row| prefetch(stripe.rows.at(row)));
+            self.find_all(stripe, ids, group, &mut spots);
+            for [asked, at_hand] in stages(group.len()) {
+                spots[asked.clone()].iter().for_each(|&spot| prefetch(stripe.rows.at(spot)));
                 // Another processor has just written them, or a socket: they are no nearer than the rows.
-                group.iter().for_each(|&at| prefetch(self.slice(gradients, at)));
-            };
-            self.each_row(stripe, ids, group, expect, |stripe, row, at| {
-                let gradient = as_f32s(self.slice(gradients, at), &mut gradient);
-                rule.apply(stripe.rows.change(row, self.clock.now()), gradient)
-            })
+                group[asked].iter().for_each(|&at| prefetch(self.slice(gradients, at)));
+                for (&spot, &at) in spots[at_hand.clone()].iter().zip(&group[at_hand]) {
+                    let gradient = as_f32s(self.slice(gradients, at), &mut gradient);
+                    rule.apply(stripe.rows.change(spot, self.clock.now()), gradient)?;
+                }
+            }
+            Ok(())
         })
     }
 
@@ -218,46 +223,40 @@ impl Table {
         Ok(())
     }
 
-    /// Calls `each` with the row of every id of a group and the id's position; and, some rows ahead, `expect` with several
-    /// of both, which asks for the memory that will be needed.
-    fn each_row(
-        &self,
-        stripe: &mut Stripe,
-        ids: &[i64],
-        group: &[u32],
-        expect: impl Fn(&Stripe, &[usize], &[u32]),
-        mut each: impl FnMut(&mut Stripe, usize, u32) -> Result<()>,
-    ) -> Result<()> {
-        let mut rows = Vec::with_capacity(group.len());
-        for [sought, found, next] in stages(group.len()) {
-            group[sought].iter().for_each(|&at| stripe.index.expect(ids[at as usize]));
-            for &at in &group[found.clone()] {
-                rows.push(self.find(stripe, ids[at as usize]));
-            }
-            expect(stripe, &rows[found.clone()], &group[found]);
-            for at in next {
-                each(stripe, rows[at], group[at])?;
+    /// Where the rows of a group are; those that are not there come into being. All of them before the first is touched:
+    /// in between, finding would keep the memory of rows from being asked for one behind the other.
+    fn find_all(&self, stripe: &mut Stripe, ids: &[i64], group: &[u32], spots: &mut Vec<Spot>) {
+        spots.clear();
+        let hashes: Vec<u64> = group.iter().map(|&at| own_part(ids[at as usize])).collect();
+        for [asked, at_hand] in stages(group.len()) {
+            hashes[asked].iter().for_each(|&hash| stripe.index.expect(hash));
+            for (&hash, &at) in hashes[at_hand.clone()].iter().zip(&group[at_hand]) {
+                spots.push(self.find(stripe, ids[at as usize], hash));
             }
         }
-        Ok(())
     }
 
     /// The row of an id, to be changed.
     fn row<'a>(&self, stripe: &'a mut Stripe, id: i64) -> &'a mut [f32] {
-        let row = self.find(stripe, id);
-        stripe.rows.change(row, self.clock.now())
+        let spot = self.find(stripe, id, own_part(id));
+        stripe.rows.change(spot, self.clock.now())
     }
 
-    /// Which row of the stripe is that of `id`; one that is not there comes into being.
-    fn find(&self, stripe: &mut Stripe, id: i64) -> usize {
-        let (at, is_new) = stripe.index.find_or_add(id);
-        if is_new {
-            stripe.ids.push(id);
-            let row = stripe.rows.add(self.clock.now());
-            self.optimizer.init_slots(row);
-            self.initializer.fill(id, &mut row[..self.dim]);
-        }
-        at
+    /// Where the row of `id` is, with its part of a hash; one that is not there comes into being.
+    fn find(&self, stripe: &mut Stripe, id: i64, hash: u64) -> Spot {
+        let row = stripe.index.find(hash).unwrap_or_else(|| self.make(stripe, id, hash));
+        stripe.rows.spot(row)
+    }
+
+    /// Once in the life of a row; apart from [`Self::find`], which is to be short.
+    #[cold]
+    fn make(&self, stripe: &mut Stripe, id: i64, hash: u64) -> usize {
+        let row = stripe.index.add(hash);
+        stripe.ids.push(id);
+        let numbers = stripe.rows.add(self.clock.now());
+        self.optimizer.init_slots(numbers);
+        self.initializer.fill(id, &mut numbers[..self.dim]);
+        row
     }
 
     /// Calls `each` for every stripe that has some of `ids`, with their positions.
