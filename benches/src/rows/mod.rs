@@ -270,12 +270,13 @@ mod tests {
 
     #[test]
     fn the_least_time_of_each_kind_counts() {
-        let of = |lookup: f64, update: f64| {
+        let of = |[step, lookup, update, cold, array]: [f64; 5]| {
             json!({
-                "rows": 5, "lookup_ns": lookup, "update_ns": update, "cold_update_ns": 9.0, "step_ns": 9.0, "array_ns": 1.0
+                "rows": 5, "step_ns": step, "lookup_ns": lookup, "update_ns": update, "cold_update_ns": cold, "array_ns": array
             })
         };
-        assert_eq!(better(of(2.0, 7.0), &of(3.0, 6.0)), of(2.0, 6.0));
+        let best = better(of([9.0, 2.0, 7.0, 4.0, 1.0]), &of([8.0, 3.0, 6.0, 5.0, 1.0]));
+        assert_eq!(best, of([8.0, 2.0, 6.0, 4.0, 1.0]));
     }
 
     #[test]
