@@ -34,7 +34,7 @@ const ROOMS: [(&str, &[&str]); 22] = [
 ];
 
 /// Beside the crates, and free to name all of them.
-const BESIDE: [&str; 4] = ["phalanx-fuzz", "phalanx-sim", "phalanx-tests", "xtask"];
+const BESIDE: [&str; 5] = ["phalanx-fuzz", "phalanx-loom", "phalanx-sim", "phalanx-tests", "xtask"];
 
 fn metadata(arguments: &[&str]) -> Value {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");

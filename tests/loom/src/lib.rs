@@ -1,0 +1,47 @@
+//! Model checks of the concurrent cores of the product's crates: every interleaving of a few threads, and every value that
+//! the memory model allows a load to see.
+//!
+//! ```text
+//! RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --release -p phalanx-loom
+//! ```
+//!
+//! Without `--cfg loom` the package is empty. Tokio and hyper do not build with that flag, so no crate of the product is a
+//! dependency, except `phalanx-base`. Instead a concurrent core lives in a small file of its own that takes atomics, locks
+//! and `Arc` from `crate::sync`. In the product's crate that is the standard library (`use std::sync;` in its `lib.rs`).
+//! A test here includes the same file and hands it loom's types:
+//!
+//! ```text
+//! #![cfg(loom)]
+//! use phalanx_loom::{explore, sync};
+//!
+//! #[path = "../../../crates/phalanx-collective/src/net/ring.rs"]
+//! mod ring;
+//! ```
+//!
+//! Every model has a twin with a planted bug, which is expected to panic. The twin proves that the model can fail.
+
+#[cfg(loom)]
+pub use loom::{cell, thread};
+
+/// What `std::sync` is in the product: loom's types, and those of the standard library that loom uses itself.
+#[cfg(loom)]
+pub mod sync {
+    pub use loom::sync::*;
+    pub use std::sync::{LockResult, PoisonError, TryLockError};
+}
+
+/// How often a thread may be preempted in one execution. Nearly all known concurrency bugs need two preemptions or fewer.
+/// `LOOM_MAX_PREEMPTIONS` overrides it.
+#[cfg(loom)]
+const PREEMPTIONS: usize = 3;
+
+/// Runs `model` once for each possible execution.
+///
+/// # Panics
+/// When an execution panics, deadlocks, leaks, or has a data race.
+#[cfg(loom)]
+pub fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(PREEMPTIONS));
+    builder.check(model);
+}
