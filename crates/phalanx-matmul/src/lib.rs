@@ -38,7 +38,7 @@ pub enum Precision {
 #[must_use]
 pub fn is_supported(precision: Precision) -> bool {
     #[cfg(target_arch = "x86_64")]
-    return x86::is_supported(precision);
+    return x86::Kernel::detect(precision).is_some();
     #[cfg(not(target_arch = "x86_64"))]
     return {
         let _ = precision;
@@ -73,11 +73,10 @@ pub struct Finish<'a> {
 /// When the shapes do not fit together, or the processor is not [supported](is_supported).
 #[must_use]
 pub fn product(a: Matrix<'_>, b: Matrix<'_>, precision: Precision, finish: Option<Finish<'_>>) -> Vec<f32> {
-    assert_eq!(a.columns(), b.rows(), "the left matrix has as many columns as the right one has rows");
-    assert!(finish.is_none_or(|finish| finish.bias.len() == b.columns()), "a bias for every column");
-    assert!(is_supported(precision), "this processor has no AVX-512");
     #[cfg(target_arch = "x86_64")]
-    return x86::product(a, b, precision, finish);
-    #[cfg(not(target_arch = "x86_64"))]
-    unreachable!("it is not supported");
+    if let Some(kernel) = x86::Kernel::detect(precision) {
+        return x86::product(a, b, kernel, finish);
+    }
+    let _ = (a, b, precision, finish);
+    panic!("this processor has no AVX-512");
 }

@@ -16,7 +16,7 @@ impl<'a> Matrix<'a> {
     /// When there are not as many as that.
     #[must_use]
     pub fn new(numbers: &'a [f32], rows: usize, columns: usize) -> Self {
-        assert_eq!(numbers.len(), rows * columns, "a matrix of {rows} rows and {columns} columns");
+        assert_eq!(rows.checked_mul(columns), Some(numbers.len()), "a matrix of {rows} rows and {columns} columns");
         Self { numbers, rows, columns, transposed: false }
     }
 

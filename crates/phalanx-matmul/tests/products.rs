@@ -114,3 +114,10 @@ fn a_bias_that_is_too_short_is_refused() {
     let finish = Finish { bias: &[1.0; 2], relu: false };
     let _ = product(Matrix::new(&[1.0; 6], 2, 3), Matrix::new(&[1.0; 9], 3, 3), Precision::F32, Some(finish));
 }
+
+#[test]
+#[should_panic(expected = "a matrix of 4294967296 rows")]
+fn a_matrix_with_more_numbers_than_can_be_counted_is_refused() {
+    // The number of numbers is 2 to the 64th: 0, if it were let to wrap.
+    let _ = Matrix::new(&[], 1 << 32, 1 << 32);
+}

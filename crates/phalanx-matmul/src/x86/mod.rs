@@ -11,6 +11,7 @@ mod pack;
 mod tile;
 
 use crate::{Finish, Matrix, Precision};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -25,9 +26,26 @@ const BLOCK: usize = 18 * ROWS;
 /// A product with fewer multiplications than this is not worth a second thread.
 const WORTH_SHARING: usize = 1 << 21;
 
-pub(crate) fn is_supported(precision: Precision) -> bool {
-    let always = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
-    always && (precision == Precision::F32 || is_x86_feature_detected!("avx512bf16"))
+/// The kernels of one precision. A value is the proof that this CPU has the instructions they use: only [`Self::detect`]
+/// makes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kernel(Precision);
+
+impl Kernel {
+    /// The kernels of `precision`, unless this CPU lacks an instruction.
+    pub(crate) fn detect(precision: Precision) -> Option<Self> {
+        let always = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
+        let has_all = always && (precision == Precision::F32 || is_x86_feature_detected!("avx512bf16"));
+        has_all.then_some(Self(precision))
+    }
+
+    /// How many steps along the sum one packed step is: in bfloat16 pairs take one word.
+    fn each(self) -> usize {
+        match self.0 {
+            Precision::F32 => 1,
+            Precision::Bf16 => 2,
+        }
+    }
 }
 
 /// One step along the sum, packed.
@@ -42,68 +60,94 @@ struct Out {
     columns: usize,
 }
 
-// SAFETY: every thread is given tiles of its own.
+// SAFETY: only `share` writes through the pointer, and its callers give every thread tiles of its own.
 unsafe impl Send for Out {}
 // SAFETY: as above.
 unsafe impl Sync for Out {}
 
-/// The right factor, packed: for each part of the sum, panels of 32 columns. Threads write to different panels.
+/// The right factor, packed: for each part of the sum, panels of 32 columns. Every panel has two lines for each step.
 #[derive(Clone, Copy)]
 struct Right {
-    start: *mut Line,
+    start: *mut MaybeUninit<Line>,
     panels: usize,
     /// Steps in every part of the sum but the last, which may have fewer.
     depth: usize,
 }
 
-// SAFETY: every thread is given panels of its own to write, and they are read when all are done.
+// SAFETY: the memory is reached through `panels_mut` and `panel` only, whose callers promise that no thread writes what
+// another uses.
 unsafe impl Send for Right {}
 // SAFETY: as above.
 unsafe impl Sync for Right {}
 
 impl Right {
-    /// Where a panel of the part of the sum with this number begins.
-    fn panel(self, part: usize, steps: usize, panel: usize) -> *mut Line {
-        self.start.wrapping_add(2 * (part * self.depth * self.panels + panel * steps))
+    /// The first line of a panel, in the part of the sum with this number, which has so many steps.
+    fn line(self, part: usize, steps: usize, panel: usize) -> usize {
+        2 * (part * self.depth * self.panels + panel * steps)
+    }
+
+    /// The lines of panels that lie side by side, to be written.
+    ///
+    /// # Safety
+    /// The part and the panels exist, and the part has `steps` steps. Nobody else uses these panels of this part as long as
+    /// the slice lives, and the memory lives that long.
+    unsafe fn panels_mut<'a>(self, part: usize, steps: usize, panels: Range<usize>) -> &'a mut [MaybeUninit<Line>] {
+        // SAFETY: the caller promises that the panels exist, so the lines are inside of the memory that `start` points to,
+        // and that they are nobody else's.
+        unsafe {
+            let start = self.start.add(self.line(part, steps, panels.start));
+            std::slice::from_raw_parts_mut(start, 2 * panels.len() * steps)
+        }
+    }
+
+    /// Where a panel begins, to be read.
+    ///
+    /// # Safety
+    /// The part and the panel exist, and the part has `steps` steps.
+    unsafe fn panel(self, part: usize, steps: usize, panel: usize) -> *const Line {
+        // SAFETY: the caller promises that the panel exists.
+        unsafe { self.start.add(self.line(part, steps, panel)).cast() }
     }
 }
 
-/// The caller has seen that the shapes fit and the processor is supported.
-pub(crate) fn product(a: Matrix<'_>, b: Matrix<'_>, precision: Precision, finish: Option<Finish<'_>>) -> Vec<f32> {
+/// See [`crate::product`].
+pub(crate) fn product(a: Matrix<'_>, b: Matrix<'_>, kernel: Kernel, finish: Option<Finish<'_>>) -> Vec<f32> {
+    assert_eq!(a.columns(), b.rows(), "the left matrix has as many columns as the right one has rows");
+    assert!(finish.is_none_or(|finish| finish.bias.len() == b.columns()), "a bias for every column");
     let (rows, columns) = (a.rows(), b.columns());
     if a.columns() == 0 {
         let of_nothing =
             |finish: Finish<'_>| finish.bias.iter().map(|&x| if finish.relu && x <= 0.0 { 0.0 } else { x }).collect();
         return finish.map_or(vec![0.0; columns], of_nothing).repeat(rows);
     }
-    let mut numbers = Vec::<f32>::with_capacity(rows * columns);
+    let count = rows.checked_mul(columns).expect("the product fits into memory");
+    let mut numbers = Vec::<f32>::with_capacity(count);
     let out = Out { start: numbers.as_mut_ptr(), columns };
     let panels = columns.div_ceil(COLUMNS);
-    let steps = a.columns().div_ceil(each(precision));
+    let steps = a.columns().div_ceil(kernel.each());
     let mut packed = Vec::<Line>::with_capacity(2 * panels * steps);
     // Parts of the same length: after a last one of a few steps a tile would be read and written for little.
     let depth = steps.div_ceil(steps.div_ceil(DEPTH));
-    let right = Right { start: packed.as_mut_ptr(), panels, depth };
-    let worth_it = rows * columns * a.columns() >= WORTH_SHARING;
+    let right = Right { start: packed.spare_capacity_mut().as_mut_ptr(), panels, depth };
+    let worth_it = count.saturating_mul(a.columns()) >= WORTH_SHARING;
     let threads = if worth_it { rayon::current_num_threads() } else { 1 };
-    in_shares(columns, COLUMNS, threads, |columns| pack_right(b, columns, right, precision));
-    // Along the side that has more tiles.
+    // SAFETY: `right` has lines for all panels and steps of `b`, and shares are of whole panels and do not overlap.
+    in_shares(columns, COLUMNS, threads, |columns| unsafe { pack_right(b, columns, right, kernel) });
+    // Along the side that has more tiles. `share` is safe to call: all of the right factor is packed; its steps are those of
+    // `a`, which has as many columns as `b` has rows; shares lie inside of the product, which `out` has memory for, and do
+    // not overlap.
     if rows / ROWS >= columns / COLUMNS {
-        in_shares(rows, ROWS, threads, |rows| share(a, right, out, rows, 0..columns, precision, finish));
+        // SAFETY: see above.
+        in_shares(rows, ROWS, threads, |rows| unsafe { share(a, right, out, rows, 0..columns, kernel, finish) });
     } else {
-        in_shares(columns, COLUMNS, threads, |columns| share(a, right, out, 0..rows, columns, precision, finish));
+        // SAFETY: see above.
+        in_shares(columns, COLUMNS, threads, |columns| unsafe {
+            share(a, right, out, 0..rows, columns, kernel, finish);
+        });
     }
     // SAFETY: every tile was written: the first steps along the sum do not add to what is there.
-    unsafe { numbers.set_len(rows * columns) };
+    unsafe { numbers.set_len(count) };
     numbers
-}
-
-/// How many steps along the sum one packed step is: in bfloat16 pairs take one word.
-fn each(precision: Precision) -> usize {
-    match precision {
-        Precision::F32 => 1,
-        Precision::Bf16 => 2,
-    }
 }
 
 /// Cuts a side into shares of whole tiles and has every one worked at by somebody: a large one for each thread, and small
@@ -128,46 +172,61 @@ fn in_shares(side: usize, tile: usize, threads: usize, work: impl Fn(Range<usize
     rayon::scope(|scope| (0..threads).for_each(|_| scope.spawn(|_| work())));
 }
 
-/// One thread's part of the right factor.
-fn pack_right(b: Matrix<'_>, columns: Range<usize>, right: Right, precision: Precision) {
+/// Packs one thread's columns of the right factor.
+///
+/// # Safety
+/// `right` has memory for every panel and step of `b`. `columns` begins where a panel does and lies inside of `b`. No other
+/// thread uses the panels of these columns meanwhile.
+unsafe fn pack_right(b: Matrix<'_>, columns: Range<usize>, right: Right, kernel: Kernel) {
     let whole = columns.len() / COLUMNS * COLUMNS;
-    let by_rows = if precision == Precision::F32 && b.strides().0 == 1 { whole } else { 0 };
+    let by_rows = if kernel.0 == Precision::F32 && b.strides().0 == 1 { whole } else { 0 };
     let (by_rows, others) = (columns.start..columns.start + by_rows, columns.start + by_rows..columns.end);
-    for (part, sum) in parts(0..b.rows(), each(precision) * right.depth).enumerate() {
-        let steps = sum.len().div_ceil(each(precision));
-        let panel = |column: usize| right.panel(part, steps, column / COLUMNS);
-        pack::right_by_rows(b, sum.clone(), by_rows.clone(), panel);
+    for (part, sum) in parts(0..b.rows(), kernel.each() * right.depth).enumerate() {
+        let steps = sum.len().div_ceil(kernel.each());
+        let panels = |columns: &Range<usize>| {
+            let panels = columns.start / COLUMNS..columns.end.div_ceil(COLUMNS);
+            // SAFETY: these are panels of this thread's columns, of a part of `b` with so many steps. Each slice is dropped
+            // before the next one is made.
+            unsafe { right.panels_mut(part, steps, panels) }
+        };
+        pack::right_by_rows(b, sum.clone(), by_rows.clone(), panels(&by_rows), kernel);
         for columns in parts(others.clone(), COLUMNS) {
-            pack::right(b, sum.clone(), columns.clone(), panel(columns.start), precision);
+            pack::right(b, sum.clone(), columns.clone(), panels(&columns), kernel);
         }
     }
 }
 
-/// One thread's part of a product.
-fn share(
+/// Computes one thread's part of a product.
+///
+/// # Safety
+/// All of `right` is packed, for as many steps as `a` has columns. `rows` and `columns` lie inside of the product, which `out`
+/// has memory for; `columns` begins where a panel does; no other thread uses that part of the product meanwhile.
+unsafe fn share(
     a: Matrix<'_>,
     right: Right,
     out: Out,
     rows: Range<usize>,
     columns: Range<usize>,
-    precision: Precision,
+    kernel: Kernel,
     finish: Option<Finish<'_>>,
 ) {
     let mut left = Vec::<Line>::with_capacity(right.depth * BLOCK.min(rows.len()).div_ceil(ROWS));
     for block in parts(rows, BLOCK) {
         // Tiles of the same height, rather than a last one of a row or two.
         let height = block.len().div_ceil(block.len().div_ceil(ROWS));
-        for (part, sum) in parts(0..a.columns(), each(precision) * right.depth).enumerate() {
-            let (steps, is_last) = (sum.len().div_ceil(each(precision)), sum.end == a.columns());
+        for (part, sum) in parts(0..a.columns(), kernel.each() * right.depth).enumerate() {
+            let (steps, is_last) = (sum.len().div_ceil(kernel.each()), sum.end == a.columns());
             for (panel, rows) in parts(block.clone(), height).enumerate() {
-                let to = left.spare_capacity_mut()[panel * steps..][..steps].as_mut_ptr().cast();
-                pack::left(a, rows, sum.clone(), to, precision);
+                let to = &mut left.spare_capacity_mut()[panel * steps..][..steps];
+                pack::left(a, rows, sum.clone(), to, kernel);
             }
             for columns in parts(columns.clone(), COLUMNS) {
-                let right = right.panel(part, steps, columns.start / COLUMNS);
+                // SAFETY: the caller promises that the right factor has these columns and this part of the sum.
+                let right = unsafe { right.panel(part, steps, columns.start / COLUMNS) };
                 for (panel, rows) in parts(block.clone(), height).enumerate() {
-                    // SAFETY: both factors were packed above for as many steps, and the tile is inside of the product
-                    // and this thread's own.
+                    // SAFETY: the left factor was packed above for so many steps, the right one before by the caller's
+                    // promise. The tile is inside of the product and this thread's own, by the caller's promise too; where
+                    // it adds, the part of the sum before has written it.
                     unsafe {
                         let tile = tile::Tile {
                             steps,
@@ -182,7 +241,7 @@ fn share(
                                 .filter(|_| is_last)
                                 .map(|finish| (&finish.bias[columns.clone()], finish.relu)),
                         };
-                        tile.compute(precision);
+                        tile.compute(kernel);
                     }
                 }
             }

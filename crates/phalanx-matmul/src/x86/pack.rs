@@ -1,60 +1,80 @@
 //! Packs a factor: sixteen lanes, rows of the left one or columns of the right one, step by step along the sum.
 
-use super::{COLUMNS, Line};
+use super::{COLUMNS, Kernel, Line};
 use crate::{Matrix, Precision};
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// Rows of the left factor.
-pub(super) fn left(a: Matrix<'_>, rows: Range<usize>, sum: Range<usize>, to: *mut Line, precision: Precision) {
+/// Packs rows of the left factor: a line for each step, or for each pair of steps.
+pub(super) fn left(a: Matrix<'_>, rows: Range<usize>, sum: Range<usize>, to: &mut [MaybeUninit<Line>], kernel: Kernel) {
     let (along, across) = a.strides();
     let source = Source::new(a, rows.start * across + sum.start * along, rows.len(), across, sum.len(), along);
-    source.pack(to, 1, precision);
+    source.pack(to, 1, kernel);
 }
 
-/// Columns of the right factor, 32 at most: lines of the first sixteen and of the others by turns.
-pub(super) fn right(b: Matrix<'_>, sum: Range<usize>, columns: Range<usize>, to: *mut Line, precision: Precision) {
+/// Packs columns of the right factor, 32 at most: lines of the first sixteen and of the others by turns.
+pub(super) fn right(
+    b: Matrix<'_>,
+    sum: Range<usize>,
+    columns: Range<usize>,
+    to: &mut [MaybeUninit<Line>],
+    kernel: Kernel,
+) {
     let (across, along) = b.strides();
     let halves = columns.len().div_ceil(16);
     for half in 0..halves {
         let first = columns.start + 16 * half;
         let lanes = 16.min(columns.end - first);
         let source = Source::new(b, first * across + sum.start * along, lanes, across, sum.len(), along);
-        source.pack(to.wrapping_add(half), halves, precision);
+        source.pack(&mut to[half..], halves, kernel);
     }
 }
 
-/// Whole panels of the right factor, 32-bit numbers that lie side by side: its rows are read from front to back, which is
-/// how memory likes it.
+/// Packs whole panels of the right factor, 32-bit numbers that lie side by side: its rows are read from front to back,
+/// which is how memory likes it. `to` has all lines of the first panel, then all of the next one.
+///
+/// # Panics
+/// When `to` has too few lines, or columns do not lie side by side.
 pub(super) fn right_by_rows(
     b: Matrix<'_>,
     sum: Range<usize>,
     columns: Range<usize>,
-    panel: impl Fn(usize) -> *mut Line,
+    to: &mut [MaybeUninit<Line>],
+    _: Kernel,
 ) {
     let (across, along) = b.strides();
     assert!(columns.is_empty() || across == 1, "columns lie side by side");
+    let steps = sum.len();
+    assert!(to.len() >= 2 * (columns.len() / COLUMNS) * steps, "two lines for every step of a panel");
+    let to = to.as_mut_ptr().cast::<Line>();
     for (step, row) in sum.enumerate() {
         let numbers = &b.numbers[row * along..][columns.clone()];
-        for (column, numbers) in columns.clone().step_by(COLUMNS).zip(numbers.as_chunks::<COLUMNS>().0) {
-            // SAFETY: the processor is supported, and a panel has two lines for every step.
-            unsafe { copy(numbers, panel(column).add(2 * step)) };
+        for (panel, numbers) in numbers.as_chunks::<COLUMNS>().0.iter().enumerate() {
+            // SAFETY: there is a kernel, so the CPU has its instructions. `panel` is less than `columns.len() / COLUMNS` and
+            // `step` less than `steps`, so that both lines are inside of `to`, by the assertion above.
+            unsafe { copy(numbers, to.add(2 * (panel * steps + step))) };
         }
     }
 }
 
+/// Copies one row of a panel.
+///
+/// # Safety
+/// The CPU has AVX-512F, and two lines can be written at `to`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn copy(numbers: &[f32; COLUMNS], to: *mut Line) {
-    // SAFETY: the caller has room for two lines.
+    // SAFETY: `numbers` has twice sixteen numbers; the caller promises the rest.
     unsafe {
         store(to, _mm512_loadu_si512(numbers.as_ptr().cast()));
         store(to.add(1), _mm512_loadu_si512(numbers.as_ptr().add(16).cast()));
     }
 }
 
-struct Source {
-    at: *const f32,
+/// A part of a matrix that is packed at once. What the fields describe lies inside of the matrix: [`Self::new`] has seen it.
+struct Source<'a> {
+    numbers: &'a [f32],
     lanes: usize,
     /// How far lanes are apart.
     across: usize,
@@ -63,21 +83,27 @@ struct Source {
     along: usize,
 }
 
-impl Source {
-    fn new(matrix: Matrix<'_>, at: usize, lanes: usize, across: usize, steps: usize, along: usize) -> Self {
+impl<'a> Source<'a> {
+    fn new(matrix: Matrix<'a>, at: usize, lanes: usize, across: usize, steps: usize, along: usize) -> Self {
         assert!(lanes <= 16 && lanes > 0 && steps > 0, "a part of a matrix");
         // All that will be read.
         let numbers = &matrix.numbers[at..=at + (lanes - 1) * across + (steps - 1) * along];
         assert!(across == 1 || along == 1, "rows or columns are contiguous");
-        Self { at: numbers.as_ptr(), lanes, across, steps, along }
+        Self { numbers, lanes, across, steps, along }
     }
 
-    /// Writes every `stride`th line from `to` on: one for each step, or for each pair of steps.
-    fn pack(&self, to: *mut Line, stride: usize, precision: Precision) {
-        // SAFETY: the processor is supported; what is read is inside of the matrix (see `new`), and the caller has room for
-        // all lines.
+    /// Writes every `stride`th line of `to` from the first one on: one for each step, or for each pair of steps.
+    ///
+    /// # Panics
+    /// When `to` has too few lines.
+    fn pack(&self, to: &mut [MaybeUninit<Line>], stride: usize, kernel: Kernel) {
+        let lines = self.steps.div_ceil(kernel.each());
+        assert!((lines - 1) * stride < to.len(), "a line for every step");
+        let to = to.as_mut_ptr().cast();
+        // SAFETY: there is a kernel for this precision, so the CPU has its instructions; `to` has a line for the last step,
+        // and so for all before.
         unsafe {
-            match (precision, self.across == 1) {
+            match (kernel.0, self.across == 1) {
                 (Precision::F32, true) => self.straight(to, stride),
                 (Precision::F32, false) => self.turned(to, stride),
                 (Precision::Bf16, true) => self.straight_pairs(to, stride),
@@ -86,32 +112,43 @@ impl Source {
         }
     }
 
+    /// Where a number is read.
+    fn at(&self) -> *const f32 {
+        self.numbers.as_ptr()
+    }
+
     fn mask(&self) -> __mmask16 {
         first(self.lanes)
     }
 
-    /// The lanes of a step lie side by side.
+    /// Packs a source in which the lanes of a step lie side by side.
+    ///
+    /// # Safety
+    /// The CPU has the features that are enabled here, and every `stride`th line from `to` on can be written, one for each step.
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn straight(&self, to: *mut Line, stride: usize) {
-        let mask = self.mask();
+        let (at, mask) = (self.at(), self.mask());
         for step in 0..self.steps {
-            // SAFETY: as `pack` says.
-            unsafe {
-                store(to.add(step * stride), _mm512_maskz_loadu_epi32(mask, self.at.add(step * self.along).cast()))
-            };
+            // SAFETY: `new` has seen that every lane of every step is inside of the matrix; masked lanes are not read. The
+            // caller has a line for every step.
+            unsafe { store(to.add(step * stride), _mm512_maskz_loadu_epi32(mask, at.add(step * self.along).cast())) };
         }
     }
 
-    /// The steps of a lane lie side by side.
+    /// Packs a source in which the steps of a lane lie side by side.
+    ///
+    /// # Safety
+    /// The CPU has the features that are enabled here, and every `stride`th line from `to` on can be written, one for each step.
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn turned(&self, to: *mut Line, stride: usize) {
+        let at = self.at();
         for from in (0..self.steps).step_by(16) {
             let count = 16.min(self.steps - from);
             let mask = first(count);
-            // SAFETY: as `pack` says.
+            // SAFETY: as in `straight`; steps beyond the last one are masked.
             unsafe {
                 let lines = turn(|lane| match lane < self.lanes {
-                    true => _mm512_maskz_loadu_epi32(mask, self.at.add(lane * self.across + from).cast()),
+                    true => _mm512_maskz_loadu_epi32(mask, at.add(lane * self.across + from).cast()),
                     false => _mm512_setzero_si512(),
                 });
                 for (i, &line) in lines.iter().enumerate().take(count) {
@@ -121,20 +158,24 @@ impl Source {
         }
     }
 
+    /// Like [`Self::straight`], with pairs of steps in bfloat16.
+    ///
+    /// # Safety
+    /// The CPU has the features that are enabled here, and every `stride`th line from `to` on can be written, one for each pair of steps.
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     unsafe fn straight_pairs(&self, to: *mut Line, stride: usize) {
-        let mask = self.mask();
+        let (at, mask) = (self.at(), self.mask());
         // Lane by lane: the first one's number, the second one's.
         let order = _mm512_set_epi16(
             31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17,
             1, 16, 0,
         );
         for (pair, step) in (0..self.steps).step_by(2).enumerate() {
-            // SAFETY: as `pack` says.
+            // SAFETY: as in `straight`; the caller has a line for every pair.
             unsafe {
-                let one = _mm512_maskz_loadu_ps(mask, self.at.add(step * self.along));
+                let one = _mm512_maskz_loadu_ps(mask, at.add(step * self.along));
                 let other = match step + 1 < self.steps {
-                    true => _mm512_maskz_loadu_ps(mask, self.at.add((step + 1) * self.along)),
+                    true => _mm512_maskz_loadu_ps(mask, at.add((step + 1) * self.along)),
                     false => _mm512_setzero_ps(),
                 };
                 let both: __m512i = std::mem::transmute(_mm512_cvtne2ps_pbh(other, one));
@@ -143,16 +184,21 @@ impl Source {
         }
     }
 
+    /// Like [`Self::turned`], with pairs of steps in bfloat16.
+    ///
+    /// # Safety
+    /// The CPU has the features that are enabled here, and every `stride`th line from `to` on can be written, one for each pair of steps.
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     unsafe fn turned_pairs(&self, to: *mut Line, stride: usize) {
+        let start = self.at();
         for from in (0..self.steps).step_by(32) {
             let count = 32.min(self.steps - from);
             let (low, high) = (first(count.min(16)), first(count.saturating_sub(16)));
-            // SAFETY: as `pack` says; where a mask is empty nothing is read.
+            // SAFETY: as in `straight_pairs`; steps beyond the last one are masked, and where a mask is empty nothing is read.
             unsafe {
                 let lines = turn(|lane| match lane < self.lanes {
                     true => {
-                        let at = self.at.add(lane * self.across + from);
+                        let at = start.add(lane * self.across + from);
                         let (low, high) =
                             (_mm512_maskz_loadu_ps(low, at), _mm512_maskz_loadu_ps(high, at.wrapping_add(16)));
                         std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low))
@@ -171,9 +217,13 @@ fn first(count: usize) -> __mmask16 {
     ((1_u32 << count) - 1) as __mmask16
 }
 
+/// Writes one line.
+///
+/// # Safety
+/// The CPU has AVX-512F, and a line can be written at `to`.
 #[target_feature(enable = "avx512f")]
 unsafe fn store(to: *mut Line, line: __m512i) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises that the line can be written; lines are aligned to 64 bytes.
     unsafe { _mm512_store_si512(to.cast(), line) };
 }
 

@@ -1,6 +1,6 @@
 //! One tile of a product, summed up in registers.
 
-use super::{COLUMNS, Line, ROWS};
+use super::{COLUMNS, Kernel, Line, ROWS};
 use crate::Precision;
 use std::arch::x86_64::*;
 
@@ -20,14 +20,18 @@ pub(super) struct Tile<'a> {
 }
 
 impl Tile<'_> {
+    /// Computes the tile.
+    ///
     /// # Safety
-    /// `left` has a line and `right` one or two for every step; the tile is inside of the product, and nobody else's; there
-    /// is a bias for every column.
-    pub(super) unsafe fn compute(&self, precision: Precision) {
+    /// `left` has a line for every step, and `right` one or, where there are more than 16 columns, two. `rows` is 1 to
+    /// [`ROWS`] and `columns` 1 to [`COLUMNS`]. The tile is inside of the product, no other thread uses it meanwhile, and its
+    /// numbers are there where `adds` is set. There is a bias for every column.
+    pub(super) unsafe fn compute(&self, kernel: Kernel) {
         debug_assert!((1..=ROWS).contains(&self.rows) && (1..=COLUMNS).contains(&self.columns));
-        // SAFETY: the caller's, and the processor is supported.
+        // SAFETY: there is a kernel for this precision, so the CPU has its instructions. The tile is as the caller promises;
+        // as many vectors are read and written as its columns need.
         unsafe {
-            match (precision, self.columns > 16) {
+            match (kernel.0, self.columns > 16) {
                 (Precision::F32, true) => f32s::compute::<2>(self),
                 (Precision::F32, false) => f32s::compute::<1>(self),
                 (Precision::Bf16, true) => bf16s::compute::<2>(self),
@@ -36,13 +40,17 @@ impl Tile<'_> {
         }
     }
 
+    /// Writes the sums of one row.
+    ///
+    /// # Safety
+    /// As for [`Self::compute`]; `row` is less than `rows`, and `VECTORS` vectors are as many as the columns need.
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn put<const VECTORS: usize>(&self, row: usize, sums: [__m512; VECTORS]) {
         for (i, sum) in sums.into_iter().enumerate() {
             let columns = (self.columns - 16 * i).min(16);
             let mask = ((1_u32 << columns) - 1) as __mmask16;
-            // SAFETY: inside of the tile.
+            // SAFETY: the row is inside of the tile, and columns beyond its last one are masked, here and in the bias.
             unsafe {
                 let to = self.out.add(row * self.next + 16 * i);
                 let mut sum = if self.adds { _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, to)) } else { sum };
@@ -63,9 +71,14 @@ macro_rules! kernel {
         mod $name {
             use super::*;
 
+            /// Computes a tile.
+            ///
+            /// # Safety
+            /// The CPU has the features that are enabled here. The tile is as [`Tile::compute`] wants it, and `VECTORS` is 2
+            /// where it has more than 16 columns, or else 1.
             #[target_feature(enable = $features)]
             pub(super) unsafe fn compute<const VECTORS: usize>(tile: &Tile<'_>) {
-                // SAFETY: the caller's.
+                // SAFETY: the same conditions; each arm takes the tile's own number of rows, of which there are 14 at most.
                 unsafe {
                     match tile.rows {
                         1 => rows::<1, VECTORS>(tile),
@@ -86,11 +99,16 @@ macro_rules! kernel {
                 }
             }
 
+            /// Computes a tile of `ROWS` rows.
+            ///
+            /// # Safety
+            /// As for `compute`, and the tile has `ROWS` rows.
             #[target_feature(enable = $features)]
             unsafe fn rows<const ROWS: usize, const VECTORS: usize>(tile: &Tile<'_>) {
                 let mut sums = [[_mm512_setzero_ps(); VECTORS]; ROWS];
                 for step in 0..tile.steps {
-                    // SAFETY: there is a line for every step.
+                    // SAFETY: the left factor has a line for every step, of at least `ROWS` words; the right one has `VECTORS`
+                    // lines for every step.
                     unsafe {
                         let lefts: *const i32 = tile.left.add(step).cast();
                         let rights: [__m512i; VECTORS] =
