@@ -23,6 +23,9 @@ mod reduce;
 mod rows;
 mod spread;
 
+// What `crate::sync` is in a model check; see tests/loom.
+use std::sync;
+
 pub use background::{Background, Handle};
 pub use group::{Group, PATIENCE};
 pub use net::{Door, Nearby, Options, Peer};

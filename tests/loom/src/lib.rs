@@ -21,6 +21,9 @@
 //! Every model has a twin with a planted bug, which is expected to panic. The twin proves that the model can fail.
 
 #[cfg(loom)]
+pub mod faulty;
+
+#[cfg(loom)]
 pub use loom::{cell, thread};
 
 /// What `std::sync` is in the product: loom's types, and those of the standard library that loom uses itself.

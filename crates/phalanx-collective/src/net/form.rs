@@ -3,7 +3,7 @@
 use super::bridge::{Bridge, Far};
 use super::door::{Door, Expected, KNOCK, Key};
 use super::link::Link;
-use super::memory::Ring;
+use super::memory::Ends;
 use super::streams::Streams;
 use super::{Lane, Nearby, Options, shared};
 use crate::Group;
@@ -123,7 +123,7 @@ impl Forming<'_> {
         let rank = self.options.rank;
         let streams = std::mem::take(&mut self.lanes[Lane::Data.number() as usize]);
         let wanted = |near: bool| near && self.options.nearby == Nearby::SharedMemory;
-        let mut rings: Vec<Option<[Ring; 2]>> = streams.iter().map(|_| None).collect();
+        let mut ends: Vec<Option<Ends>> = streams.iter().map(|_| None).collect();
         for (offering, peers) in [(true, 0..rank), (false, rank + 1..streams.len())] {
             for peer in peers {
                 let Some(stream) = &streams[peer] else { continue };
@@ -131,24 +131,20 @@ impl Forming<'_> {
                 let ready = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(left)));
                 let step = if offering { shared::offer } else { shared::accept };
                 match ready.and_then(|()| step(stream, wanted(self.near[peer]))) {
-                    Ok(made) => rings[peer] = made,
+                    Ok(made) => ends[peer] = made,
                     Err(error) => self.went_away(peer, &error),
                 }
             }
         }
         for peer in 0..rank {
             match streams[peer].as_ref().map(shared::agreed) {
-                Some(Ok(false)) => rings[peer] = None,
+                Some(Ok(false)) => ends[peer] = None,
                 Some(Err(error)) => self.went_away(peer, &error),
                 _ => {}
             }
         }
-        let link = |(peer, (stream, rings)): (usize, (Option<UnixStream>, Option<[Ring; 2]>))| {
-            // The one that offered writes to the first ring.
-            let rings = rings.map(|[first, second]| if peer < rank { (first, second) } else { (second, first) });
-            stream.map(|stream| Link::new(stream, rings))
-        };
-        streams.into_iter().zip(rings).enumerate().map(link).collect()
+        let link = |(stream, ends): (Option<UnixStream>, _)| stream.map(|stream| Link::new(stream, ends));
+        streams.into_iter().zip(ends).map(link).collect()
     }
 
     fn went_away(&mut self, peer: usize, error: &std::io::Error) {

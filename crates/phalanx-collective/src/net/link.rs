@@ -2,7 +2,8 @@
 //!
 //! With memory the socket carries no numbers; it wakes whoever sleeps, and its end is the end of the link.
 
-use super::memory::Ring;
+use super::memory::{Ends, Shared};
+use super::ring::{Consumer, Producer};
 use rustix::event::PollFlags;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -13,8 +14,8 @@ pub(super) struct Link {
 }
 
 struct Memory {
-    out: Ring,
-    coming: Ring,
+    out: Producer<Shared>,
+    coming: Consumer<Shared>,
     closed: bool,
 }
 
@@ -29,12 +30,12 @@ fn moved(result: io::Result<usize>, closed: ErrorKind) -> io::Result<usize> {
 
 impl Link {
     /// Over `stream`, with memory to write to and to read from where there is any.
-    pub(super) fn new(stream: UnixStream, memory: Option<(Ring, Ring)>) -> Self {
+    pub(super) fn new(stream: UnixStream, memory: Option<Ends>) -> Self {
         Self { stream, memory: memory.map(|(out, coming)| Memory { out, coming, closed: false }) }
     }
 
     pub(super) fn send(&mut self, first: &[u8], second: &[u8]) -> io::Result<usize> {
-        let Some(memory) = &self.memory else {
+        let Some(memory) = &mut self.memory else {
             let parts = [IoSlice::new(first), IoSlice::new(second)];
             return moved((&self.stream).write_vectored(&parts), ErrorKind::BrokenPipe);
         };
@@ -45,7 +46,7 @@ impl Link {
         if count == first.len() {
             count += memory.out.put(second)?;
         }
-        if count > 0 && memory.out.must_wake_reader() {
+        if count > 0 && memory.out.must_wake() {
             self.wake()?;
         }
         Ok(count)
@@ -55,14 +56,14 @@ impl Link {
         if into.is_empty() {
             return Ok(0);
         }
-        let Some(memory) = &self.memory else {
+        let Some(memory) = &mut self.memory else {
             return moved((&self.stream).read(into), ErrorKind::UnexpectedEof);
         };
         let count = memory.coming.take(into)?;
         if count == 0 && memory.closed {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        if count > 0 && memory.coming.must_wake_writer() {
+        if count > 0 && memory.coming.must_wake() {
             // It may have gone, having sent everything.
             let _ = self.wake();
         }
@@ -75,7 +76,7 @@ impl Link {
 
     /// Whether something can be moved, as far as can be known without asking the kernel.
     pub(super) fn is_ready(&self, send: bool, receive: bool) -> bool {
-        let ready = |memory: &Memory| send && memory.out.has_room() || receive && memory.coming.has_bytes();
+        let ready = |memory: &Memory| send && memory.out.is_ready() || receive && memory.coming.is_ready();
         self.memory.as_ref().is_some_and(ready)
     }
 
@@ -88,10 +89,10 @@ impl Link {
     pub(super) fn will_wait(&self, send: bool, receive: bool) {
         if let Some(memory) = &self.memory {
             if send {
-                memory.out.set_writer_waits(true);
+                memory.out.set_waits(true);
             }
             if receive {
-                memory.coming.set_reader_waits(true);
+                memory.coming.set_waits(true);
             }
         }
     }
@@ -105,10 +106,10 @@ impl Link {
     pub(super) fn has_waited(&mut self, send: bool, receive: bool) {
         let Some(memory) = &mut self.memory else { return };
         if send {
-            memory.out.set_writer_waits(false);
+            memory.out.set_waits(false);
         }
         if receive {
-            memory.coming.set_reader_waits(false);
+            memory.coming.set_waits(false);
         }
         let mut calls = [0; 64];
         memory.closed |= moved((&self.stream).read(&mut calls), ErrorKind::UnexpectedEof).is_err();

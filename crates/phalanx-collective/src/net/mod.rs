@@ -6,6 +6,7 @@ mod form;
 mod link;
 mod memory;
 mod notices;
+mod ring;
 #[cfg(target_os = "linux")]
 mod shared;
 #[cfg(not(target_os = "linux"))]

@@ -1,6 +1,6 @@
 //! Two neighbours agree on memory to share: one offers a file, the other takes it or not.
 
-use super::memory::{Ring, SIZE};
+use super::memory::{Ends, SIZE, Side, ends};
 use phalanx_wire::memory;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,23 +9,24 @@ const MEMORY: u8 = b'M';
 const SOCKET: u8 = b'S';
 
 /// Offers memory to the neighbour, or says that there is none to share. [`agreed`] hears the answer.
-pub(super) fn offer(stream: &UnixStream, wanted: bool) -> io::Result<Option<[Ring; 2]>> {
+pub(super) fn offer(stream: &UnixStream, wanted: bool) -> io::Result<Option<Ends>> {
     // Where there is no memory to share, the socket does.
-    let made = wanted.then(|| memory::file(SIZE).and_then(|file| Ok((Ring::pair(&file)?, file)))).and_then(Result::ok);
-    let Some((rings, file)) = made else {
+    let make = || memory::file(SIZE).and_then(|file| Ok((ends(&file, Side::Offering)?, file)));
+    let Some((ends, file)) = wanted.then(make).and_then(Result::ok) else {
         (&mut &*stream).write_all(&[SOCKET])?;
         return Ok(None);
     };
     memory::send(stream, MEMORY, &file)?;
-    Ok(Some(rings))
+    Ok(Some(ends))
 }
 
-/// Takes what the neighbour offers, and tells it so. Rings in the neighbour's order: what it writes first.
-pub(super) fn accept(stream: &UnixStream, wanted: bool) -> io::Result<Option<[Ring; 2]>> {
+/// Takes what the neighbour offers, and tells it so.
+pub(super) fn accept(stream: &UnixStream, wanted: bool) -> io::Result<Option<Ends>> {
     let (word, file) = memory::receive(stream)?;
-    let rings = file.filter(|_| wanted && word == MEMORY).and_then(|file| Ring::pair(&file).ok());
-    (&mut &*stream).write_all(&[if rings.is_some() { MEMORY } else { SOCKET }])?;
-    Ok(rings)
+    let file = file.filter(|_| wanted && word == MEMORY);
+    let ends = file.and_then(|file| ends(&file, Side::Accepting).ok());
+    (&mut &*stream).write_all(&[if ends.is_some() { MEMORY } else { SOCKET }])?;
+    Ok(ends)
 }
 
 /// Whether the neighbour took what was offered.

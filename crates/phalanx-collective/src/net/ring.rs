@@ -1,0 +1,194 @@
+//! A ring of bytes with one producer and one consumer, without a lock.
+//!
+//! Each end owns its position and needs `&mut self` to move bytes, so one end cannot be used by two threads at once.
+//! `tests/loom/tests/ring.rs` checks this file under every interleaving of both ends.
+
+#![allow(unsafe_code)]
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "nothing is shared there"))]
+
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use std::io;
+
+/// The words that both ends of a ring share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// Bytes written since the beginning. Only the producer changes it.
+    Written,
+    /// Bytes read since the beginning. Only the consumer changes it.
+    Read,
+    /// Not zero while the consumer sleeps until there are bytes.
+    ConsumerWaits,
+    /// Not zero while the producer sleeps until there is free capacity.
+    ProducerWaits,
+}
+
+/// The memory of one ring.
+///
+/// # Safety
+/// [`Self::word`] returns the same atomic for the same word every time. The bytes that [`Self::write`] stores at a position
+/// are those that [`Self::read`] loads from it. Both may be called at the same time for different positions.
+pub(super) unsafe trait RingMemory {
+    /// How many bytes the ring holds; a power of two.
+    const CAPACITY: usize;
+
+    /// A word that both ends share.
+    fn word(&self, word: Word) -> &AtomicU64;
+
+    /// Stores `bytes` at position `at`.
+    ///
+    /// # Safety
+    /// `at + bytes.len() <= CAPACITY`, and no other thread of this process reads or writes these positions meanwhile.
+    unsafe fn write(&self, at: usize, bytes: &[u8]);
+
+    /// Loads bytes from position `at`.
+    ///
+    /// # Safety
+    /// `at + into.len() <= CAPACITY`, and no other thread of this process writes these positions meanwhile.
+    unsafe fn read(&self, at: usize, into: &mut [u8]);
+}
+
+/// The end of a ring that writes. There is one, and it cannot be cloned.
+pub(super) struct Producer<M> {
+    memory: M,
+    /// Bytes written since the beginning. What the shared word says is for the consumer; it is never read back.
+    written: u64,
+}
+
+/// The end of a ring that reads. There is one, and it cannot be cloned.
+pub(super) struct Consumer<M> {
+    memory: M,
+    /// Bytes read since the beginning.
+    read: u64,
+}
+
+/// How many bytes lie between two positions.
+///
+/// # Errors
+/// When there are more than the ring holds: the other end has broken it.
+fn unread<M: RingMemory>(written: u64, read: u64) -> io::Result<usize> {
+    match usize::try_from(written.wrapping_sub(read)) {
+        Ok(unread) if unread <= M::CAPACITY => Ok(unread),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// Where `count` bytes from this position on lie: the first index, and how many of them come before the end of the ring.
+fn span<M: RingMemory>(position: u64, count: usize) -> (usize, usize) {
+    const { assert!(M::CAPACITY.is_power_of_two()) };
+    let at = position as usize % M::CAPACITY;
+    (at, count.min(M::CAPACITY - at))
+}
+
+/// Says whether an end sleeps. It must look once more after it has said so.
+fn set_waits(word: &AtomicU64, waits: bool) {
+    word.store(waits.into(), Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+}
+
+/// Whether the other end must be woken after bytes were moved; true once for each time it waits.
+fn must_wake(word: &AtomicU64) -> bool {
+    // Either this sees that the other waits, or the other sees the bytes that were moved before.
+    fence(Ordering::SeqCst);
+    word.load(Ordering::SeqCst) != 0 && word.swap(0, Ordering::SeqCst) != 0
+}
+
+impl<M: RingMemory> Producer<M> {
+    /// The producer of a ring that nobody has written to.
+    ///
+    /// # Safety
+    /// It is the only producer of this memory in this process, and the consumer of this memory, if it is in this process
+    /// too, is a [`Consumer`].
+    pub(super) unsafe fn new(memory: M) -> Self {
+        Self { memory, written: 0 }
+    }
+
+    /// How many bytes can be written now.
+    fn free(&self) -> io::Result<usize> {
+        Ok(M::CAPACITY - unread::<M>(self.written, self.memory.word(Word::Read).load(Ordering::Acquire))?)
+    }
+
+    /// Whether [`Self::put`] would do something: move bytes, or fail.
+    pub(super) fn is_ready(&self) -> bool {
+        self.free().map_or(true, |free| free > 0)
+    }
+
+    /// Writes as many bytes as there is free capacity for, and returns how many.
+    ///
+    /// # Errors
+    /// When the other end has broken the ring.
+    pub(super) fn put(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = bytes.len().min(self.free()?);
+        let (at, first) = span::<M>(self.written, count);
+        // SAFETY: both pieces end inside of the ring, since `first <= CAPACITY - at` and `count <= CAPACITY`. They are free:
+        // the consumer's release of `Read` happened before `free` loaded it, and the consumer keeps off them until
+        // `Written` says that they are there. This is the only producer, and `&mut self` makes this its only call. A peer in
+        // another process that does not obey can only spoil bytes.
+        unsafe {
+            self.memory.write(at, &bytes[..first]);
+            self.memory.write(0, &bytes[first..count]);
+        }
+        self.written = self.written.wrapping_add(count as u64);
+        self.memory.word(Word::Written).store(self.written, Ordering::Release);
+        Ok(count)
+    }
+
+    /// Says whether this end sleeps until there is free capacity. [`Self::is_ready`] must be asked once more after this.
+    pub(super) fn set_waits(&self, waits: bool) {
+        set_waits(self.memory.word(Word::ProducerWaits), waits);
+    }
+
+    /// Whether the consumer must be woken after a [`Self::put`].
+    pub(super) fn must_wake(&self) -> bool {
+        must_wake(self.memory.word(Word::ConsumerWaits))
+    }
+}
+
+impl<M: RingMemory> Consumer<M> {
+    /// The consumer of a ring that nobody has written to.
+    ///
+    /// # Safety
+    /// It is the only consumer of this memory in this process, and the producer of this memory, if it is in this process
+    /// too, is a [`Producer`].
+    pub(super) unsafe fn new(memory: M) -> Self {
+        Self { memory, read: 0 }
+    }
+
+    /// How many bytes can be read now.
+    fn available(&self) -> io::Result<usize> {
+        unread::<M>(self.memory.word(Word::Written).load(Ordering::Acquire), self.read)
+    }
+
+    /// Whether [`Self::take`] would do something: move bytes, or fail.
+    pub(super) fn is_ready(&self) -> bool {
+        self.available().map_or(true, |available| available > 0)
+    }
+
+    /// Reads as many bytes as there are, and returns how many.
+    ///
+    /// # Errors
+    /// When the other end has broken the ring.
+    pub(super) fn take(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = into.len().min(self.available()?);
+        let (at, first) = span::<M>(self.read, count);
+        let (one, other) = into[..count].split_at_mut(first);
+        // SAFETY: both pieces end inside of the ring, as in `put`. They are written: the producer's release of `Written`
+        // happened before `available` loaded it, and the producer keeps off them until `Read` says that they are taken.
+        unsafe {
+            self.memory.read(at, one);
+            self.memory.read(0, other);
+        }
+        self.read = self.read.wrapping_add(count as u64);
+        self.memory.word(Word::Read).store(self.read, Ordering::Release);
+        Ok(count)
+    }
+
+    /// Says whether this end sleeps until there are bytes. [`Self::is_ready`] must be asked once more after this.
+    pub(super) fn set_waits(&self, waits: bool) {
+        set_waits(self.memory.word(Word::ConsumerWaits), waits);
+    }
+
+    /// Whether the producer must be woken after a [`Self::take`].
+    pub(super) fn must_wake(&self) -> bool {
+        must_wake(self.memory.word(Word::ProducerWaits))
+    }
+}
