@@ -7,7 +7,7 @@ use rustix::process::{
     set_child_subreaper, set_parent_process_death_signal, wait,
 };
 use std::ffi::OsString;
-use std::io::{Error, Read, Result, Write};
+use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -72,10 +72,10 @@ fn spawn(program: &[OsString], feed: bool) -> Result<Child> {
     let tie = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // The guard may have gone before the line above.
-        if getppid() == Some(guard) { Ok(()) } else { Err(Error::other("the guard has gone")) }
+        if getppid() == Some(guard) { Ok(()) } else { Err(ErrorKind::NotConnected.into()) }
     };
     // SAFETY: between fork and exec only calls that are safe in signal handlers may be made: these are two system calls
-    // and a comparison; the error, which allocates, is made only where this process ends at once.
+    // and a comparison, and an error that is a plain value. Nothing is allocated and no lock is taken.
     unsafe { command.pre_exec(tie) };
     command.spawn()
 }
