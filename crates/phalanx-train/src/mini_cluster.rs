@@ -1,9 +1,12 @@
 //! A whole job inside of one process.
 
 use crate::{Server, ServerOptions, identity};
-use phalanx_base::{Code, Error, Result, Role, TaskId};
+use phalanx_base::{Code, Error, Fault, Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, TaskConfig};
 use phalanx_wire::{Address, Listening};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Mutex, PoisonError};
 
 /// Parameter servers, a chief and workers, each with its own port on loopback and everything else real: for tests and
 /// first steps.
@@ -58,23 +61,52 @@ impl MiniCluster {
         Ok(Self { servers, trainers })
     }
 
-    /// Runs a program's part for every task, each on a thread of its own, as so many processes would; the chief's result.
-    /// Parameter servers serve.
+    /// Runs a program's part for every trainer, each on a thread of its own, while the parameter servers serve. Returns the
+    /// chief's result when every task has ended.
+    ///
+    /// A part that returns ends its task, as the end of a process would: without
+    /// [`Supervisor::stop`](crate::Supervisor::stop) before it, a chief fails the job and a worker counts as lost. An error or
+    /// a panic of any trainer fails the job, except that a worker whose error is the infrastructure's counts as lost.
+    ///
+    /// ```
+    /// use phalanx_base::{Code, Error};
+    /// use phalanx_train::MiniCluster;
+    /// let cluster = MiniCluster::start(1, 2)?;
+    /// let error = cluster.run(|_| Err::<(), _>(Error::new(Code::BadSetting, "no such model"))).unwrap_err();
+    /// assert_eq!(error.what(), "no such model");
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The chief's, or that of another task where the chief has none.
+    ///
+    /// # Panics
+    /// When a part panicked, with the first such panic, after every task has ended.
     pub fn run<T: Send>(&self, part: impl Fn(&Server) -> Result<T> + Sync) -> Result<T> {
         let (chief, workers) = self.trainers.split_first().ok_or_else(|| Error::new(Code::Internal, "no chief"))?;
-        std::thread::scope(|scope| {
-            let part = &part;
-            let serving = self.servers.iter().map(|server| scope.spawn(move || server.join())).collect::<Vec<_>>();
-            let working = workers.iter().map(|server| scope.spawn(move || part(server).map(drop))).collect::<Vec<_>>();
-            let done = part(chief)?;
-            for thread in serving.into_iter().chain(working) {
-                thread.join().unwrap_or_else(|_| Err(Error::new(Code::Internal, "a task panicked")))?;
+        let first_panic = Mutex::new(None);
+        let run = |server: &Server| {
+            let done = run_part(server, &part, &first_panic);
+            if let Some(error) = done.as_ref().err().filter(|error| error.code().fault() != Fault::Infrastructure) {
+                // No other task would do better, and nobody starts this one again.
+                chief.fail_job(Error::new(error.code(), format!("{} failed", server.task())).because(error));
             }
-            Ok(done)
-        })
+            done
+        };
+        let (done, others) = std::thread::scope(|scope| {
+            let serving: Vec<_> = self.servers.iter().map(|server| scope.spawn(move || server.join())).collect();
+            let working: Vec<_> = workers.iter().map(|server| scope.spawn(|| run(server).map(drop))).collect();
+            let done = run(chief);
+            let end = |thread: std::thread::ScopedJoinHandle<'_, Result<()>>| {
+                thread.join().unwrap_or_else(|_| Err(Error::new(Code::Internal, "a parameter server panicked")))
+            };
+            (done, serving.into_iter().chain(working).map(end).collect::<Vec<_>>())
+        });
+        if let Some(panic) = first_panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            resume_unwind(panic);
+        }
+        let done = done?;
+        others.into_iter().collect::<Result<()>>().map(|()| done)
     }
 
     /// The parameter servers.
@@ -88,4 +120,29 @@ impl MiniCluster {
     pub fn trainers(&self) -> &[Server] {
         &self.trainers
     }
+}
+
+/// Runs one trainer's part, and ends the trainer with it, so that nobody waits for a part that is over.
+fn run_part<T>(
+    server: &Server,
+    part: impl Fn(&Server) -> Result<T>,
+    first_panic: &Mutex<Option<Box<dyn Any + Send>>>,
+) -> Result<T> {
+    let done = catch_unwind(AssertUnwindSafe(|| part(server))).unwrap_or_else(|panic| {
+        let error = Error::new(Code::StepPanicked, format!("{} panicked", server.task()));
+        let error = error.because(panic_text(&*panic));
+        first_panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+        Err(error)
+    });
+    match &done {
+        Ok(_) => server.abandon(),
+        Err(error) => server.leave(Some(error)),
+    }
+    done
+}
+
+/// Returns the message of a panic.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }

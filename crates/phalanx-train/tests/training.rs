@@ -2,14 +2,16 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use phalanx_base::{Code, Result};
+use phalanx_base::{Code, Error, Result};
 use phalanx_nn::default_device;
 use phalanx_optim::Sgd;
 use phalanx_ps::plan::Initializer;
 use phalanx_ps::{Client, Partitioner, Placement, TableSpec};
 use phalanx_train::{MiniCluster, NonFinite, Server, ServerOptions, Session, Supervisor, SyncReplicas, connections};
 use phalanx_wire::bulk::{self, Transport};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// y = w·x + b.
 #[derive(Module, Debug)]
@@ -251,4 +253,215 @@ fn a_job_over_grpc_finds_the_line() {
     let seen = first(session.model().unwrap());
     assert!(near(seen), "{seen:?}");
     supervisor.stop(session).unwrap();
+}
+
+/// Values after one, two, … steps of a job that nobody disturbs; `session` has made none yet.
+fn values_after(steps: usize, session: &mut Session<Line>) -> Vec<(f32, f32)> {
+    let mut seen = Vec::new();
+    for _ in 0..steps {
+        session.step(Line::loss).unwrap();
+        session.finish().unwrap();
+        session.refresh().unwrap();
+        seen.push(first(session.model().unwrap()));
+    }
+    seen
+}
+
+/// A step that is forgotten leaves its sequence number to the next one: servers refuse a gap (PX0305).
+#[test]
+fn a_step_that_is_forgotten_does_not_count_and_the_next_one_does() {
+    let server = Server::local().unwrap();
+    let supervisor = Supervisor::new(&server, Sgd::new(0.1));
+    let mut session = supervisor.prepare_or_wait_for_session(Line::new(1)).unwrap();
+    let expected = values_after(3, &mut session);
+    supervisor.stop(session).unwrap();
+
+    for overlap in [false, true] {
+        let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+        let (steps, values) = cluster
+            .run(|server| {
+                let supervisor = Supervisor::new(server, Sgd::new(0.1)).overlap(overlap);
+                let mut session = supervisor.prepare_or_wait_for_session(Line::new(1))?;
+                assert!(!session.forget_last_step(), "there is no step yet");
+                for counted in 0..3 {
+                    for _ in 0..2 {
+                        // Such a gradient would be seen.
+                        session.step(|line| line.loss() * 100.0)?;
+                        assert!(session.forget_last_step());
+                    }
+                    let step = session.step(Line::loss)?.unwrap();
+                    session.finish()?;
+                    assert_eq!((step.global_step, session.global_step()), (counted, counted + 1));
+                }
+                assert!(!session.forget_last_step(), "the last step was sent");
+                session.refresh()?;
+                let seen = (session.global_step(), first(session.model()?));
+                supervisor.stop(session)?;
+                Ok(seen)
+            })
+            .unwrap();
+        assert_eq!((steps, values), (3, expected[2]), "overlap: {overlap}");
+    }
+}
+
+/// A whole job under [`MiniCluster::run`], with `parts` that end as they like; panics when it does not end.
+fn run_cluster(
+    ps: u32,
+    trainers: u32,
+    part: impl Fn(&Server) -> Result<u64> + Send + Sync + 'static,
+) -> std::thread::Result<Result<u64>> {
+    let (done, wait) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let cluster = MiniCluster::start_with(ps, trainers, quiet()).unwrap();
+        let ended = catch_unwind(AssertUnwindSafe(|| cluster.run(part)));
+        let over = cluster.servers().iter().chain(cluster.trainers()).all(Server::should_stop);
+        let _ = done.send((ended, over));
+    });
+    let (ended, over) = wait.recv_timeout(Duration::from_secs(60)).expect("the job ends");
+    assert!(over, "every task has ended");
+    ended
+}
+
+/// Trains until the job is over, or for `steps` of this trainer.
+fn train_part(server: &Server, steps: usize) -> Result<u64> {
+    let supervisor = Supervisor::new(server, Sgd::new(0.1));
+    let mut session = supervisor.prepare_or_wait_for_session(Line::new(1))?;
+    for _ in 0..steps {
+        if session.step(Line::loss)?.is_none() {
+            break;
+        }
+    }
+    let reached = session.global_step();
+    supervisor.stop(session)?;
+    Ok(reached)
+}
+
+fn mistake() -> Error {
+    Error::new(Code::BadSetting, "no such model")
+}
+
+const FOREVER: usize = usize::MAX;
+
+#[test]
+fn a_cluster_ends_with_the_error_of_its_chief() {
+    let before_training =
+        |server: &Server| if server.is_chief() { Err(mistake()) } else { train_part(server, FOREVER) };
+    let error = run_cluster(2, 3, before_training).unwrap().unwrap_err();
+    assert_eq!((error.code(), error.what()), (Code::BadSetting, "no such model"));
+    let in_the_middle = |server: &Server| {
+        if !server.is_chief() {
+            return train_part(server, FOREVER);
+        }
+        let supervisor = Supervisor::new(server, Sgd::new(0.1));
+        let mut session = supervisor.prepare_or_wait_for_session(Line::new(1))?;
+        session.step(Line::loss)?;
+        Err(mistake())
+    };
+    let error = run_cluster(2, 3, in_the_middle).unwrap().unwrap_err();
+    assert_eq!((error.code(), error.what()), (Code::BadSetting, "no such model"));
+}
+
+#[test]
+fn a_cluster_ends_with_the_panic_of_its_chief() {
+    let part = |server: &Server| {
+        assert!(!server.is_chief(), "this does not hold");
+        train_part(server, FOREVER)
+    };
+    let panic = run_cluster(2, 3, part).unwrap_err();
+    assert!(panic.downcast_ref::<&str>().is_some_and(|text| text.contains("this does not hold")));
+}
+
+#[test]
+fn a_cluster_ends_with_the_error_of_a_worker() {
+    let part = |server: &Server| {
+        if server.task().to_string() == "worker/1" { Err(mistake()) } else { train_part(server, FOREVER) }
+    };
+    let error = run_cluster(2, 3, part).unwrap().unwrap_err();
+    assert_eq!(error.code(), Code::BadSetting, "{error}");
+    assert!(error.to_string().contains("no such model"), "{error}");
+    // A worker that is lost does not end the job, and is not forgotten either.
+    let part = |server: &Server| match server.task().to_string().as_str() {
+        "worker/1" => Err(Error::new(Code::PeerUnreachable, "the machine is gone")),
+        _ => train_part(server, 50),
+    };
+    let error = run_cluster(2, 3, part).unwrap().unwrap_err();
+    assert_eq!((error.code(), error.what()), (Code::PeerUnreachable, "the machine is gone"));
+}
+
+#[test]
+fn a_cluster_ends_with_the_panic_of_a_worker() {
+    let part = |server: &Server| {
+        assert!(server.is_chief(), "this does not hold");
+        // What comes of the worker's panic must not hide it.
+        Ok(train_part(server, FOREVER).unwrap())
+    };
+    let panic = run_cluster(2, 2, part).unwrap_err();
+    assert!(panic.downcast_ref::<&str>().is_some_and(|text| text.contains("this does not hold")));
+}
+
+#[test]
+fn a_cluster_whose_parameter_server_goes_ends_with_an_error() {
+    let servers = Arc::new(std::sync::Mutex::new(Vec::<Server>::new()));
+    let cluster = MiniCluster::start_with(2, 2, quiet()).unwrap();
+    *servers.lock().unwrap() = cluster.servers().to_vec();
+    let part = move |server: &Server| {
+        if server.is_chief() {
+            server.wait_until_formed()?;
+            servers.lock().unwrap()[1].leave(Some(&Error::new(Code::ServerLost, "the machine is gone")));
+        }
+        train_part(server, FOREVER)
+    };
+    let (done, wait) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(cluster.run(part)));
+    let error = wait.recv_timeout(Duration::from_secs(60)).expect("the job ends").unwrap_err();
+    assert_eq!(error.code(), Code::ServerLost, "{error}");
+}
+
+/// A worker that is lost does not end the job; a chief that returns without a word does.
+#[test]
+fn a_part_that_just_returns_ends_its_task() {
+    let part = |server: &Server| if server.is_chief() { train_part(server, 50) } else { Ok(0) };
+    let error = run_cluster(1, 2, part).unwrap();
+    assert!(error.is_ok_and(|reached| reached >= 49));
+    let part = |server: &Server| if server.is_chief() { Ok(0) } else { train_part(server, FOREVER) };
+    let error = run_cluster(1, 2, part).unwrap().unwrap_err();
+    assert_eq!(error.code(), Code::JobFailed, "{error}");
+    assert!(error.to_string().contains("chief/0 stopped without finishing its part"), "{error}");
+}
+
+#[test]
+fn a_learning_rate_that_is_set_is_that_of_the_supervisors_optimizer_alone() {
+    for sync in [false, true] {
+        let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+        let seen = cluster
+            .run(|server| {
+                let table = TableSpec {
+                    name: "t".into(),
+                    dim: 1,
+                    initializer: Initializer::constant(1.0),
+                    optimizer: Sgd::new(0.125).into(),
+                };
+                let mut supervisor =
+                    Supervisor::new(server, Sgd::new(1.0)).optimizer_of("b", Sgd::new(0.25)).table(table);
+                if sync {
+                    supervisor = supervisor.sync(SyncReplicas::default());
+                }
+                let mut session = supervisor.prepare_or_wait_for_session(Line::new(1))?;
+                let mut seen = Vec::new();
+                for rate in [Some(0.5), Some(2.0), None, None] {
+                    session.set_learning_rate(rate);
+                    // Every gradient is 1.
+                    session.step_with_rows(&[(0, &[7])], |line, rows| {
+                        let row = rows[0].lookup().into_data().as_slice::<f32>().unwrap()[0];
+                        seen.push((first(line).0, first(line).1, row));
+                        line.w.val().sum() + line.b.val().sum() + rows[0].lookup().sum()
+                    })?;
+                }
+                supervisor.stop(session)?;
+                Ok(seen)
+            })
+            .unwrap();
+        let expected = [(0.0, 0.0, 1.0), (-0.5, -0.25, 0.875), (-2.5, -0.5, 0.75), (-3.5, -0.75, 0.625)];
+        assert_eq!(seen, expected, "synchronous: {sync}");
+    }
 }

@@ -8,6 +8,7 @@ use super::asker::Asker;
 use super::inbox::{Inbox, Next};
 use super::inputs::Inputs;
 use super::{StepContext, Steps};
+use crate::mini_cluster::panic_text;
 use crate::session::Turn;
 use crate::{Server, Session};
 use phalanx_base::{Code, Context, Error, Result, UpdateName};
@@ -145,7 +146,7 @@ impl<M: Module> Worker<'_, M> {
         match pushed {
             // A step that fails after it computed its gradients must not push them.
             Some(_) if report.fault.is_some() => {
-                self.session.take_back_last_step();
+                self.session.forget_last_step();
                 self.report_and_wait(report)?;
             }
             Some(name) => {
@@ -183,9 +184,7 @@ impl<M: Module> Worker<'_, M> {
             may_push: effect == Effect::Update,
         };
         let done = catch_unwind(AssertUnwindSafe(|| function(&mut cx))).unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-            Err(Error::new(Code::StepPanicked, "the step panicked").because(text.unwrap_or_default()))
+            Err(Error::new(Code::StepPanicked, "the step panicked").because(panic_text(&*panic)))
         });
         (effect, done)
     }

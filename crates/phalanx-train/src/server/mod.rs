@@ -133,6 +133,11 @@ impl Server {
         self.inner.leave(failure);
     }
 
+    /// Leaves, if this task has not left yet, as dropping the last clone does: the program is done with it.
+    pub(crate) fn abandon(&self) {
+        self.inner.abandon();
+    }
+
     /// Says something to whoever watches this task.
     pub fn say(&self, line: &str) {
         (self.inner.options.say)(&format!("{}: {line}", self.inner.task));
@@ -229,13 +234,20 @@ impl Inner {
             listening.stop();
         }
     }
+
+    /// A task that goes without a word would be waited for: this tells the job that it went, and why.
+    fn abandon(&self) {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let unplanned = || {
+            Error::new(Code::JobFailed, format!("{} stopped without finishing its part", self.task))
+                .help("end a trainer's part with Supervisor::stop, and a parameter server's with Server::join")
+        };
+        self.leave(Some(&failure.unwrap_or_else(unplanned)));
+    }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // A task that goes without a word would be waited for: say that it went, and why.
-        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let unplanned = || Error::new(Code::JobFailed, format!("{} stopped without finishing its part", self.task));
-        self.leave(Some(&failure.unwrap_or_else(unplanned)));
+        self.abandon();
     }
 }

@@ -6,6 +6,7 @@
 
 mod orphans;
 mod overlap;
+mod pending;
 mod rounds;
 mod step;
 mod turn;
@@ -16,6 +17,7 @@ use crate::services::Services;
 use bytes::Bytes;
 use orphans::Orphans;
 use overlap::Overlap;
+use pending::Pending;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
@@ -99,14 +101,13 @@ pub struct Session<M> {
     overlap: Option<Overlap>,
     services: Services,
     orphans: Orphans,
-    sent: u64,
     /// A coordinator deals with lost trainers, not this session.
     coordinated: bool,
     /// How it wants the next step done.
     turn: Turn,
-    /// The learning rate of what is pushed, where it is not the optimizers' own.
+    /// The learning rate of dense gradients, where it is not that of the supervisor's optimizer.
     learning_rate: Option<f32>,
-    pending: Option<Push>,
+    pending: Pending,
     /// Goes with the next gradients.
     note: Bytes,
     /// What a former life of this task left, or the checkpoint has of it.
@@ -136,6 +137,7 @@ impl<M: Module> Session<M> {
         let rounds = parts.sync.map(|replicas| Rounds::join(&parts.client, replicas)).transpose()?;
         let client = Arc::new(parts.client);
         let (global_step, recalled) = (client.global_step()?, client.recall()?);
+        let pending = Pending::new(client.options().task, client.options().incarnation);
         // A process that is the whole job has nobody to wait for.
         let overlap = (parts.overlap && !client.is_inside())
             .then(|| Ahead::start(Arc::clone(&client), parts.remote.layout().clone()).map(Overlap::new))
@@ -152,11 +154,10 @@ impl<M: Module> Session<M> {
             overlap,
             services: parts.services,
             orphans: Orphans::default(),
-            sent: 0,
             coordinated: false,
             turn: Turn::default(),
             learning_rate: None,
-            pending: None,
+            pending,
             note: Bytes::new(),
             recalled,
             global_step,
@@ -252,15 +253,27 @@ impl<M: Module> Session<M> {
     pub fn finish(&mut self) -> Result<()> {
         self.settle()?;
         self.finish_orphans()?;
-        match (&self.rounds, self.pending.take()) {
-            (Some(_), _) => self.client.leave_rounds()?,
-            (None, Some(pending)) => {
-                self.global_step = self.client.push(&mut self.remote, &pending, Mode::Asynchronous)?.0;
-                self.orphans.remember(pending);
-            }
-            (None, None) => {}
+        if self.rounds.is_some() {
+            self.pending.forget();
+            self.client.leave_rounds()?;
+        } else if let Some(pending) = self.pending.to_send() {
+            self.global_step = self.client.push(&mut self.remote, pending, Mode::Asynchronous)?.0;
+            self.acknowledged();
         }
         self.finish_orphans()
+    }
+
+    /// Every server has what was pending. A chief keeps it, to finish with it what a lost trainer began.
+    fn acknowledged(&mut self) {
+        if let Some(update) = self.pending.take_sent() {
+            self.keep_pushed(update);
+        }
+    }
+
+    fn keep_pushed(&mut self, update: Push) {
+        if self.server.is_chief() && !self.coordinated {
+            self.orphans.remember(update);
+        }
     }
 
     /// The chief: shuts lost trainers out, and finishes the step that one of them left half pushed.

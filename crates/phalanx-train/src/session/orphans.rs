@@ -12,7 +12,7 @@ use phalanx_ps::client::{Mode, Push, Remote};
 #[derive(Default)]
 pub(super) struct Orphans {
     lost: Vec<(TaskId, Incarnation)>,
-    /// What this task pushed last.
+    /// What this task pushed last; a chief alone keeps it.
     newest: Option<Push>,
 }
 

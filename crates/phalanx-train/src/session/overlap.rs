@@ -122,12 +122,12 @@ impl<M: Module> Session<M> {
             Some((wanted, pulled)) if is_meant(&wanted) => (wanted, pulled),
             fetched => {
                 self.take_values(fetched)?;
-                let (wanted, pending) = (self.wanted(ids)?, self.pending.take());
+                let (wanted, pending) = (self.wanted(ids)?, self.pending.take_sent());
                 self.overlap()?.begin(pending, wanted)?;
                 self.end_exchange()?.ok_or_else(not_begun)?
             }
         };
-        let pending = self.pending.take();
+        let pending = self.pending.take_sent();
         let overlap = self.overlap()?;
         // Without rows where nobody said which.
         let next = overlap.announced.take().unwrap_or_default();
@@ -148,7 +148,7 @@ impl<M: Module> Session<M> {
     fn end_exchange(&mut self) -> Result<Option<(Wanted, Pulled)>> {
         let Some((pushed, wanted, pulled)) = self.overlap()?.end()? else { return Ok(None) };
         if let Some(pushed) = pushed {
-            self.orphans.remember(pushed);
+            self.keep_pushed(pushed);
         }
         Ok(Some((wanted, pulled)))
     }
@@ -167,7 +167,7 @@ impl<M: Module> Session<M> {
         if let Some(push) = self.overlap()?.failed.clone() {
             self.client.push(&mut self.remote, &push, Mode::Asynchronous)?;
             self.overlap()?.failed = None;
-            self.orphans.remember(Arc::unwrap_or_clone(push));
+            self.keep_pushed(Arc::unwrap_or_clone(push));
         }
         Ok(())
     }

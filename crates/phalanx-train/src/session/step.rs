@@ -2,7 +2,7 @@
 
 use super::{NonFinite, Overlap, RowValues, Session, Step};
 use bytes::Bytes;
-use phalanx_base::{Code, Error, Result, UpdateName};
+use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Gradients, Tensor};
 use phalanx_nn::{Flat, all_finite, scalar};
@@ -93,16 +93,14 @@ impl<M: Module> Session<M> {
     fn exchange(&mut self, sets: &[RowSet]) -> Result<Option<Pulled>> {
         self.finish_orphans()?;
         // Stays pending if this fails: sent again under the same name, it counts once.
-        let pending = self.pending.as_ref();
+        let pending = self.pending.to_send();
         let pulled = match &mut self.rounds {
             None => Some(self.client.exchange(&mut self.remote, pending, sets, self.turn.mode())?),
             Some(rounds) => {
                 rounds.exchange(&self.server, &self.client, &mut self.remote, pending, sets, &mut self.orphans)?
             }
         };
-        if let Some(pushed) = self.pending.take() {
-            self.orphans.remember(pushed);
-        }
+        self.acknowledged();
         Ok(pulled)
     }
 
@@ -131,18 +129,13 @@ impl<M: Module> Session<M> {
         let (name, note) = match self.turn.on_behalf_of.take() {
             // The lost one's input is not where this task's is.
             Some(name) => (name, Bytes::new()),
-            None => {
-                self.sent += 1;
-                let options = self.client.options();
-                let name = UpdateName { task: options.task, incarnation: options.incarnation, sequence: self.sent };
-                (name, std::mem::take(&mut self.note))
-            }
+            None => (self.pending.own_name(), std::mem::take(&mut self.note)),
         };
         let dense = dense.into_iter().map(|gradient| gradient.map(Bytes::from_owner)).collect();
         let of = |(set, gradients)| RowGradients { set, gradients: Bytes::from_owner(gradients) };
         let rows = rows.into_iter().map(of).collect();
         let (basis, clock, learning_rate) = (Some(self.basis), self.turn.clock, self.learning_rate);
-        self.pending = Some(Push { name, dense, rows, note, basis, clock, learning_rate });
+        self.pending.keep(Push { name, dense, rows, note, basis, clock, learning_rate });
         Ok(())
     }
 

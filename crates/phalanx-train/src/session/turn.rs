@@ -47,31 +47,22 @@ impl<M: Module> Session<M> {
 
     /// The name of the gradients that have not been sent yet.
     pub(crate) fn pending_name(&self) -> Option<UpdateName> {
-        self.pending.as_ref().map(|push| push.name)
+        self.pending.name()
     }
 
     /// Sends the gradients that have not been sent yet.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        if let Some(pending) = &self.pending {
+        if let Some(pending) = self.pending.to_send() {
             let (step, _) = self.client.push(&mut self.remote, pending, self.turn.mode())?;
             self.global_step = self.global_step.max(step);
-            self.pending = None;
+            self.acknowledged();
         }
         Ok(())
     }
 
-    /// Drops the gradients of the last step, and gives their name back: that step pushes nothing.
-    pub(crate) fn take_back_last_step(&mut self) {
-        let options = self.client.options();
-        let own = |name: UpdateName| (name.task, name.incarnation) == (options.task, options.incarnation);
-        if self.pending.take().is_some_and(|push| own(push.name)) {
-            self.sent -= 1;
-        }
-    }
-
-    /// How many updates this life has named as its own.
+    /// How many updates this incarnation has sent as its own.
     pub(crate) fn sent(&self) -> u64 {
-        self.sent
+        self.pending.used()
     }
 
     /// For a chief that does not train itself: see [`Services::follow`](crate::services::Services::follow).

@@ -32,9 +32,28 @@ impl<M: Module> Session<M> {
         })
     }
 
-    /// Drops the gradients of the last step, which have not been sent: that step does not count.
-    pub fn forget_last_step(&mut self) {
-        self.pending = None;
+    /// Drops the gradients of the last step, if they have not been sent, and returns whether it did: that step then does
+    /// not count. The next step takes its place. Gradients whose exchange failed cannot be dropped, because a server may
+    /// have applied them; they go with the next step.
+    ///
+    /// ```
+    /// # use phalanx_nn::burn::{nn::LinearConfig, tensor::Tensor};
+    /// # use phalanx_optim::Sgd;
+    /// # use phalanx_train::{Server, Supervisor};
+    /// # let device = phalanx_nn::default_device();
+    /// # let server = Server::local()?;
+    /// # let supervisor = Supervisor::new(&server, Sgd::new(0.1));
+    /// # let mut session = supervisor.prepare_or_wait_for_session(LinearConfig::new(2, 1).init(&device))?;
+    /// # let batch = Tensor::<2>::ones([4, 2], &device);
+    /// session.step(|model| model.forward(batch.clone()).mean())?;
+    /// assert!(session.forget_last_step());
+    /// session.step(|model| model.forward(batch.clone()).mean())?;
+    /// session.finish()?;
+    /// assert_eq!(session.global_step(), 1);
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    pub fn forget_last_step(&mut self) -> bool {
+        self.pending.forget()
     }
 
     /// Leaves a note, of at most 64 KiB, that goes with the next step: as soon as that step counts, so does the note, and
@@ -79,7 +98,10 @@ impl<M: Module> Session<M> {
         Ok(self.book.parameters().iter().zip(values).map(variable).collect())
     }
 
-    /// Pushes gradients at this learning rate from now on; `None`: at those of the variables' own optimizers.
+    /// Sets the learning rate of the supervisor's optimizer for this trainer's steps from now on; `None` goes back to the
+    /// rate that the optimizer was made with. Tables, and variables with an optimizer of their own
+    /// ([`Supervisor::optimizer_of`](crate::Supervisor::optimizer_of)), keep their rates, as variables of another optimizer
+    /// object do in Keras.
     pub fn set_learning_rate(&mut self, rate: impl Into<Option<f32>>) {
         self.learning_rate = rate.into();
     }
