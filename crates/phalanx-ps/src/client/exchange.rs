@@ -40,7 +40,8 @@ pub struct Push {
     pub basis: Option<u64>,
     /// The worker's count of steps under a coordinator; 0 where there is none.
     pub clock: u64,
-    /// The learning rate of this update, where it is not that of the variables' own optimizers.
+    /// The learning rate of the dense gradients, where it is not that of the variables' optimizers. Tables, and variables of
+    /// [`Layout::keep_rate_of`](crate::Layout::keep_rate_of), keep theirs.
     pub learning_rate: Option<f32>,
 }
 
@@ -186,6 +187,9 @@ impl Client {
                 let shard = &remote.layout.shards()[piece.shard];
                 let Some(gradient) = &push.dense[shard.variable] else { continue };
                 header.dense_push.push(range(remote, piece, 0));
+                if push.learning_rate.is_some() {
+                    header.keeps_rate.push(remote.layout.keeps_rate(shard.variable));
+                }
                 let at = shard.elements.start + piece.elements.start;
                 body.push(gradient.slice(4 * at..4 * (at + piece.elements.len())));
             }

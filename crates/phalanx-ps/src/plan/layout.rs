@@ -26,6 +26,8 @@ pub struct Layout {
     variables: Vec<VariableSpec>,
     tables: Vec<TableSpec>,
     shards: Vec<Shard>,
+    /// Numbers of the variables whose learning rate no update changes.
+    keep_rate: HashSet<usize>,
 }
 
 impl Layout {
@@ -65,13 +67,23 @@ impl Layout {
         for (shard, server) in shards.iter_mut().zip(placement.place(&bytes, servers)) {
             shard.server = server;
         }
-        Ok(Self { servers, variables, tables, shards })
+        Ok(Self { servers, variables, tables, shards, keep_rate: HashSet::new() })
     }
 
     /// How many servers there are.
     #[must_use]
     pub fn servers(&self) -> usize {
         self.servers
+    }
+
+    /// Lets the variable of this name keep the learning rate of its optimizer where an update has another.
+    pub fn keep_rate_of(&mut self, name: &str) {
+        self.keep_rate.extend(self.variables.iter().position(|spec| spec.name == name));
+    }
+
+    /// Whether no update changes the learning rate of the variable of this number.
+    pub(crate) fn keeps_rate(&self, variable: usize) -> bool {
+        self.keep_rate.contains(&variable)
     }
 
     /// The variables, in the order in which they were given.

@@ -7,8 +7,6 @@ use hashbrown::HashTable;
 #[derive(Default)]
 pub(super) struct PendingRows {
     pub(super) round: u64,
-    /// As its newest gradients want it.
-    pub(super) rate: Option<f32>,
     index: HashTable<(i64, usize)>,
     ids: Vec<i64>,
     counts: Vec<u32>,

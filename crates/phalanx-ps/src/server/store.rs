@@ -25,7 +25,7 @@ use std::time::Instant;
 
 /// What a message pushes, checked but not applied.
 struct Push<'a> {
-    dense: Vec<(Arc<Dense>, &'a [u8], std::ops::Range<usize>)>,
+    dense: Vec<(Arc<Dense>, &'a [u8], std::ops::Range<usize>, Option<f32>)>,
     rows: Vec<(Arc<Table>, Vec<i64>, &'a [u8])>,
 }
 
@@ -130,16 +130,17 @@ impl Store {
 
     fn read_push<'a>(&self, ask: &Exchange, body: &mut Body<'a>) -> Result<Push<'a>> {
         let mut dense = Vec::with_capacity(ask.dense_push.len().min(1024));
-        for range in &ask.dense_push {
+        for (number, range) in ask.dense_push.iter().enumerate() {
             let shard = self.dense(range.handle)?;
             let elements = shard.check(range.start, range.count)?;
-            check_rate(&shard.optimizer, ask.learning_rate)?;
-            dense.push((shard, body.numbers(elements.len())?, elements));
+            let keeps_rate = ask.keeps_rate.get(number).copied().unwrap_or(false);
+            let rate = ask.learning_rate.filter(|_| !keeps_rate);
+            check_rate(&shard.optimizer, rate)?;
+            dense.push((shard, body.numbers(elements.len())?, elements, rate));
         }
         let mut rows = Vec::with_capacity(ask.row_push.len().min(1024));
         for push in &ask.row_push {
             let table = self.table(push.handle)?;
-            check_rate(&table.optimizer, ask.learning_rate)?;
             let ids = body.ids(push.count as usize)?;
             let gradients = body.numbers(ids.len() * table.dim)?;
             rows.push((table, ids, gradients));
@@ -193,9 +194,9 @@ impl Store {
                 return Ok(());
             }
         }
-        let (mut block, rate) = (F32Block::default(), ask.learning_rate);
+        let mut block = F32Block::default();
         let mut taken = true;
-        for (shard, gradient, elements) in dense {
+        for (shard, gradient, elements, rate) in dense {
             match ask.round.checked_sub(1) {
                 None => shard.push(elements, gradient, rate, crew)?,
                 Some(round) => taken &= shard.contribute(round, elements, gradient, rate, &mut block)?,
@@ -203,8 +204,8 @@ impl Store {
         }
         for (table, ids, gradients) in rows {
             match ask.round.checked_sub(1) {
-                None => table.push(&ids, gradients, rate, crew)?,
-                Some(round) => taken &= table.contribute(round, &ids, gradients, rate)?,
+                None => table.push(&ids, gradients, crew)?,
+                Some(round) => taken &= table.contribute(round, &ids, gradients)?,
             }
         }
         progress.advance(ask.step, ask.part, ask.parts);

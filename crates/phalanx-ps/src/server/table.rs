@@ -76,14 +76,9 @@ impl Table {
         })
     }
 
-    /// The arithmetic of one update, at a learning rate of its own where it wants one.
-    fn rule(&self, step: u64, rate: Option<f32>) -> Rule {
-        rate.map_or(self.optimizer, |rate| self.optimizer.with_learning_rate(rate)).at_step(step)
-    }
-
     /// Applies row gradients at once. Ids are unique.
-    pub(crate) fn push(&self, ids: &[i64], gradients: &[u8], rate: Option<f32>, crew: Crew) -> Result<()> {
-        let rule = self.rule(self.updates.fetch_add(1, Ordering::AcqRel) + 1, rate);
+    pub(crate) fn push(&self, ids: &[i64], gradients: &[u8], crew: Crew) -> Result<()> {
+        let rule = self.optimizer.at_step(self.updates.fetch_add(1, Ordering::AcqRel) + 1);
         self.push_by(&rule, ids, gradients, crew)
     }
 
@@ -113,7 +108,7 @@ impl Table {
     }
 
     /// Adds row gradients to their round; `false` if the round is closed already.
-    pub(crate) fn contribute(&self, round: u64, ids: &[i64], gradients: &[u8], rate: Option<f32>) -> Result<bool> {
+    pub(crate) fn contribute(&self, round: u64, ids: &[i64], gradients: &[u8]) -> Result<bool> {
         if round < self.close(round) {
             return Ok(false);
         }
@@ -126,7 +121,7 @@ impl Table {
                 taken = false;
                 return Ok(());
             }
-            (stripe.pending.round, stripe.pending.rate) = (round, rate);
+            stripe.pending.round = round;
             for &at in group {
                 read_f32s(self.slice(gradients, at), &mut gradient);
                 stripe.pending.add(ids[at as usize], &gradient);
@@ -216,7 +211,7 @@ impl Table {
             return Ok(());
         }
         let mut pending = std::mem::take(&mut stripe.pending);
-        let rule = self.rule(pending.round + 1, pending.rate);
+        let rule = self.optimizer.at_step(pending.round + 1);
         for (id, mean) in pending.means(self.dim) {
             rule.apply(self.row(stripe, id), mean)?;
         }
@@ -311,18 +306,8 @@ mod tests {
     #[test]
     fn only_touched_rows_change() {
         let table = table(Sgd::new(0.5));
-        table.push(&[7, -3], &bytes(&[1.0, 2.0, 4.0, 0.0]), None, Crew::Alone).unwrap();
+        table.push(&[7, -3], &bytes(&[1.0, 2.0, 4.0, 0.0]), Crew::Alone).unwrap();
         assert_eq!(rows(&table, &[-3, 5, 7]), [-1.0, 1.0, 1.0, 1.0, 0.5, 0.0]);
-    }
-
-    #[test]
-    fn an_update_may_have_a_learning_rate_of_its_own() {
-        let table = table(Sgd::new(1.0));
-        table.push(&[7], &bytes(&[1.0, 2.0]), Some(0.5), Crew::Alone).unwrap();
-        assert_eq!(rows(&table, &[7]), [0.5, 0.0]);
-        assert!(table.contribute(0, &[7], &bytes(&[4.0, 4.0]), Some(0.25)).unwrap());
-        table.close(1);
-        assert_eq!(rows(&table, &[7]), [-0.5, -1.0]);
     }
 
     #[test]
@@ -345,7 +330,7 @@ mod tests {
         let gradients: Vec<f32> = (0..2 * ids.len()).map(|i| (i % 977) as f32 / 100.0).collect();
         let pushed = |crew| {
             let table = table(Adagrad::new(0.1));
-            (0..2).for_each(|_| table.push(&ids, &bytes(&gradients), None, crew).unwrap());
+            (0..2).for_each(|_| table.push(&ids, &bytes(&gradients), crew).unwrap());
             let mut out = vec![0; 8 * ids.len()];
             table.pull(&ids, &mut out, crew).unwrap();
             out
@@ -356,11 +341,11 @@ mod tests {
     #[test]
     fn a_round_averages_each_row_over_the_gradients_that_had_it() {
         let table = table(Sgd::new(1.0));
-        assert!(table.contribute(0, &[1, 2], &bytes(&[1.0, 1.0, 1.0, 1.0]), None).unwrap());
-        assert!(table.contribute(0, &[2], &bytes(&[3.0, 3.0]), None).unwrap());
+        assert!(table.contribute(0, &[1, 2], &bytes(&[1.0, 1.0, 1.0, 1.0])).unwrap());
+        assert!(table.contribute(0, &[2], &bytes(&[3.0, 3.0])).unwrap());
         assert_eq!(rows(&table, &[1, 2]), [1.0; 4]);
         table.close(1);
         assert_eq!(rows(&table, &[1, 2]), [0.0, 0.0, -1.0, -1.0]);
-        assert!(!table.contribute(0, &[1], &bytes(&[9.0, 9.0]), None).unwrap());
+        assert!(!table.contribute(0, &[1], &bytes(&[9.0, 9.0])).unwrap());
     }
 }

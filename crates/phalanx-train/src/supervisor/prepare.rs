@@ -74,7 +74,9 @@ impl Supervisor {
             partitioner: self.partitioner,
         };
         let variables = book.parameters().iter().map(variable).collect();
-        Layout::new(variables, self.tables.clone(), servers, self.placement)
+        let mut layout = Layout::new(variables, self.tables.clone(), servers, self.placement)?;
+        self.optimizers.keys().for_each(|variable| layout.keep_rate_of(variable));
+        Ok(layout)
     }
 
     /// Makes the model on the servers that have none: from the newest checkpoint, or else from `module`'s values.
