@@ -57,16 +57,17 @@ fn settings(say: impl Fn(&str) + Send + Sync + 'static) -> ServerOptions {
     ServerOptions { say: Arc::new(say), beat: Duration::from_millis(10), ..ServerOptions::default() }
 }
 
-/// Two servers, a chief and this many workers, each of which does `task`; what the chief comes to.
+/// Two servers, a chief and this many workers, each of which does `task` under `Sgd(0.1)`; what the chief comes to.
 fn job<T: Send>(
     workers: u32,
     consistency: &str,
     task: impl Fn(ParameterServerStrategy, &Server) -> Result<Option<T>> + Sync,
 ) -> Result<T> {
-    job_with(workers, consistency, settings(|_| {}), task)
+    job_with(Sgd::new(0.1), workers, consistency, settings(|_| {}), task)
 }
 
 fn job_with<T: Send>(
+    optimizer: Sgd,
     workers: u32,
     consistency: &str,
     options: ServerOptions,
@@ -74,8 +75,7 @@ fn job_with<T: Send>(
 ) -> Result<T> {
     let cluster = MiniCluster::start_with(2, workers + 1, options).unwrap();
     let play = |server: &Server| {
-        // The compiled optimizer counts, not this one.
-        let supervisor = Supervisor::new(server, Sgd::new(9.0)).partitioner(Partitioner::FixedShards(2));
+        let supervisor = Supervisor::new(server, optimizer).partitioner(Partitioner::FixedShards(2));
         task(ParameterServerStrategy::new(supervisor).consistency(consistency).unwrap(), server)
     };
     std::thread::scope(|scope| {
@@ -97,7 +97,7 @@ fn fit(
     data: impl Fn() -> Data + Sync,
     fit: impl Fn() -> Fit + Sync,
 ) -> Result<(Vec<f32>, History)> {
-    job(workers, consistency, |strategy, _| {
+    job_with(optimizer, workers, consistency, settings(|_| {}), |strategy, _| {
         let done = strategy.fit(line(optimizer), data(), quiet(fit()))?;
         Ok(done.map(|(compiled, history)| (numbers(&compiled), history)))
     })
@@ -199,7 +199,7 @@ fn data_that_ends_before_its_steps_ends_the_training_and_says_so() {
     let say = Arc::clone(&said);
     let options = settings(move |line| say.lock().unwrap().push_str(line));
     let short = || DatasetCreator::new(|cx| Ok(Dataset::from_tensor_slices(rows(10)).shard(cx).batch(2)));
-    let epochs = job_with(2, "async", options, |strategy, _| {
+    let epochs = job_with(Sgd::new(0.1), 2, "async", options, |strategy, _| {
         let done = strategy.fit(line(Sgd::new(0.1)), short(), quiet(Fit::epochs(3).steps_per_epoch(4)))?;
         Ok(done.map(|(compiled, history)| (history.epochs().len(), compiled.iterations())))
     });
@@ -247,7 +247,7 @@ fn the_learning_rate_of_callbacks_is_that_of_the_servers() {
         (x, Column::f32(vec![0.0; 8])).into()
     };
     for consistency in ["async", "sync"] {
-        let (bias, rates) = job(2, consistency, |strategy, _| {
+        let (bias, rates) = job_with(Sgd::new(0.5), 2, consistency, settings(|_| {}), |strategy, _| {
             let model = Sequential::new().add(Dense::new(1)).build([2]).unwrap();
             let mut compiled = model.compile(Sgd::new(0.5), "mae", [""; 0]).unwrap();
             compiled.set_weights(weights([0.0, 0.0], 100.0)).unwrap();
@@ -271,7 +271,7 @@ fn early_stopping_stops_and_puts_the_best_weights_on_the_servers() {
     // A rate at which it gets worse and worse.
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let (weights, history, on_servers) = job(2, "async", |strategy, server| {
+    let (weights, history, on_servers) = job_with(Sgd::new(0.9), 2, "async", settings(|_| {}), |strategy, server| {
         let mut fit = quiet(Fit::epochs(50).steps_per_epoch(6).batch_size(16));
         if server.is_chief() {
             fit = fit
@@ -364,6 +364,23 @@ fn what_cannot_be_is_refused_with_a_reason() {
         strategy.fit(compiled, data(), quiet(Fit::epochs(1))).map(|done| done.map(drop))
     });
     assert!(normed.unwrap_err().what().contains("moving average"));
+}
+
+#[test]
+fn another_optimizer_than_the_supervisors_is_refused() {
+    let fit = |strategy: ParameterServerStrategy| strategy.fit(line(Sgd::new(0.1)), data(), quiet(Fit::epochs(1)));
+    let error = job_with(Sgd::new(1000.0), 1, "async", settings(|_| {}), |strategy, _| fit(strategy)).unwrap_err();
+    assert_eq!(
+        (error.code(), error.what()),
+        (Code::BadSetting, "the model and the supervisor have different optimizers")
+    );
+    let why = error.why().unwrap();
+    assert!(why.contains("0.1") && why.contains("1000"), "both are named: {why}");
+    let evaluate = |strategy: ParameterServerStrategy| {
+        strategy.evaluate(line(Sgd::new(0.1).momentum(0.9)), data(), quiet(Fit::default()))
+    };
+    let error = job(1, "async", |strategy, _| evaluate(strategy)).unwrap_err();
+    assert_eq!(error.code(), Code::BadSetting);
 }
 
 #[test]

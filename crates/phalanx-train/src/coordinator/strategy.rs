@@ -89,10 +89,17 @@ impl ParameterServerStrategy {
         self.supervisor.server()
     }
 
-    /// Changes variables by this optimizer.
-    pub(crate) fn optimizer(mut self, optimizer: Optimizer) -> Self {
-        self.supervisor = self.supervisor.optimizer(optimizer);
-        self
+    /// Fails unless a model was compiled with the optimizer that the supervisor has.
+    pub(crate) fn check_optimizer(&self, compiled: Option<Optimizer>) -> Result<()> {
+        let own = self.supervisor.optimizer();
+        match compiled {
+            Some(compiled) if compiled != own => {
+                Err(Error::new(Code::BadSetting, "the model and the supervisor have different optimizers")
+                    .because(format!("the model was compiled with {compiled:?}, the supervisor was given {own:?}"))
+                    .help("give both the same one"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How many steps make an update.

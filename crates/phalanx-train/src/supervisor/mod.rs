@@ -64,11 +64,9 @@ impl Supervisor {
         }
     }
 
-    /// Changes variables by this optimizer instead.
-    #[must_use]
-    pub(crate) fn optimizer(mut self, optimizer: Optimizer) -> Self {
-        self.optimizer = optimizer;
-        self
+    /// The optimizer of all variables that have none of their own.
+    pub(crate) fn optimizer(&self) -> Optimizer {
+        self.optimizer
     }
 
     /// Changes the variable of this name by an optimizer of its own.

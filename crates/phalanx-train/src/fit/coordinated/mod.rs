@@ -33,8 +33,8 @@ impl ParameterServerStrategy {
     /// all workers, which then must have an end. After each epoch the workers evaluate on the validation data in parts,
     /// and every example counts once.
     ///
-    /// The optimizer is the one that the model was compiled with. A learning rate that callbacks change goes with every
-    /// step from then on, and weights that they replace are sent to the servers. A run directory of the supervisor takes
+    /// The optimizer that the model was compiled with must be the supervisor's. A learning rate that callbacks change goes
+    /// with every step from then on, and weights that they replace are sent to the servers. A run directory of the supervisor takes
     /// the place of `BackupAndRestore`, which is refused: a job that is started again goes on where it was saved.
     ///
     /// ```
@@ -66,7 +66,8 @@ impl ParameterServerStrategy {
     ///
     /// # Errors
     /// When the data cannot be read or does not fit the model (once, with the task and the place in its data), a callback
-    /// fails, the model has moving averages, the job does not form or fails, or somebody asks the process to stop.
+    /// fails, the model has moving averages or another optimizer than the supervisor, the job does not form or fails, or
+    /// somebody asks the process to stop.
     pub fn fit<M: Network>(
         self,
         mut compiled: Compiled<M>,
@@ -77,15 +78,14 @@ impl ParameterServerStrategy {
         if server.task().role == Role::Ps {
             return server.join().map(|()| None);
         }
-        let prepared = prepare(&mut compiled, data.into(), &mut fit);
+        let prepared =
+            self.check_optimizer(compiled.optimizer()).and_then(|()| prepare(&mut compiled, data.into(), &mut fit));
         let (steps, training, validated) = prepared.inspect_err(|error| server.leave(Some(error)))?;
         let workers = server.config().trainers().len().saturating_sub(1);
         let batches = training.batches(workers).filter(|_| fit.steps_per_epoch.is_none());
         let course = Course { fit, batches, validated, round: self.round() };
-        let strategy = compiled.optimizer().into_iter().fold(self, Self::optimizer);
         let model = compiled.module().clone();
-        let history =
-            strategy.run(model, steps, |coordinator| Fitting::new(&mut compiled, coordinator, course)?.run())?;
+        let history = self.run(model, steps, |coordinator| Fitting::new(&mut compiled, coordinator, course)?.run())?;
         Ok(history.map(|history| (compiled, history)))
     }
 
@@ -106,12 +106,13 @@ impl ParameterServerStrategy {
         if server.task().role == Role::Ps {
             return server.join().map(|()| None);
         }
-        let prepared = prepare_evaluation(&mut compiled, data.into(), &fit);
+        let prepared = self
+            .check_optimizer(compiled.optimizer())
+            .and_then(|()| prepare_evaluation(&mut compiled, data.into(), &fit));
         let steps = prepared.inspect_err(|error| server.leave(Some(error)))?;
         let course = Course { fit, batches: None, validated: true, round: self.round() };
-        let strategy = compiled.optimizer().into_iter().fold(self, Self::optimizer);
         let model = compiled.module().clone();
-        strategy.run(model, steps, |coordinator| {
+        self.run(model, steps, |coordinator| {
             let tally = Fitting::new(&mut compiled, coordinator, course)?.evaluate()?;
             Ok(tally.logs(&compiled.aims, ""))
         })
