@@ -58,8 +58,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> phalanx::Result<()> {
-    let options = ServerOptions { interrupt: Interrupt::listen()?, ..ServerOptions::from_env()? };
-    let strategy = Strategy::named(&args.strategy, &args.device, &task_from_env()?, &options)?;
+    let strategy = Strategy::named(&args.strategy, &args.device, &task_from_env()?, &ServerOptions::from_env()?)?;
     let loss = Loss::SparseCategoricalCrossentropy { from_logits: true };
     let mut model = strategy.scope(|| network(args))?.compile(Adam::new(1e-3), loss, ["accuracy"])?;
     if strategy.should_checkpoint() {
@@ -68,7 +67,7 @@ fn run(args: &Args) -> phalanx::Result<()> {
     let train = mnist_train(&args.data_dir).scaled("image").take(args.images).shuffle_seeded(60_000, args.seed);
     let train = train.batch(args.batch_size);
     let test = mnist_test(&args.data_dir).scaled("image").batch(1000);
-    let mut fit = Fit::epochs(args.epochs).validation(&test).interrupt(options.interrupt);
+    let mut fit = Fit::epochs(args.epochs).validation(&test);
     if let Some(dir) = &args.model_dir {
         fit = fit
             .callback(BackupAndRestore::new(format!("{dir}/backup")).save_freq(200))

@@ -49,7 +49,6 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> phalanx::Result<()> {
     let options = ServerOptions {
-        interrupt: Interrupt::listen()?,
         formation_deadline: Duration::from_secs(args.formation_deadline),
         ..ServerOptions::from_env()?
     };
@@ -63,7 +62,7 @@ fn run(args: &Args) -> phalanx::Result<()> {
 
     let train = mnist_train(&args.data_dir).scaled("image").shuffle_seeded(60_000, 1).batch(args.batch_size);
     let test = mnist_test(&args.data_dir).scaled("image").batch(1000);
-    let mut fit = Fit::epochs(args.epochs).validation(&test).interrupt(options.interrupt);
+    let mut fit = Fit::epochs(args.epochs).validation(&test);
     if let Some(dir) = &args.backup_dir {
         fit = fit.callback(BackupAndRestore::new(dir.clone()).save_freq(100));
     }

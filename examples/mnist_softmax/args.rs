@@ -80,7 +80,6 @@ impl Args {
 
     pub(crate) fn server_options(&self) -> phalanx::Result<ServerOptions> {
         let mut options = ServerOptions::from_env()?;
-        options.interrupt = Interrupt::listen()?;
         options.formation_deadline = Duration::from_secs(self.formation_deadline);
         options.server_grace = Duration::from_secs(self.server_grace);
         Ok(options)

@@ -57,7 +57,7 @@ fn run() -> phalanx::Result<()> {
     if config.is_local() {
         return MiniCluster::start(2, 4)?.run(task);
     }
-    task(&Server::start_with(config, ServerOptions { interrupt: Interrupt::listen()?, ..ServerOptions::from_env()? })?)
+    task(&Server::start_with(config, ServerOptions::from_env()?)?)
 }
 
 /// The same for every task: servers serve, workers wait for steps, the chief coordinates.

@@ -31,7 +31,7 @@ fn run() -> phalanx::Result<()> {
     if config.is_local() {
         return MiniCluster::start(1, 3)?.run(task);
     }
-    task(&Server::start_with(config, ServerOptions { interrupt: Interrupt::listen()?, ..ServerOptions::from_env()? })?)
+    task(&Server::start_with(config, ServerOptions::from_env()?)?)
 }
 
 fn task(server: &Server) -> phalanx::Result<()> {

@@ -61,8 +61,7 @@ fn run(args: &Args) -> phalanx::Result<()> {
     if config.task().is_some_and(|task| task.role == Role::Evaluator) {
         return evaluate(args);
     }
-    let options = ServerOptions { interrupt: Interrupt::listen()?, ..ServerOptions::from_env()? };
-    train(args, &Server::start_with(config, options)?)
+    train(args, &Server::start_with(config, ServerOptions::from_env()?)?)
 }
 
 fn train(args: &Args, server: &Server) -> phalanx::Result<()> {

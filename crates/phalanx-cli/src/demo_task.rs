@@ -66,9 +66,7 @@ fn train(args: &Args) -> Result<()> {
         .hidden_units([64, 32])
         .linear_optimizer(Ftrl::new(0.1))
         .dnn_optimizer(Adagrad::new(0.1));
-    let options = ServerOptions { interrupt: Interrupt::listen()?, ..ServerOptions::from_env()? };
     let config = RunConfig::from_env()?
-        .server_options(options)
         .model_dir(&args.model_dir)
         .tf_random_seed(1)
         .save_summary_steps((args.max_steps / 400).max(1))

@@ -4,7 +4,7 @@ use crate::WarmStart;
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_cluster::TaskConfig;
 use phalanx_storage::Dir;
-use phalanx_train::{Interrupt, Say, ServerOptions};
+use phalanx_train::{Say, ServerOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ impl RunConfig {
             Err(error) => return Err(error).context(Code::ConfigSyntax, "TF_CONFIG cannot be read"),
         };
         let task = TaskConfig::from_tf_config(text.as_deref())?;
-        let options = ServerOptions { interrupt: Interrupt::listen()?, ..ServerOptions::from_env()? };
+        let options = ServerOptions::from_env()?;
         task.warnings().iter().for_each(|warning| (options.say)(&warning.report()));
         Ok(Self { task, options, ..Self::default() })
     }

@@ -1,32 +1,49 @@
 //! Ctrl-C and SIGTERM: once to stop in good order, twice to stop at once.
 
 use phalanx_base::{Code, Context, Error, Result};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 const NONE: u32 = 0;
 const CTRL_C: u32 = 1;
 const TERMINATE: u32 = 2;
 
-/// Whether somebody asked this process to stop. Give one to [`crate::ServerOptions`].
+/// Tells whether somebody asked this process to stop.
 ///
-/// A value rather than a hidden handler: a program that has its own ideas about signals does not listen.
+/// [`ServerOptions::from_env`](crate::ServerOptions::from_env), which a task's program starts from, listens for signals.
+/// [`ServerOptions::default`](crate::ServerOptions::default) holds an `Interrupt` that nothing sets: tests, and programs that
+/// handle signals themselves, start from that.
 ///
 /// ```
 /// use phalanx_train::{Interrupt, ServerOptions};
-/// let options = ServerOptions { interrupt: Interrupt::listen()?, ..ServerOptions::from_env()? };
-/// # let _ = options;
+/// let options = ServerOptions::from_env()?; // Ctrl-C and SIGTERM: save, then end
+/// assert!(options.interrupt.error().is_none());
+/// let mine = ServerOptions { interrupt: Interrupt::default(), ..ServerOptions::default() };
+/// # let _ = mine;
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicU32>);
 
+/// What the process's signal handler sets, once there is one. A process has one handler for a signal, however many tasks
+/// it runs.
+static OF_PROCESS: Mutex<Option<Interrupt>> = Mutex::new(None);
+
 impl Interrupt {
-    /// Listens to SIGINT and SIGTERM from now on. A second signal ends the process at once.
+    /// Listens for SIGINT and SIGTERM from now on. A second signal ends the process at once. Every call in one process
+    /// returns the same `Interrupt`.
     ///
     /// # Errors
     /// When the operating system gives us no signals.
     pub fn listen() -> Result<Self> {
+        let mut listening = OF_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+        if listening.is_none() {
+            *listening = Some(Self::install()?);
+        }
+        Ok(listening.clone().unwrap_or_default())
+    }
+
+    fn install() -> Result<Self> {
         let interrupt = Self::default();
         let flag = Arc::clone(&interrupt.0);
         let wrong = "signals cannot be listened to";

@@ -9,7 +9,8 @@ use std::time::Duration;
 /// Where a task's remarks go: one line at a time, without the line's end.
 pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Settings of a task. The defaults suit a job on a few machines.
+/// Settings of a task. The defaults suit a job on a few machines. A program starts from [`ServerOptions::from_env`], a test
+/// from [`ServerOptions::default`], which takes nothing from the process around it.
 ///
 /// ```
 /// use phalanx_train::ServerOptions;
@@ -37,7 +38,7 @@ pub struct ServerOptions {
     pub say: Say,
     /// Where the task writes how it is, every half second, for a launcher's page; `None`: nowhere.
     pub status_dir: Option<std::path::PathBuf>,
-    /// Whether somebody asked this process to stop.
+    /// Whether somebody asked this process to stop: the chief then saves and ends the job.
     pub interrupt: Interrupt,
     /// What stands for the executable; for tests that pretend to be another build.
     pub build: Option<String>,
@@ -62,14 +63,14 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// The defaults, with the token from `PHALANX_TOKEN` and the place for the status from `PHALANX_STATUS_DIR` where they
-    /// are set.
+    /// The defaults for a process of its own: the token from `PHALANX_TOKEN`, the place for the status from
+    /// `PHALANX_STATUS_DIR`, where they are set; and Ctrl-C and SIGTERM, which from now on ask the task to save and end.
     ///
     /// # Errors
-    /// When the token cannot be used.
+    /// When the token cannot be used, or signals cannot be listened for.
     pub fn from_env() -> Result<Self> {
         let token = std::env::var("PHALANX_TOKEN").ok().map(|text| Token::new(&text)).transpose()?;
         let status_dir = std::env::var_os("PHALANX_STATUS_DIR").map(Into::into);
-        Ok(Self { token, status_dir, ..Self::default() })
+        Ok(Self { token, status_dir, interrupt: Interrupt::listen()?, ..Self::default() })
     }
 }

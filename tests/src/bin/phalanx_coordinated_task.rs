@@ -40,7 +40,6 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> phalanx::Result<()> {
     let mut options = ServerOptions::from_env()?;
-    options.interrupt = Interrupt::listen()?;
     options.lease = Duration::from_millis(args.lease_ms);
     let server = Server::start_with(task_from_env()?, options)?;
     let mut supervisor = ledger::supervisor(&server, PARTITIONER);

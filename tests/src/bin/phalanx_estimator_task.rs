@@ -53,7 +53,7 @@ fn run(args: &Args) -> phalanx::Result<()> {
     let train = train.max_steps(args.max_steps).hook(slow);
     let eval = EvalSpec::new(move |_| test.clone().batch(50)).start_delay_secs(0).throttle_secs(0);
     let lease = Duration::from_millis(args.lease_ms);
-    let options = ServerOptions { lease, interrupt: Interrupt::listen()?, ..ServerOptions::from_env()? };
+    let options = ServerOptions { lease, ..ServerOptions::from_env()? };
     let config = RunConfig::from_env()?.server_options(options).model_dir(args.model_dir.clone());
     let config = config.save_checkpoints_steps(args.save_steps).log_step_count_steps(20);
     let model = LinearRegressor::new([numeric_column("x")]).optimizer(Adagrad::new(0.5));

@@ -33,9 +33,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> phalanx::Result<()> {
-    let mut options = ServerOptions::from_env()?;
-    options.interrupt = Interrupt::listen()?;
-    let server = Server::start_with(task_from_env()?, options)?;
+    let server = Server::start_with(task_from_env()?, ServerOptions::from_env()?)?;
     let mut model = Sequential::new().add(Dense::new(1)).build([1])?.compile(Sgd::new(0.25), "mae", [""; 0])?;
     let mut weights = model.weights()?;
     weights.iter_mut().for_each(|weight| weight.values.fill(if weight.name == "dense/bias" { 1000.0 } else { 0.0 }));

@@ -32,18 +32,14 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> phalanx::Result<()> {
-    let options = ServerOptions {
-        interrupt: Interrupt::listen()?,
-        formation_deadline: Duration::from_secs(30),
-        ..ServerOptions::from_env()?
-    };
+    let options = ServerOptions { formation_deadline: Duration::from_secs(30), ..ServerOptions::from_env()? };
     let strategy = Strategy::multi_worker_mirrored(&task_from_env()?, &options)?;
     let network = || {
         let hidden = Dense::new(16).activation(Function::Tanh);
         Sequential::new().add(hidden).add(Dropout::new(0.2)).add(Dense::new(1)).seed(9).build([4])
     };
     let mut model = strategy.scope(network)?.compile(Adam::new(0.01), "mse", ["mae"])?;
-    let mut fit = Fit::epochs(args.epochs).verbose(Verbose::Silent).interrupt(options.interrupt);
+    let mut fit = Fit::epochs(args.epochs).verbose(Verbose::Silent);
     if let Some(dir) = &args.backup_dir {
         fit = fit.callback(BackupAndRestore::new(dir.clone()).save_freq(7));
     }

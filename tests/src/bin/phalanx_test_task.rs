@@ -109,7 +109,6 @@ fn run(args: &Args) -> phalanx::Result<()> {
     };
     let config = if flags.is_empty() { task_from_env()? } else { TaskConfig::from_flags(&flags)? };
     let mut options = ServerOptions::from_env()?;
-    options.interrupt = Interrupt::listen()?;
     options.formation_deadline = Duration::from_millis(args.formation_deadline_ms);
     options.lease = args.lease_ms.map_or(options.lease, Duration::from_millis);
     options.server_grace = Duration::from_millis(args.server_grace_ms);

@@ -46,7 +46,7 @@ impl<M: Network> Compiled<M> {
     ///
     /// # Errors
     /// When the data cannot be read or does not fit the model, a worker is lost, a callback fails, or somebody asks the
-    /// process to stop ([`Fit::interrupt`]).
+    /// process to stop ([`Fit::interrupt`]). Also when `TF_CONFIG` names a cluster that the strategy would ignore.
     pub fn fit(&mut self, data: impl Into<Data>, fit: Fit) -> Result<History> {
         let data = data.into();
         self.telling_others(|compiled| Fitting::new(compiled, data, fit)?.run())
@@ -55,6 +55,7 @@ impl<M: Network> Compiled<M> {
 
 impl<'a, M: Network> Fitting<'a, M> {
     fn new(compiled: &'a mut Compiled<M>, data: Data, mut fit: Fit) -> Result<Self> {
+        compiled.strategy().check_cluster()?;
         let (data, validation) = compiled.take_data(data, &mut fit)?;
         let batched = data.batched(fit.batch_size, (!fit.in_order).then_some(fit.seed))?;
         let target = fit.steps_per_epoch.or(batched.steps);
@@ -174,7 +175,7 @@ impl<'a, M: Network> Fitting<'a, M> {
         // counted.
         let nominal = if workers == 1 { Some(rows) } else { self.input.global_batch() }.unwrap_or(1).max(1) as f32;
         let computed = self.compute(batches, nominal)?;
-        let own = Header::new(rows, with_data, nominal, self.asked, self.fit.interrupt.error().is_some());
+        let own = Header::new(rows, with_data, nominal, self.asked, self.interruption().is_some());
         let mut words = own.words();
         // A pass may take some workers longer to begin than others.
         let patient = self.place.batch == 0;
@@ -249,7 +250,12 @@ impl<'a, M: Network> Fitting<'a, M> {
                 .because("mirrored workers stop together")
                 .help("start the job again: it goes on where it was saved")
         };
-        Ok(self.fit.interrupt.error().unwrap_or_else(elsewhere))
+        Ok(self.interruption().unwrap_or_else(elsewhere))
+    }
+
+    /// The request to stop, if somebody made one of this process.
+    fn interruption(&self) -> Option<Error> {
+        self.compiled.strategy().interrupted().or_else(|| self.fit.interrupt.error())
     }
 
     fn tell(

@@ -137,7 +137,8 @@ impl Fit {
     }
 
     /// Stops after the step when somebody asks this process to, in every worker; a
-    /// [`BackupAndRestore`](super::callbacks::BackupAndRestore) saves there.
+    /// [`BackupAndRestore`](super::callbacks::BackupAndRestore) saves there. A strategy that was made with
+    /// [`ServerOptions`](crate::ServerOptions) stops by itself.
     #[must_use]
     pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
         self.interrupt = interrupt;

@@ -15,7 +15,7 @@ use phalanx_wire::{Address, Endpoint, Listening};
 use std::sync::{Arc, Mutex};
 
 impl Server {
-    /// Starts task `index` of `job`, with the token of the environment.
+    /// Starts task `index` of `job` with [`ServerOptions::from_env`].
     ///
     /// # Errors
     /// When the cluster does not list the task, or its port cannot be used.
@@ -50,7 +50,8 @@ impl Server {
         Self::start_on(listening, config, options, None)
     }
 
-    /// A job that is this process alone: it computes, and holds its own parameters.
+    /// A job that is this process alone: it computes, and holds its own parameters. It takes nothing from the environment
+    /// and listens for no signals; `Server::start_with(TaskConfig::local(), ServerOptions::from_env()?)` does both.
     ///
     /// # Errors
     /// When the operating system gives us no port.

@@ -3,6 +3,7 @@
 //! A [`Strategy`] decides only that; model, input and loop stay as they are. [`Strategy::scope`] gives a model to it,
 //! [`Strategy::run`] computes a step on every replica, [`Strategy::reduce`] makes one value of theirs.
 
+mod ignored;
 mod input;
 mod named;
 mod per_replica;
@@ -21,13 +22,13 @@ pub(crate) use input::with_rows;
 pub(crate) use replica::{Computed, seed_of};
 pub(crate) use workers::Workers;
 
-use crate::ServerOptions;
+use crate::{ClusterResolver, Interrupt, ServerOptions, TfConfigClusterResolver};
 use phalanx_base::{Code, Error, Result};
 use phalanx_cluster::TaskConfig;
 use phalanx_data::InputContext;
 use phalanx_nn::burn::tensor::Device;
 use phalanx_nn::{Network, Slots};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How a model is spread. Cheap to clone.
 ///
@@ -43,6 +44,8 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Strategy {
     shared: Arc<Shared>,
+    /// Whether somebody asked this process to stop.
+    interrupt: Interrupt,
 }
 
 struct Shared {
@@ -53,6 +56,8 @@ struct Shared {
     home: Device,
     slots: Slots,
     workers: Option<Workers>,
+    /// Set when this process may train by itself, whatever `TF_CONFIG` says.
+    may_train: OnceLock<()>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,12 +70,10 @@ enum Kind {
 }
 
 impl Default for Strategy {
-    /// No distribution: one replica on the processor.
+    /// No distribution: one replica on the CPU.
     fn default() -> Self {
         let device = phalanx_nn::default_device();
-        let slots = Slots::one();
-        let shared = Shared { kind: Kind::Default, devices: vec![device.clone()], home: device, slots, workers: None };
-        Self { shared: Arc::new(shared) }
+        Self::with_slots(Slots::one(), Kind::Default, vec![device.clone()], device, None)
     }
 }
 
@@ -126,12 +129,41 @@ impl Strategy {
         let devices = distinct(devices)?;
         let home = devices[0].clone();
         let workers = Workers::join(config, options)?;
-        Self::of(Kind::MultiWorkerMirrored, devices, home, workers)
+        let strategy = Self::of(Kind::MultiWorkerMirrored, devices, home, workers)?;
+        Ok(Self { interrupt: options.interrupt.clone(), ..strategy })
     }
 
     fn of(kind: Kind, devices: Vec<Device>, home: Device, workers: Option<Workers>) -> Result<Self> {
-        let slots = Slots::new(devices.len())?;
-        Ok(Self { shared: Arc::new(Shared { kind, devices, home, slots, workers }) })
+        Ok(Self::with_slots(Slots::new(devices.len())?, kind, devices, home, workers))
+    }
+
+    fn with_slots(slots: Slots, kind: Kind, devices: Vec<Device>, home: Device, workers: Option<Workers>) -> Self {
+        let shared = Shared { kind, devices, home, slots, workers, may_train: OnceLock::new() };
+        Self { shared: Arc::new(shared), interrupt: Interrupt::default() }
+    }
+
+    /// Lets this process train a model by itself although `TF_CONFIG` may name a cluster: every task of that cluster then
+    /// trains a model of its own. Without it, training fails where a strategy ignores its cluster.
+    ///
+    /// ```
+    /// use phalanx_train::Strategy;
+    /// let strategy = Strategy::one_device("cpu")?.ignoring_tf_config(); // one task of a search over learning rates
+    /// # let _ = strategy;
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ignoring_tf_config(self) -> Self {
+        let _ = self.shared.may_train.set(());
+        self
+    }
+
+    /// Fails where `TF_CONFIG` names a cluster that this strategy would ignore. Called before training; reads once.
+    pub(crate) fn check_cluster(&self) -> Result<()> {
+        if self.workers().is_none() && self.shared.may_train.get().is_none() {
+            ignored::check(self.name(), &TfConfigClusterResolver.resolve()?)?;
+            let _ = self.shared.may_train.set(());
+        }
+        Ok(())
     }
 
     /// TensorFlow's name of the strategy.
@@ -194,6 +226,11 @@ impl Strategy {
     /// The number of this process's first replica among all.
     pub(crate) fn first_replica(&self) -> usize {
         self.local_replicas() * self.workers().map_or(0, Workers::rank)
+    }
+
+    /// The request to stop, if somebody made one of this process.
+    pub(crate) fn interrupted(&self) -> Option<Error> {
+        self.interrupt.error()
     }
 
     pub(crate) fn workers(&self) -> Option<&Workers> {

@@ -1,6 +1,6 @@
 //! Strategies by name, for command lines.
 
-use super::Strategy;
+use super::{Strategy, ignored};
 use crate::ServerOptions;
 use phalanx_base::{Code, Error, Result, nearest};
 use phalanx_cluster::TaskConfig;
@@ -24,7 +24,7 @@ impl Strategy {
     /// ```
     ///
     /// # Errors
-    /// When there is none of that name, and as the strategy itself.
+    /// When there is none of that name, when the strategy would ignore the cluster of `config`, and as the strategy itself.
     pub fn named(name: &str, device: &str, config: &TaskConfig, options: &ServerOptions) -> Result<Self> {
         let (kind, count) = name.split_once(':').unwrap_or((name, "1"));
         let count: usize = count.parse().ok().filter(|count| (1..=1024).contains(count)).ok_or_else(|| {
@@ -36,7 +36,7 @@ impl Strategy {
         let first: usize = first.parse().unwrap_or(0);
         let devices: Vec<String> = (first..first + count).map(|number| format!("{device}:{number}")).collect();
         let devices = devices.iter().map(String::as_str);
-        match kind {
+        let strategy = match kind {
             "auto" if config.trainers().len() > 1 => Self::multi_worker_mirrored_on(devices, config, options),
             "auto" | "default" if device == "cpu" && count == 1 => Ok(Self::default()),
             "auto" | "default" | "one_device" if count == 1 => Self::one_device(&format!("{device}:{first}")),
@@ -50,6 +50,10 @@ impl Strategy {
                     None => error.help(format!("choose one of auto, {}", NAMES.join(", "))),
                 })
             }
+        }?;
+        if strategy.workers().is_none() {
+            ignored::check(strategy.name(), config)?;
         }
+        Ok(Self { interrupt: options.interrupt.clone(), ..strategy })
     }
 }

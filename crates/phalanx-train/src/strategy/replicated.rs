@@ -244,14 +244,16 @@ impl Strategy {
     /// ```
     ///
     /// # Errors
-    /// What `step` returns, when a worker is lost, or gradients come and the model has no optimizer.
+    /// What `step` returns, when a worker is lost, gradients come and the model has no optimizer, somebody asked this
+    /// process to stop, or `TF_CONFIG` names a cluster that this strategy would ignore.
     pub fn run<M: Network, I: Send, T: Send>(
         &self,
         model: &mut Replicated<M>,
         inputs: PerReplica<I>,
         step: impl Fn(&mut Replica<'_, M>, I) -> Result<T> + Sync,
     ) -> Result<PerReplica<T>> {
-        let done = model.step(inputs, step);
+        self.check_cluster()?;
+        let done = self.interrupted().map_or_else(|| model.step(inputs, step), Err);
         if let (Err(error), Some(workers)) = (&done, self.workers()) {
             // Whatever went wrong here, the others hear of it instead of waiting.
             workers.group().abort(error.clone());
