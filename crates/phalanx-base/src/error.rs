@@ -27,13 +27,15 @@ struct Parts {
     why: Option<String>,
     help: Option<String>,
     snippet: Option<Snippet>,
+    relayed: bool,
 }
 
 impl Error {
     /// An error that says what happened.
     #[must_use]
     pub fn new(code: Code, what: impl Into<String>) -> Self {
-        Self(Box::new(Parts { code, what: what.into(), place: None, why: None, help: None, snippet: None }))
+        let what = what.into();
+        Self(Box::new(Parts { code, what, place: None, why: None, help: None, snippet: None, relayed: false }))
     }
 
     /// Adds where: a task, an address, a file and line.
@@ -62,6 +64,19 @@ impl Error {
     pub fn snippet(mut self, snippet: Snippet) -> Self {
         self.0.snippet = Some(snippet);
         self
+    }
+
+    /// Marks the failure of another task that this one was told of: it is not where the job failed.
+    #[must_use]
+    pub fn relayed(mut self) -> Self {
+        self.0.relayed = true;
+        self
+    }
+
+    /// Whether this is the failure of another task that this one was told of.
+    #[must_use]
+    pub fn is_relayed(&self) -> bool {
+        self.0.relayed
     }
 
     /// The stable code.

@@ -85,7 +85,7 @@ fn table(board: &Board, dir: &str) -> String {
         let seconds = until.saturating_sub(task.since_ms) / 1000;
         rows.push(vec![
             task.task.clone(),
-            task.state.to_owned(),
+            task.state.as_str().to_owned(),
             words(task.pid.map(|pid| pid.to_string())),
             task.attempt.to_string(),
             if task.since_ms == 0 { "-".to_owned() } else { format!("{}:{:02}", seconds / 60, seconds % 60) },

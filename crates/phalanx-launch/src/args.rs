@@ -78,9 +78,12 @@ pub struct LaunchArgs {
     /// Who is started again after a failure, as worker=on-failure,ps=never; the default is exit-code for all
     #[arg(long, value_name = "ROLE=WHEN,…", value_delimiter = ',', value_parser = restart_rule)]
     pub restart: Vec<(Role, Restart)>,
-    /// How often one task is started again
+    /// How often one task is started again within --restart-window
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub max_restarts: u32,
+    /// Seconds after which a restart counts no more
+    #[arg(long, value_name = "S", default_value_t = 600.0, value_parser = seconds)]
+    pub restart_window: f64,
     /// Seconds that workers have after the chief's success
     #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
     pub worker_grace: f64,
@@ -149,6 +152,7 @@ impl LaunchArgs {
     fn rules(&self, has_chief: bool) -> Rules {
         let mut rules = Rules {
             max_restarts: self.max_restarts,
+            restart_window: Duration::from_secs_f64(self.restart_window),
             worker_grace: Duration::from_secs_f64(self.worker_grace),
             evaluator_grace: Duration::from_secs_f64(self.evaluator_grace),
             server_grace: self.ps_grace.or(has_chief.then_some(3.0)).map(Duration::from_secs_f64),
@@ -175,6 +179,7 @@ impl LaunchArgs {
         options.extend(self.layout.ps_port.map(|port| format!("--ps-port={port}")));
         options.extend(self.layout.evaluator.then(|| "--evaluator".to_owned()));
         options.push(format!("--max-restarts={}", self.max_restarts));
+        options.push(format!("--restart-window={}", self.restart_window));
         options.push(format!("--kill-after={}", self.kill_after));
         options.push(format!("--save-time={}", self.save_time));
         options.push("--progress=none".to_owned());

@@ -7,8 +7,16 @@ pub enum Exit {
     Code(i32),
     /// This signal ended it.
     Signal(i32),
-    /// It could not be started.
+    /// SIGKILL ended it, and at that time the kernel ended a process of this control group for lack of memory.
+    OutOfMemory,
+    /// The program cannot be executed.
     NotStarted(String),
+    /// The operating system had no descriptors, processes or memory for it.
+    NoResources(String),
+    /// It returned 0, and never took part in the job that others formed.
+    NeverJoined,
+    /// It was killed and is still there, as process number so: the kernel does not let it go.
+    Stuck(u32),
 }
 
 /// What an end means for the job, as Kubeflow's `restartPolicy: ExitCode` reads it.
@@ -43,16 +51,20 @@ impl Exit {
         match self {
             Self::Code(code) => *code,
             Self::Signal(signal) => 128 + signal,
+            Self::OutOfMemory | Self::Stuck(_) => 137,
             Self::NotStarted(_) => 127,
+            Self::NoResources(_) => 138,
+            Self::NeverJoined => 2,
         }
     }
 
-    /// What follows. Permanent: 1 to 128 and a program's own crash (SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV).
+    /// What follows. Permanent: 1 to 128, and crashes that repeat themselves (SIGILL, SIGFPE, SIGSEGV). An abort (SIGABRT)
+    /// and a bus error (SIGBUS) are also what a machine without memory or disk space causes, so they are tried again.
     #[must_use]
     pub fn class(&self) -> Class {
         match self.code() {
             0 => Class::Done,
-            132 | 134 | 135 | 136 | 139 => Class::Permanent,
+            132 | 136 | 139 => Class::Permanent,
             129..=255 => Class::Retryable,
             _ => Class::Permanent,
         }
@@ -64,7 +76,13 @@ impl std::fmt::Display for Exit {
         match self {
             Self::Code(code) => write!(f, "exit code {code}{}", meaning(*code)),
             Self::Signal(signal) => write!(f, "signal {signal} ({})", signal_name(*signal)),
+            Self::OutOfMemory => f.write_str("signal 9 (killed; the kernel ran out of memory in this control group)"),
             Self::NotStarted(why) => write!(f, "not started: {why}"),
+            Self::NoResources(why) => write!(f, "could not be started: {why}"),
+            Self::NeverJoined => {
+                write!(f, "{}: exit code 0 without having taken part in the job", phalanx_base::Code::NeverJoined)
+            }
+            Self::Stuck(pid) => write!(f, "process {pid} does not end, although it was killed"),
         }
     }
 }
@@ -105,15 +123,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_are_kubeflows() {
+    fn classes_are_kubeflows_and_an_abort_or_a_bus_error_is_tried_again() {
         for code in [1, 2, 126, 127, 128, 139] {
             assert_eq!(Exit::Code(code).class(), Class::Permanent, "{code}");
         }
-        for code in [130, 137, 138, 143] {
+        for code in [130, 134, 135, 137, 138, 143] {
             assert_eq!(Exit::Code(code).class(), Class::Retryable, "{code}");
         }
         assert_eq!(Exit::Code(0).class(), Class::Done);
-        assert_eq!(Exit::NotStarted(String::new()).class(), Class::Permanent);
-        assert_eq!((Exit::Signal(15).class(), Exit::Signal(6).class()), (Class::Retryable, Class::Permanent));
+        for exit in [Exit::NotStarted(String::new()), Exit::NeverJoined, Exit::Signal(11), Exit::Signal(4)] {
+            assert_eq!(exit.class(), Class::Permanent, "{exit}");
+        }
+        for exit in [Exit::Signal(15), Exit::Signal(6), Exit::Signal(7), Exit::OutOfMemory] {
+            assert_eq!(exit.class(), Class::Retryable, "{exit}");
+        }
+        assert_eq!(Exit::NoResources(String::new()).class(), Class::Retryable);
     }
 }

@@ -1,10 +1,11 @@
 //! A job to be launched, and from the first process to the report.
 
-use crate::run_dir::{Journal, describe};
+use crate::journal::Journal;
+use crate::run_dir::describe;
 use crate::running::Running;
 use crate::supervise::Supervision;
 use crate::{Happened, Kind, Layout, Placed, Report, Rules, RunDir, Signals, Watcher};
-use phalanx_base::{Code, Error, Result, TaskId};
+use phalanx_base::{Code, Error, Result, Role, TaskId};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -60,17 +61,21 @@ impl Launch {
     /// Runs the job to its end; nothing is left when this returns.
     ///
     /// # Errors
-    /// When the run directory cannot be written or a guard cannot be started. A job that fails is no error here: see
+    /// When the run directory cannot be written or is another launcher's. A job that fails is no error here: see
     /// [`Report::ending`].
     pub fn run(&self, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Report> {
         if self.here.is_empty() {
             return Err(Error::new(Code::Flags, "there is no task to launch"));
         }
+        crate::limits::raise_open_files();
         let words: Vec<String> = self.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let journal = Journal::open(&self.run, &describe(&self.layout, &words, &self.model_dir))?;
         let started = Instant::now();
         let units = self.units();
-        let supervision = Supervision::new(started, &units, self.layout.chief(), self.rules.clone());
+        // A node's process is more than a worker.
+        let has_servers = self.layout.tasks().iter().any(|placed| placed.task.role == Role::Ps);
+        let spares_workers = has_servers && self.ssh.is_none();
+        let supervision = Supervision::new(started, &units, self.layout.chief(), spares_workers, self.rules.clone());
         let (mut running, listen) = Running::new(self, watcher, journal, supervision);
         running.happened(Happened::now(Kind::Launched, None, 0, self.layout.in_words()));
         running.go(&listen, signals)?;
@@ -78,9 +83,11 @@ impl Launch {
             return Err(Error::new(Code::Internal, "the job ended without an end"));
         };
         let (ends, last_lines) = running.take_ends();
-        let report = Report::new(ending, ends, last_lines, started.elapsed(), self.run.clone());
-        let text = report.in_one_line();
-        running.happened(Happened::now(Kind::Finished, None, 0, text));
+        let joined = !running.nobody_joined();
+        let report = Report::new(ending, ends, last_lines, started.elapsed(), self.run.clone(), joined);
+        let event = Happened::now(Kind::Finished, None, 0, report.in_one_line());
+        running.happened(Happened { outcome: Some(report.ending.outcome()), ..event });
+        running.close();
         Ok(report)
     }
 

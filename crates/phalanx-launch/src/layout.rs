@@ -1,8 +1,9 @@
 //! Which tasks a job has, where they listen, and what each is told.
 
-use crate::free_ports;
+use crate::ReservedPorts;
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, Json};
+use std::sync::Arc;
 
 /// One task and where it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct Layout {
     cluster: ClusterSpec,
     tasks: Vec<Placed>,
     nodes: Vec<String>,
+    /// Held for as long as the layout is: the addresses of the tasks stay theirs, from one life to the next.
+    reserved: Option<Arc<ReservedPorts>>,
 }
 
 /// How many tasks of which role a job on one machine has.
@@ -47,20 +50,22 @@ pub struct Shape {
 }
 
 impl Layout {
-    /// A job on this machine, on ports that are free now.
+    /// A job on this machine, on ports that are reserved for it for as long as this layout or a clone of it lives.
     ///
     /// # Errors
     /// When the operating system has no ports.
     pub fn local(shape: &Shape) -> Result<Self> {
-        let ports = free_ports(1 + shape.workers + shape.ps)?;
-        let mut addresses = ports.into_iter().map(|port| format!("127.0.0.1:{port}"));
+        let reserved = ReservedPorts::new(1 + shape.workers + shape.ps)?;
+        let mut addresses = reserved.iter().map(|port| format!("127.0.0.1:{port}"));
         let mut cluster = ClusterSpec::new().job(shape.chief, addresses.next());
         for (job, count) in [("worker", shape.workers), ("ps", shape.ps)] {
             if count > 0 {
                 cluster = cluster.job(job, addresses.by_ref().take(count).collect::<Vec<_>>());
             }
         }
-        let mut layout = Self { cluster, tasks: Vec::new(), nodes: Vec::new() };
+        drop(addresses);
+        let reserved = Some(Arc::new(reserved));
+        let mut layout = Self { cluster, tasks: Vec::new(), nodes: Vec::new(), reserved };
         layout.place(shape, |_| 0);
         Ok(layout)
     }
@@ -93,7 +98,7 @@ impl Layout {
             cluster = cluster.job("worker", nodes[1..].iter().map(|node| at(node, worker_port)));
         }
         let cluster = cluster.job("ps", nodes.iter().map(|node| at(node, ps_port)));
-        let mut layout = Self { cluster, tasks: Vec::new(), nodes: nodes.to_vec() };
+        let mut layout = Self { cluster, tasks: Vec::new(), nodes: nodes.to_vec(), reserved: None };
         let shape = Shape { ps: nodes.len(), workers: nodes.len() - 1, evaluator, chief: "master" };
         layout.place(&shape, |task| match task.role {
             Role::Worker => task.index as usize + 1,
@@ -109,6 +114,11 @@ impl Layout {
         let ids = counts.flat_map(|(role, count)| (0..count as u32).map(move |index| TaskId::new(role, index)));
         let master = shape.chief == "master";
         self.tasks = ids.map(|task| Placed { task, job: job_name(task, master), node: node(task) }).collect();
+    }
+
+    /// The ports that were made up for this job; none where its addresses were given.
+    pub(crate) fn reserved_ports(&self) -> impl Iterator<Item = u16> {
+        self.reserved.iter().flat_map(|reserved| reserved.iter())
     }
 
     /// All jobs and their addresses.

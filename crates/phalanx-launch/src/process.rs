@@ -2,8 +2,9 @@
 
 use crate::Exit;
 use crate::clock::now_ms;
-use crate::guard::{FEED, GUARD, Order};
+use crate::guard::{FEED, GUARD, Order, lives};
 use crate::lines::each_line;
+use crate::marks::Marks;
 use phalanx_base::{Code, Context, Result, TaskId};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
@@ -13,18 +14,21 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a task's output is waited for after its end.
 const LAST_LINES: Duration = Duration::from_secs(1);
+/// How long a killed task, and then its guard, may take to end.
+pub(crate) const KILLED: Duration = Duration::from_secs(5);
 
 /// What comes from a process.
 #[derive(Debug)]
 pub(crate) enum Heard {
     Line { task: TaskId, at_ms: u64, text: String },
     Started { task: TaskId, pid: u32 },
-    Ended { task: TaskId, exit: Exit },
+    Ended { task: TaskId, attempt: u32, exit: Exit, marks: Marks },
 }
 
 /// What to run.
@@ -39,14 +43,33 @@ pub(crate) struct Program {
 /// A running guard. Dropping it ends the task.
 #[derive(Debug)]
 pub(crate) struct Process {
-    guard: UnixStream,
+    socket: Arc<UnixStream>,
+    guard: Arc<Mutex<Child>>,
+    /// The program itself, once it has started.
+    pub(crate) pid: Option<u32>,
+    killed: Option<Instant>,
+    guard_killed: Option<Instant>,
+}
+
+/// A killed task that does not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    /// Its guard, this process, does not say so: it is to be ended.
+    Guard(u32),
+    /// This process does not end either, and nobody waits for it any longer.
+    Lost(u32),
 }
 
 impl Process {
-    /// Starts `program` for `task`; what it says and how it ends goes to `heard`.
-    pub(crate) fn spawn(task: TaskId, program: &Program, heard: &SyncSender<Heard>) -> Result<Self> {
+    /// Starts `program` for one life of `task`; what it says and how it ends goes to `heard`. `marks` finds out more about its end.
+    pub(crate) fn spawn(
+        (task, attempt): (TaskId, u32),
+        program: &Program,
+        heard: &SyncSender<Heard>,
+        marks: impl FnOnce() -> Marks + Send + 'static,
+    ) -> Result<Self> {
         let wrong = || format!("{task} cannot be started");
-        let (mut ours, theirs) = UnixStream::pair().context(Code::Internal, wrong())?;
+        let (ours, theirs) = UnixStream::pair().context(Code::Internal, wrong())?;
         // The executable itself, even if its file has been replaced since.
         let mut command = Command::new("/proc/self/exe");
         command.arg0("phalanx").arg(GUARD);
@@ -63,32 +86,62 @@ impl Process {
             .stderr(Stdio::piped());
         let mut child = command.spawn().context(Code::Internal, wrong())?;
         drop(command);
-        if let Some(line) = &program.feed {
-            writeln!(ours, "{line}").context(Code::Internal, wrong())?;
-        }
         let streams: [Option<Box<dyn Read + Send>>; 2] = [
             child.stdout.take().map(|stream| Box::new(stream) as _),
             child.stderr.take().map(|stream| Box::new(stream) as _),
         ];
+        let (socket, guard) = (Arc::new(ours), Arc::new(Mutex::new(child)));
+        // From here on, dropping it ends what was started.
+        let process = Self { socket, guard, pid: None, killed: None, guard_killed: None };
+        if let Some(line) = &program.feed {
+            writeln!(&*process.socket, "{line}").context(Code::Internal, wrong())?;
+        }
         let readers = streams.into_iter().flatten().map(|stream| read(task, stream, heard.clone()));
         let readers = readers.collect::<Result<Vec<_>>>()?;
-        let reports = ours.try_clone().context(Code::Internal, wrong())?;
-        let heard = heard.clone();
-        let watch = move || watch(task, reports, child, readers, &heard);
+        let (heard, socket, guard) = (heard.clone(), Arc::clone(&process.socket), Arc::clone(&process.guard));
+        let watch = move || {
+            let exit = watch(task, &socket, &guard, &readers, &heard);
+            let _ = heard.send(Heard::Ended { task, attempt, exit, marks: marks() });
+        };
         std::thread::Builder::new().name(format!("watch-{task}")).spawn(watch).context(Code::Internal, wrong())?;
-        Ok(Self { guard: ours })
+        Ok(process)
     }
 
     /// Hands an order to the guard; one that has gone needs none.
-    pub(crate) fn order(&mut self, order: Order) {
-        let _ = self.guard.write_all(&[order.byte()]);
+    pub(crate) fn order(&mut self, order: Order, now: Instant) {
+        if order == Order::Kill {
+            self.killed.get_or_insert(now);
+        }
+        let _ = (&*self.socket).write_all(&[order.byte()]);
+    }
+
+    /// Says what is late, each thing once.
+    pub(crate) fn overdue(&mut self, now: Instant) -> Option<Overdue> {
+        let guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner).id();
+        match (self.killed, self.guard_killed) {
+            (Some(at), None) if at + KILLED <= now => {
+                self.guard_killed = Some(now);
+                Some(Overdue::Guard(guard))
+            }
+            (_, Some(at)) if at + KILLED <= now => {
+                self.guard_killed = Some(now);
+                Some(Overdue::Lost(guard))
+            }
+            _ => None,
+        }
+    }
+
+    /// Ends the guard; the kernel ends the program with it.
+    pub(crate) fn kill_guard(&self) {
+        // Already gone is as good as killed.
+        let _ = self.guard.lock().unwrap_or_else(PoisonError::into_inner).kill();
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
         // The watching thread has the socket too, so that closing ours alone would tell nobody.
-        let _ = self.guard.shutdown(std::net::Shutdown::Both);
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
     }
 }
 
@@ -104,7 +157,13 @@ fn read(task: TaskId, stream: Box<dyn Read + Send>, heard: SyncSender<Heard>) ->
 }
 
 /// Follows a guard to its end. The end is reported after the last line.
-fn watch(task: TaskId, reports: UnixStream, mut guard: Child, readers: Vec<JoinHandle<()>>, heard: &SyncSender<Heard>) {
+fn watch(
+    task: TaskId,
+    reports: &UnixStream,
+    guard: &Mutex<Child>,
+    readers: &[JoinHandle<()>],
+    heard: &SyncSender<Heard>,
+) -> Exit {
     let (mut pid, mut exit) = (None, None);
     for report in BufReader::new(reports).lines().map_while(Result::ok) {
         match report.split_once(' ') {
@@ -114,21 +173,36 @@ fn watch(task: TaskId, reports: UnixStream, mut guard: Child, readers: Vec<JoinH
             }
             Some(("exit", code)) => exit = code.parse().ok().map(Exit::Code),
             Some(("signal", signal)) => exit = signal.parse().ok().map(Exit::Signal),
+            Some(("stuck", pid)) => exit = pid.parse().ok().map(Exit::Stuck),
             Some(("cannot", why)) => exit = Some(Exit::NotStarted(why.to_owned())),
+            Some(("later", why)) => exit = Some(Exit::NoResources(why.to_owned())),
             _ => {}
         }
     }
-    let _ = guard.wait();
-    if exit.is_none()
-        && let Some(group) = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()))
-    {
-        // The guard itself was killed: the kernel has ended the program, this ends the rest of its group.
-        let _ = kill_process_group(group, Signal::KILL);
-    }
+    // It has closed its end of the socket, so that it is about to end.
+    until(KILLED, || !matches!(guard.lock().unwrap_or_else(PoisonError::into_inner).try_wait(), Ok(None)));
+    let exit = exit.unwrap_or_else(|| guard_was_killed(pid));
     // The last lines are worth a moment; a process in the kernel's hands, which holds the pipe and cannot be ended, is not.
-    let until = Instant::now() + LAST_LINES;
-    while readers.iter().any(|reader| !reader.is_finished()) && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(2));
+    until(LAST_LINES, || readers.iter().all(JoinHandle::is_finished));
+    exit
+}
+
+/// The kernel has ended the program with its guard; this ends the rest of its group, and sees whether it is gone.
+fn guard_was_killed(pid: Option<u32>) -> Exit {
+    let group = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
+    let (Some(pid), Some(group)) = (pid, group) else { return Exit::Signal(9) };
+    let _ = kill_process_group(group, Signal::KILL);
+    if until(LAST_LINES, || !lives(pid)) { Exit::Signal(9) } else { Exit::Stuck(pid) }
+}
+
+/// Waits until something is so, but no longer than `longest`; says whether it is.
+fn until(longest: Duration, mut so: impl FnMut() -> bool) -> bool {
+    let last = Instant::now() + longest;
+    loop {
+        match so() {
+            true => return true,
+            false if Instant::now() > last => return false,
+            false => std::thread::sleep(Duration::from_millis(2)),
+        }
     }
-    let _ = heard.send(Heard::Ended { task, exit: exit.unwrap_or(Exit::Signal(9)) });
 }

@@ -30,6 +30,7 @@ pub struct Report {
     /// Where the logs are.
     pub run: RunDir,
     last_lines: BTreeMap<TaskId, Vec<String>>,
+    joined: bool,
 }
 
 impl Report {
@@ -39,8 +40,9 @@ impl Report {
         last_lines: BTreeMap<TaskId, Vec<String>>,
         elapsed: Duration,
         run: RunDir,
+        joined: bool,
     ) -> Self {
-        Self { ending, tasks, elapsed, run, last_lines }
+        Self { ending, tasks, elapsed, run, last_lines, joined }
     }
 
     /// The launcher's own exit code: 0 when the chief succeeded, else that of the first failure as a scheduler reads it.
@@ -96,20 +98,43 @@ impl Report {
     }
 
     fn why_not_again(&self, exit: &Exit, attempts: u32) -> String {
-        match exit.class() {
-            Class::Retryable if attempts > 1 => format!("it was started {attempts} times"),
-            Class::Retryable => "restarts are off (--restart, --max-restarts)".to_owned(),
+        match (exit, exit.class()) {
+            (Exit::NoResources(_), _) => "it was tried for as long as --restart-window".to_owned(),
+            (Exit::Stuck(_), _) => "the process that is left still has its place".to_owned(),
+            (_, Class::Retryable) if attempts > 1 => {
+                format!("it was started {attempts} times (--max-restarts within --restart-window)")
+            }
+            (_, Class::Retryable) => "restarts are off (--restart, --max-restarts)".to_owned(),
+            (Exit::Signal(_), _) => "a program that crashes so would crash again".to_owned(),
+            (Exit::NotStarted(_), _) => "a program that is not there does not come by waiting".to_owned(),
+            (Exit::NeverJoined, _) => "the same would happen again: see that the program reads TF_CONFIG".to_owned(),
             _ => "this exit code means that the same would happen again".to_owned(),
         }
     }
 
-    /// Failures that did not decide about the job: an evaluator's.
+    /// Processes that were killed and are still there.
+    #[must_use]
+    pub fn left(&self) -> Vec<u32> {
+        let stuck = |end: &TaskEnd| if let Exit::Stuck(pid) = end.exit { Some(pid) } else { None };
+        self.tasks.values().filter_map(stuck).collect()
+    }
+
+    /// What did not decide about the job, and should be known: failures of an evaluator or a worker that was given up,
+    /// tasks that did not work together.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let failed = self.tasks.values().filter(|end| !end.exit.success() && !end.told);
         let failed = failed.filter(|end| end.task.role == Role::Evaluator || self.ending == Ending::Success);
         let log = |task| self.run.log_of(task).display().to_string();
-        failed.map(|end| format!("{} failed: {}; see {}", end.task, end.exit, log(end.task))).collect()
+        let mut warnings: Vec<String> =
+            failed.map(|end| format!("{} failed: {}; see {}", end.task, end.exit, log(end.task))).collect();
+        if self.ending == Ending::Success && !self.joined {
+            let count = self.tasks.len();
+            warnings.push(format!(
+                "nobody listened at an address of TF_CONFIG: {count} programs ran, each for itself, and not one job"
+            ));
+        }
+        warnings
     }
 }
 
@@ -136,7 +161,7 @@ mod tests {
         let lines = [(id("worker/2"), vec!["labels contain NaN".to_owned()])];
         let ending = Ending::Failed(id("worker/2"), Exit::Code(1));
         let time = Duration::from_secs(2470);
-        let report = Report::new(ending, tasks.into(), lines.into(), time, RunDir::at("runs/x"));
+        let report = Report::new(ending, tasks.into(), lines.into(), time, RunDir::at("runs/x"), true);
         assert_eq!(
             report.failure().unwrap(),
             "job FAILED after 41:10\n\nroot cause    worker/2: exit code 1\n    labels contain NaN\n\

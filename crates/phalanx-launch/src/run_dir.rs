@@ -1,15 +1,17 @@
 //! What a launcher leaves in a run directory, for people, `phalanx status` and the page.
 //!
 //! Under `logs/`: `job.json` (what was launched), `events.jsonl` (what happened, a line each), `worker-2.log` (a task's output,
-//! each line behind its time), `status/worker-2.json` (what a task says of itself, see [`STATUS_DIR`]).
+//! each line behind its time), `status/worker-2.json` (what a task says of itself, see [`STATUS_DIR`]), `status/worker-2.end`
+//! (why it failed), `lock` (which launcher is at work). Only their owner may read them.
 
-use crate::clock::{now_ms, stamp};
+use crate::clock::now_ms;
 use crate::{Exit, Layout};
-use phalanx_base::{Code, Context, Error, Result, TaskId};
+use phalanx_base::{Code, Error, Result, TaskId};
+use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Tells tasks where to write what they have to say of themselves: rate, lag, what a server holds.
@@ -80,8 +82,41 @@ pub struct Happened {
     pub pid: Option<u32>,
     /// The end of its process, where one just ended.
     pub exit: Option<Exit>,
-    /// In words.
+    /// How the job ended, where it just did.
+    pub outcome: Option<Outcome>,
+    /// In words, for people: nothing is decided by them.
     pub text: String,
+}
+
+/// How a job ended, as `events.jsonl` says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The chief succeeded.
+    Succeeded,
+    /// A task failed.
+    Failed,
+    /// Somebody stopped it.
+    Stopped,
+}
+
+impl Outcome {
+    const ALL: [Self; 3] = [Self::Succeeded, Self::Failed, Self::Stopped];
+
+    /// As files have it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// Reads what [`Outcome::as_str`] wrote; `None` for anything else.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.as_str() == text)
+    }
 }
 
 /// Kinds of [`Happened`].
@@ -94,10 +129,28 @@ pub enum Kind {
     Restarting,
     Told,
     Killed,
+    GivenUp,
     Finished,
 }
 
 impl Kind {
+    const ALL: [Self; 8] = [
+        Self::Launched,
+        Self::Started,
+        Self::Exited,
+        Self::Restarting,
+        Self::Told,
+        Self::Killed,
+        Self::GivenUp,
+        Self::Finished,
+    ];
+
+    /// Reads what [`Kind::as_str`] wrote; `None` for a kind that this build does not know.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.as_str() == text)
+    }
+
     /// As files have it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -108,6 +161,7 @@ impl Kind {
             Self::Restarting => "restarting",
             Self::Told => "told",
             Self::Killed => "killed",
+            Self::GivenUp => "given-up",
             Self::Finished => "finished",
         }
     }
@@ -117,7 +171,7 @@ impl Happened {
     /// Something that happens now.
     #[must_use]
     pub fn now(kind: Kind, task: Option<TaskId>, attempt: u32, text: impl Into<String>) -> Self {
-        Self { at_ms: now_ms(), kind, task, attempt, pid: None, exit: None, text: text.into() }
+        Self { at_ms: now_ms(), kind, task, attempt, pid: None, exit: None, outcome: None, text: text.into() }
     }
 
     /// One object, as it stands in `events.jsonl`.
@@ -134,60 +188,10 @@ impl Happened {
         if let Some(exit) = &self.exit {
             object["exit"] = json!(exit.code());
         }
-        object
-    }
-}
-
-/// Writes the files of a run.
-#[derive(Debug)]
-pub(crate) struct Journal {
-    run: RunDir,
-    events: File,
-    logs: BTreeMap<TaskId, BufWriter<File>>,
-}
-
-impl Journal {
-    /// Makes the directories and says what is launched.
-    pub(crate) fn open(run: &RunDir, job: &Value) -> Result<Self> {
-        let at = run.logs().display().to_string();
-        let wrong = |error: std::io::Error| {
-            Error::new(Code::StorageWrite, "the run directory cannot be written")
-                .at(at.clone())
-                .because(error)
-                .help("choose another with --run-dir")
-        };
-        std::fs::create_dir_all(run.status()).map_err(wrong)?;
-        // What a former run of the same directory said of itself is not true any more.
-        for old in std::fs::read_dir(run.status()).map_err(wrong)?.flatten() {
-            let _ = std::fs::remove_file(old.path());
+        if let Some(outcome) = self.outcome {
+            object["outcome"] = json!(outcome.as_str());
         }
-        let text = serde_json::to_string_pretty(job).context(Code::Internal, "the job cannot be described")?;
-        write_whole(&run.job_file(), &text).map_err(wrong)?;
-        let events = append(&run.events_file()).map_err(wrong)?;
-        Ok(Self { run: run.clone(), events, logs: BTreeMap::new() })
-    }
-
-    /// Written at once, so that whoever watches the file sees it.
-    pub(crate) fn event(&mut self, event: &Happened) -> Result<()> {
-        let line = format!("{}\n", event.to_json());
-        self.events.write_all(line.as_bytes()).context(Code::StorageWrite, "events cannot be written")
-    }
-
-    pub(crate) fn line(&mut self, task: TaskId, at_ms: u64, text: &str) -> Result<()> {
-        let wrong = "a log cannot be written";
-        let file = match self.logs.entry(task) {
-            std::collections::btree_map::Entry::Occupied(file) => file.into_mut(),
-            std::collections::btree_map::Entry::Vacant(empty) => {
-                let file = append(&self.run.log_of(task)).context(Code::StorageWrite, wrong)?;
-                empty.insert(BufWriter::new(file))
-            }
-        };
-        writeln!(file, "{} {text}", stamp(at_ms)).context(Code::StorageWrite, wrong)
-    }
-
-    pub(crate) fn flush(&mut self) -> Result<()> {
-        let mut logs = self.logs.values_mut();
-        logs.try_for_each(Write::flush).context(Code::StorageWrite, "a log cannot be written")
+        object
     }
 }
 
@@ -200,11 +204,10 @@ pub(crate) fn describe(layout: &Layout, program: &[String], model_dir: &Path) ->
         json!({ "task": placed.task.to_string(), "node": node, "address": address })
     });
     let directory = std::env::current_dir().map(|path| path.display().to_string()).unwrap_or_default();
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     json!({
         "program": program,
         "directory": directory,
-        "host": host.trim(),
+        "host": host(),
         "launcher_pid": std::process::id(),
         "started": now_ms(),
         "version": env!("CARGO_PKG_VERSION"),
@@ -214,13 +217,110 @@ pub(crate) fn describe(layout: &Layout, program: &[String], model_dir: &Path) ->
     })
 }
 
-fn append(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path)
+/// Only its owner may read what is below: arguments and output of a program may contain secrets.
+const PRIVATE_DIR: u32 = 0o700;
+const PRIVATE_FILE: u32 = 0o600;
+
+impl RunDir {
+    /// Makes the directories that the launcher and its tasks write to. Only their owner may look into them.
+    ///
+    /// # Errors
+    /// When they cannot be made.
+    pub fn create(&self) -> Result<()> {
+        let create = || {
+            std::fs::create_dir_all(&self.root)?;
+            for dir in [self.logs(), self.status()] {
+                match std::fs::DirBuilder::new().mode(PRIVATE_DIR).create(&dir) {
+                    Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && dir.is_dir() => {
+                        // Made by an older launcher, perhaps; where it is not ours, its owner decides.
+                        let _ = std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(PRIVATE_DIR));
+                    }
+                    made => made?,
+                }
+            }
+            Ok(())
+        };
+        create().map_err(|error| self.not_writable(error))
+    }
+
+    pub(crate) fn not_writable(&self, error: std::io::Error) -> Error {
+        Error::new(Code::StorageWrite, "the run directory cannot be written")
+            .at(self.logs().display().to_string())
+            .because(error)
+            .help("choose another with --run-dir")
+    }
+
+    /// Reserves the directory for this launcher, until the value is dropped or the process ends.
+    ///
+    /// # Errors
+    /// When another launcher has it; that one is named.
+    pub(crate) fn lock(&self) -> Result<RunLock> {
+        let path = self.logs().join("lock");
+        let mut options = OpenOptions::new();
+        options.create(true).truncate(false).read(true).write(true).mode(PRIVATE_FILE);
+        let mut file = options.open(&path).map_err(|error| self.not_writable(error))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut holder = String::new();
+                let _ = Read::by_ref(&mut file).take(1024).read_to_string(&mut holder);
+                let holder =
+                    if holder.is_empty() { "a launcher that has not said who it is".to_owned() } else { holder };
+                Err(Error::new(Code::RunDirInUse, "another launcher uses this run directory")
+                    .at(self.root.display().to_string())
+                    .because(format!("it is {}", holder.trim()))
+                    .help("stop that one, or choose another directory with --run-dir"))
+            }
+            // A file system without locks: nobody is kept out, as before there were any.
+            Err(_) => Ok(RunLock { _file: file }),
+            Ok(()) => {
+                let text = format!("process {} on {}\n", std::process::id(), host());
+                let written = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
+                written.map_err(|error| self.not_writable(error))?;
+                Ok(RunLock { _file: file })
+            }
+        }
+    }
+}
+
+/// A run directory that is this launcher's alone.
+#[derive(Debug)]
+pub(crate) struct RunLock {
+    _file: File,
+}
+
+/// This machine's name.
+pub(crate) fn host() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+}
+
+pub(crate) fn append(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(PRIVATE_FILE).open(path)
 }
 
 /// Never half written for a reader.
-fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
+pub(crate) fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let aside = path.with_extension("tmp");
-    std::fs::write(&aside, text)?;
+    let _old = std::fs::remove_file(&aside);
+    let mut file = OpenOptions::new().create_new(true).write(true).mode(PRIVATE_FILE).open(&aside)?;
+    file.write_all(text.as_bytes())?;
     std::fs::rename(&aside, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_launcher_is_refused_and_told_who_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDir::at(dir.path().join("run"));
+        run.create().unwrap();
+        let first = run.lock().unwrap();
+        let error = run.lock().unwrap_err();
+        assert_eq!(error.code(), Code::RunDirInUse);
+        let first_is = format!("process {} on {}", std::process::id(), host());
+        assert!(error.to_string().contains(&first_is), "{error}");
+        drop(first);
+        run.lock().unwrap();
+    }
 }

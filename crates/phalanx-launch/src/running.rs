@@ -1,12 +1,16 @@
 //! A job that runs: carries out what [`Supervision`] decides, and hears its processes.
 
 use crate::guard::Order;
-use crate::process::{Heard, Process, Program};
-use crate::run_dir::Journal;
-use crate::supervise::{Do, Ending, Supervision};
-use crate::{Happened, Kind, Launch, Placed, STATUS_DIR, Signals, TaskEnd, Watcher};
-use phalanx_base::{Code, Error, Result, TaskId};
+use crate::journal::Journal;
+use crate::listeners::Listeners;
+use crate::marks::Marks;
+use crate::oom::OomKills;
+use crate::process::{Heard, KILLED, Overdue, Process, Program};
+use crate::supervise::{Do, End, Ending, Next, Supervision};
+use crate::{Exit, Happened, Kind, Launch, Placed, STATUS_DIR, Signals, TaskEnd, Watcher};
+use phalanx_base::{Code, Error, Result, Role, TaskId};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -28,7 +32,10 @@ pub(crate) struct Running<'a> {
     last_lines: BTreeMap<TaskId, Vec<String>>,
     ends: BTreeMap<TaskId, TaskEnd>,
     asked: (u32, u32),
-    complained: bool,
+    oom_kills: OomKills,
+    listeners: Listeners,
+    /// Whether it was said that lines are dropped.
+    said_dropped: bool,
 }
 
 impl<'a> Running<'a> {
@@ -51,7 +58,9 @@ impl<'a> Running<'a> {
             last_lines: BTreeMap::new(),
             ends: BTreeMap::new(),
             asked: (0, 0),
-            complained: false,
+            oom_kills: OomKills::watch(),
+            listeners: Listeners::of(launch),
+            said_dropped: false,
         };
         (running, listen)
     }
@@ -66,19 +75,24 @@ impl<'a> Running<'a> {
         (std::mem::take(&mut self.ends), std::mem::take(&mut self.last_lines))
     }
 
+    /// Whether this is a job of several tasks of which none took part in anything: nobody listened at an address that
+    /// `TF_CONFIG` gives, and nobody left a mark.
+    pub(crate) fn nobody_joined(&self) -> bool {
+        self.listeners.none_seen() && !self.supervision.anybody_joined()
+    }
+
     /// Runs it to its end.
     pub(crate) fn go(&mut self, listen: &Receiver<Heard>, signals: &Signals) -> Result<()> {
         loop {
             self.hear_signals(signals);
             for order in self.supervision.next(Instant::now()) {
-                self.carry_out(order)?;
+                self.carry_out(order);
             }
             if self.supervision.is_over() && self.processes.is_empty() {
                 // Nobody is left who could say more.
                 while let Ok(heard) = listen.try_recv() {
                     self.take(heard);
                 }
-                self.keep(Journal::flush);
                 return Ok(());
             }
             match listen.recv_timeout(ROUND) {
@@ -92,12 +106,64 @@ impl<'a> Running<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(Error::new(Code::Internal, "nobody is heard")),
             }
-            self.keep(Journal::flush);
+            self.give_up_those_that_do_not_end();
+            self.hear_the_journal();
+            self.listeners.look();
             for victim in self.watcher.tick() {
                 if let Some(process) = self.processes.get_mut(&victim) {
-                    process.order(Order::Kill);
+                    process.order(Order::Kill, Instant::now());
                 }
             }
+        }
+    }
+
+    /// Ends the guards of killed tasks that do not end, and goes on without those that do not end even then.
+    fn give_up_those_that_do_not_end(&mut self) {
+        let now = Instant::now();
+        let overdue = self.processes.iter_mut().filter_map(|(task, process)| Some((*task, process.overdue(now)?)));
+        for (task, what) in overdue.collect::<Vec<_>>() {
+            let Some(process) = self.processes.get(&task) else { continue };
+            let seconds = KILLED.as_secs();
+            match what {
+                Overdue::Guard(guard) => {
+                    let program = process.pid.map_or_else(String::new, |pid| format!(" of process {pid}"));
+                    self.watcher.warn(&format!(
+                        "{task} was killed {seconds} s ago and does not end: its guard (process {guard}){program} is killed"
+                    ));
+                    process.kill_guard();
+                }
+                Overdue::Lost(guard) => {
+                    let pid = process.pid.unwrap_or(guard);
+                    self.ended(task, Exit::Stuck(pid), &Marks::default());
+                }
+            }
+        }
+    }
+
+    fn hear_the_journal(&mut self) {
+        for trouble in self.journal.troubles() {
+            self.watcher.warn(&trouble);
+        }
+        if self.journal.dropped() > 0 && !std::mem::replace(&mut self.said_dropped, true) {
+            let logs = self.launch.run.logs();
+            let text =
+                format!("the disk under {} is too slow: the job goes on, lines are missing there", logs.display());
+            self.watcher.warn(&text);
+        }
+    }
+
+    /// Waits a moment for the last lines to be on the disk; says what is not.
+    pub(crate) fn close(&mut self) {
+        let written = self.journal.close();
+        self.hear_the_journal();
+        let logs = self.launch.run.logs();
+        let dropped = self.journal.dropped();
+        if dropped > 0 {
+            self.watcher.warn(&format!("{dropped} lines and events are missing in {}", logs.display()));
+        }
+        if !written {
+            let text = format!("the disk under {} does not answer: the last lines are not in the logs", logs.display());
+            self.watcher.warn(&text);
         }
     }
 
@@ -113,7 +179,7 @@ impl<'a> Running<'a> {
         self.asked = seen;
     }
 
-    fn carry_out(&mut self, order: Do) -> Result<()> {
+    fn carry_out(&mut self, order: Do) {
         let (task, order, kind, text) = match order {
             Do::Start(task, attempt) => return self.start(task, attempt),
             Do::Interrupt(task) => (task, Order::Interrupt, Kind::Told, "asked to stop (SIGINT)"),
@@ -121,33 +187,44 @@ impl<'a> Running<'a> {
             Do::Kill(task) => (task, Order::Kill, Kind::Killed, "did not go by itself and was killed"),
         };
         if let Some(process) = self.processes.get_mut(&task) {
-            process.order(order);
+            process.order(order, Instant::now());
         }
         self.happened(Happened::now(kind, Some(task), self.attempt(task), text));
-        Ok(())
     }
 
     fn attempt(&self, task: TaskId) -> u32 {
         self.attempts.get(&task).copied().unwrap_or(1)
     }
 
-    fn start(&mut self, task: TaskId, attempt: u32) -> Result<()> {
-        let Some(placed) = self.launch.here.iter().find(|placed| placed.task == task) else { return Ok(()) };
+    /// Starts a task. A start that the operating system refuses is an end like others: the job goes on.
+    fn start(&mut self, task: TaskId, attempt: u32) {
+        let Some(placed) = self.launch.here.iter().find(|placed| placed.task == task) else { return };
         let program = match &self.launch.ssh {
             Some(ssh) => ssh.program(self.launch, placed),
             None => self.program(placed, attempt),
         };
         self.attempts.insert(task, attempt);
-        self.processes.insert(task, Process::spawn(task, &program, &self.heard)?);
-        Ok(())
+        let status = self.status_dir();
+        let marks = move || Marks::read(&status, task, attempt);
+        match Process::spawn((task, attempt), &program, &self.heard, marks) {
+            Ok(process) => drop(self.processes.insert(task, process)),
+            Err(error) => {
+                let why = error.why().unwrap_or(error.what()).to_owned();
+                self.ended(task, Exit::NoResources(why), &Marks::default());
+            }
+        }
+    }
+
+    fn status_dir(&self) -> PathBuf {
+        let status = self.launch.run.status();
+        std::path::absolute(&status).unwrap_or(status)
     }
 
     fn program(&self, placed: &Placed, attempt: u32) -> Program {
         let launch = self.launch;
-        let status = std::path::absolute(launch.run.status()).unwrap_or_else(|_| launch.run.status());
         let mut env = vec![
             ("TF_CONFIG".to_owned(), launch.layout.tf_config(placed)),
-            (STATUS_DIR.to_owned(), status.display().to_string()),
+            (STATUS_DIR.to_owned(), self.status_dir().display().to_string()),
             ("PHALANX_ATTEMPT".to_owned(), attempt.to_string()),
             // Python keeps lines back when nobody seems to read them.
             ("PYTHONUNBUFFERED".to_owned(), "1".to_owned()),
@@ -161,10 +238,18 @@ impl<'a> Running<'a> {
         match heard {
             Heard::Line { task, at_ms, text } => self.line(task, at_ms, &text),
             Heard::Started { task, pid } => {
+                if let Some(process) = self.processes.get_mut(&task) {
+                    process.pid = Some(pid);
+                }
                 let event = Happened::now(Kind::Started, Some(task), self.attempt(task), format!("process {pid}"));
                 self.happened(Happened { pid: Some(pid), ..event });
             }
-            Heard::Ended { task, exit } => self.ended(task, exit),
+            Heard::Ended { task, attempt, exit, marks } => {
+                // A life that was given up before may end after all.
+                if self.attempt(task) == attempt && self.processes.contains_key(&task) {
+                    self.ended(task, exit, &marks);
+                }
+            }
         }
     }
 
@@ -176,7 +261,7 @@ impl<'a> Running<'a> {
         };
         // Programs of ours begin a line with their task's name, which stands before it anyway.
         let text = own_words(task, text);
-        self.keep(|journal| journal.line(task, at_ms, text));
+        self.journal.line(task, at_ms, text);
         let last = self.last_lines.entry(task).or_default();
         if last.len() == LAST_LINES {
             last.remove(0);
@@ -185,34 +270,33 @@ impl<'a> Running<'a> {
         self.watcher.line(task, text);
     }
 
-    fn ended(&mut self, task: TaskId, exit: crate::Exit) {
+    fn ended(&mut self, task: TaskId, exit: Exit, marks: &Marks) {
         self.processes.remove(&task);
-        let attempt = self.attempt(task);
-        let told = self.supervision.was_told(task);
-        let pause = self.supervision.ended(Instant::now(), task, &exit);
-        let event = Happened::now(Kind::Exited, Some(task), attempt, exit.to_string());
-        self.happened(Happened { exit: Some(exit.clone()), ..event });
-        self.ends.insert(task, TaskEnd { task, attempts: attempt, exit, told });
-        if let Some(pause) = pause {
-            let text = format!("starts again in {:.1} s", pause.as_secs_f32());
-            self.happened(Happened::now(Kind::Restarting, Some(task), attempt + 1, text));
-        }
-    }
-
-    /// Writes something down. A disk that is full does not stop training: it is said once, and tried again.
-    fn keep(&mut self, write: impl FnOnce(&mut Journal) -> Result<()>) {
-        match write(&mut self.journal) {
-            Err(error) if !self.complained => {
-                self.complained = true;
-                self.watcher.warn(&format!("the job goes on, but not all of its logs are kept: {error}"));
+        marks.joined.iter().for_each(|&joined| self.supervision.joined(joined));
+        let (attempt, told) = (self.attempt(task), self.supervision.was_told(task));
+        let exit = match exit {
+            Exit::Signal(9) if !told && self.oom_kills.any_new() => Exit::OutOfMemory,
+            Exit::Code(0) if task.role != Role::Evaluator && self.supervision.stayed_away(task) => Exit::NeverJoined,
+            other => other,
+        };
+        let end = End { exit, relayed: marks.relayed };
+        let next = self.supervision.ended(Instant::now(), task, &end);
+        let event = Happened::now(Kind::Exited, Some(task), attempt, end.exit.to_string());
+        self.happened(Happened { exit: Some(end.exit.clone()), ..event });
+        self.ends.insert(task, TaskEnd { task, attempts: attempt, exit: end.exit, told });
+        let (kind, attempt, text) = match next {
+            Next::Restart(pause) => {
+                (Kind::Restarting, attempt + 1, format!("starts again in {:.1} s", pause.as_secs_f32()))
             }
-            _ => {}
-        }
+            Next::GiveUp => (Kind::GivenUp, attempt, "is given up; the job goes on without it".to_owned()),
+            Next::Over => return,
+        };
+        self.happened(Happened::now(kind, Some(task), attempt, text));
     }
 
     /// Writes down what happened, and shows it.
     pub(crate) fn happened(&mut self, event: Happened) {
-        self.keep(|journal| journal.flush().and_then(|()| journal.event(&event)));
+        self.journal.event(&event);
         self.watcher.event(&event);
     }
 }

@@ -1,10 +1,12 @@
 //! What to do when tasks end: pure decisions, with the time passed in.
 //!
 //! The chief's success is the job's. Then workers and the evaluator may finish what they do, parameter servers are told last;
-//! who does not go is ended. A failure that another try may cure restarts that task alone; any other ends the job, and the
-//! first one is the root cause. A failed evaluator is reported and stops nobody.
+//! a task that does not go is killed. A failure that another try may cure restarts that task alone, a few times within
+//! [`Rules::restart_window`]. A worker that fails more often is given up where the job can go on without it; any other
+//! failure ends the job. The root cause is the first failure that is the task's own: a task that only passes on what the
+//! chief told it is named only if nobody else failed. A failed evaluator is reported and stops nobody.
 
-use crate::{Class, Exit};
+use crate::{Class, Exit, Outcome};
 use phalanx_base::{Role, TaskId};
 use std::time::{Duration, Instant};
 
@@ -24,9 +26,11 @@ pub enum Restart {
 pub struct Rules {
     /// By role, in the order of [`Role::ALL`].
     pub restart: [Restart; 4],
-    /// How often one task is started again.
+    /// How often one task is started again within [`Rules::restart_window`].
     pub max_restarts: u32,
-    /// Before the first restart of a task; doubled each time, up to 30 s.
+    /// A restart that is longer ago than this counts no more.
+    pub restart_window: Duration,
+    /// Before the first restart of a task; doubled for each one within the window, up to 30 s.
     pub pause: Duration,
     /// How long workers may go on after the chief's success.
     pub worker_grace: Duration,
@@ -46,6 +50,7 @@ impl Default for Rules {
         Self {
             restart: [Restart::ExitCode; 4],
             max_restarts: 3,
+            restart_window: Duration::from_secs(600),
             pause: Duration::from_millis(500),
             worker_grace: Duration::from_secs(10),
             evaluator_grace: Duration::from_secs(120),
@@ -86,6 +91,44 @@ pub enum Ending {
     Stopped(bool),
 }
 
+impl Ending {
+    /// The same in one word, as files have it.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Success => Outcome::Succeeded,
+            Self::Failed(..) => Outcome::Failed,
+            Self::Stopped(_) => Outcome::Stopped,
+        }
+    }
+}
+
+/// How one life of a task ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The end of its process.
+    pub exit: Exit,
+    /// Whether it failed only because the chief told it that the job failed.
+    pub relayed: bool,
+}
+
+impl From<Exit> for End {
+    fn from(exit: Exit) -> Self {
+        Self { exit, relayed: false }
+    }
+}
+
+/// What becomes of a task whose process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It is started again after this pause.
+    Restart(Duration),
+    /// It failed too often; the job goes on without it.
+    GiveUp,
+    /// Its part is over.
+    Over,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Waiting(Instant),
@@ -98,8 +141,20 @@ struct Task {
     id: TaskId,
     state: State,
     lives: u32,
+    /// When it was started again, within the window.
+    restarts: Vec<Instant>,
+    /// Since when the operating system refuses to start it, and how often it did.
+    refused: Option<(Instant, u32)>,
+    joined: bool,
+    succeeded: bool,
     told: Option<Instant>,
     killed: bool,
+}
+
+impl Task {
+    fn trains(&self) -> bool {
+        matches!(self.id.role, Role::Chief | Role::Worker)
+    }
 }
 
 /// The job as its launcher sees it.
@@ -109,46 +164,128 @@ pub struct Supervision {
     tasks: Vec<Task>,
     /// Whose success counts; `None` where the chief is elsewhere: then all trainers here.
     chief: Option<TaskId>,
+    /// Whether the job can go on without a worker: parameter servers hold the model.
+    spares_workers: bool,
     ending: Option<(Ending, Instant)>,
+    /// Whether the task that [`Supervision::ending`] names only passed on a failure.
+    relayed: bool,
     last_end: Instant,
 }
 
 impl Supervision {
-    /// Tasks that are to be started at once. `chief` is the one whose success ends the job, if it is among them.
+    /// Tasks that are to be started at once. `chief` is the one whose success ends the job, if it is among them;
+    /// `spares_workers`: whether the job can go on without a worker.
     #[must_use]
-    pub fn new(now: Instant, tasks: &[TaskId], chief: Option<TaskId>, rules: Rules) -> Self {
-        let task = |&id| Task { id, state: State::Waiting(now), lives: 0, told: None, killed: false };
+    pub fn new(now: Instant, tasks: &[TaskId], chief: Option<TaskId>, spares_workers: bool, rules: Rules) -> Self {
+        let task = |&id| Task {
+            id,
+            state: State::Waiting(now),
+            lives: 0,
+            restarts: Vec::new(),
+            refused: None,
+            joined: false,
+            succeeded: false,
+            told: None,
+            killed: false,
+        };
         let chief = chief.filter(|chief| tasks.contains(chief));
-        Self { rules, tasks: tasks.iter().map(task).collect(), chief, ending: None, last_end: now }
+        let tasks = tasks.iter().map(task).collect();
+        Self { rules, tasks, chief, spares_workers, ending: None, relayed: false, last_end: now }
     }
 
-    /// Takes note of a task's end; says whether it will be started again, and after what pause.
-    pub fn ended(&mut self, now: Instant, id: TaskId, exit: &Exit) -> Option<Duration> {
+    /// Takes note that a task took part in the job.
+    pub fn joined(&mut self, id: TaskId) {
+        self.tasks.iter_mut().filter(|task| task.id == id).for_each(|task| task.joined = true);
+    }
+
+    /// Whether any task of this job says that it takes part.
+    #[must_use]
+    pub fn anybody_joined(&self) -> bool {
+        self.tasks.iter().any(|task| task.joined)
+    }
+
+    /// Whether tasks of this job say that they take part, and this one never did.
+    #[must_use]
+    pub fn stayed_away(&self, id: TaskId) -> bool {
+        self.anybody_joined() && !self.tasks.iter().any(|task| task.id == id && task.joined)
+    }
+
+    /// Takes note of a task's end; says what becomes of the task.
+    pub fn ended(&mut self, now: Instant, id: TaskId, end: &End) -> Next {
         self.last_end = now;
+        let exit = &end.exit;
         let closing = self.ending.is_some();
-        let pause = if closing { None } else { self.restart(id, exit) };
-        let task = self.tasks.iter_mut().find(|task| task.id == id)?;
+        let pause = if closing { None } else { self.restart(now, id, exit) };
+        let gives_up = !closing && pause.is_none() && self.can_do_without(id, exit);
+        let Some(task) = self.tasks.iter_mut().find(|task| task.id == id) else { return Next::Over };
         task.state = pause.map_or(State::Ended, |pause| State::Waiting(now + pause));
-        if closing || pause.is_some() {
-            return pause;
+        task.succeeded = exit.success();
+        if let Some(pause) = pause {
+            return Next::Restart(pause);
         }
-        if !exit.success() && id.role != Role::Evaluator {
+        if gives_up {
+            return Next::GiveUp;
+        }
+        if closing {
+            self.find_the_origin(id, end);
+        } else if !exit.success() && id.role != Role::Evaluator {
             self.ending = Some((Ending::Failed(id, exit.clone()), now));
+            self.relayed = end.relayed;
         } else if self.job_is_done(id) {
             self.ending = Some((Ending::Success, now));
         }
-        None
+        Next::Over
     }
 
-    fn restart(&self, id: TaskId, exit: &Exit) -> Option<Duration> {
-        let lives = self.tasks.iter().find(|task| task.id == id)?.lives;
+    /// A failure of a task's own replaces one that was only passed on.
+    fn find_the_origin(&mut self, id: TaskId, end: &End) {
+        let obeyed = self.was_told(id) && matches!(end.exit.code(), 130 | 137 | 143);
+        let own = !end.relayed && !end.exit.success() && !obeyed && id.role != Role::Evaluator;
+        if let (true, true, Some((Ending::Failed(root, exit), _))) = (self.relayed, own, &mut self.ending) {
+            (*root, *exit) = (id, end.exit.clone());
+            self.relayed = false;
+        }
+    }
+
+    fn restart(&mut self, now: Instant, id: TaskId, exit: &Exit) -> Option<Duration> {
         let again = match (self.rules.restart_of(id.role), exit.class()) {
-            (_, Class::Done) | (Restart::Never, _) => false,
+            (_, Class::Done) => false,
+            // What could not be started has not failed.
+            _ if matches!(exit, Exit::NoResources(_)) => true,
+            (Restart::Never, _) => false,
             (Restart::OnFailure, _) => true,
             (Restart::ExitCode, class) => class == Class::Retryable,
         };
-        let doubled = self.rules.pause.saturating_mul(1 << lives.saturating_sub(1).min(16));
-        (again && lives <= self.rules.max_restarts).then_some(doubled.min(Duration::from_secs(30)))
+        let (window, most, pause) = (self.rules.restart_window, self.rules.max_restarts, self.rules.pause);
+        let task = self.tasks.iter_mut().find(|task| task.id == id)?;
+        if !again {
+            return None;
+        }
+        let before = if matches!(exit, Exit::NoResources(_)) {
+            let (since, times) = task.refused.unwrap_or((now, 0));
+            task.refused = Some((since, times + 1));
+            (now < since + window).then_some(times)?
+        } else {
+            task.refused = None;
+            task.restarts.retain(|&at| now < at + window);
+            let before = u32::try_from(task.restarts.len()).unwrap_or(u32::MAX);
+            (before < most).then_some(())?;
+            task.restarts.push(now);
+            before
+        };
+        Some(pause.saturating_mul(1 << before.min(16)).min(Duration::from_secs(30)))
+    }
+
+    /// Whether the job goes on without a task that failed, and that another try might have cured.
+    fn can_do_without(&self, id: TaskId, exit: &Exit) -> bool {
+        let other = |task: &Task| task.id != id && task.trains() && (task.state != State::Ended || task.succeeded);
+        self.spares_workers
+            && id.role == Role::Worker
+            && self.chief != Some(id)
+            && exit.class() == Class::Retryable
+            // A job of ours does not form without it.
+            && !self.stayed_away(id)
+            && self.tasks.iter().any(other)
     }
 
     /// Whether the success of `id` is the job's.
@@ -156,8 +293,7 @@ impl Supervision {
         match self.chief {
             Some(chief) => id == chief,
             None => {
-                let trains = |task: &&Task| matches!(task.id.role, Role::Chief | Role::Worker);
-                let mut trainers = self.tasks.iter().filter(trains).peekable();
+                let mut trainers = self.tasks.iter().filter(|task| task.trains()).peekable();
                 match trainers.peek() {
                     Some(_) => trainers.all(|task| task.state == State::Ended),
                     None => self.tasks.iter().all(|task| task.state == State::Ended),

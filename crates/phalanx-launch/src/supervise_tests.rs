@@ -15,7 +15,8 @@ impl Job {
     fn new(tasks: &[&str]) -> Self {
         let tasks: Vec<TaskId> = tasks.iter().map(|task| id(task)).collect();
         let now = Instant::now();
-        let mut it = Supervision::new(now, &tasks, Some(id("chief/0")), Rules::default());
+        let servers = tasks.iter().any(|task| task.role == Role::Ps);
+        let mut it = Supervision::new(now, &tasks, Some(id("chief/0")), servers, Rules::default());
         let starts: Vec<Do> = tasks.iter().map(|&task| Do::Start(task, 1)).collect();
         assert_eq!(it.next(now), starts);
         Self { now, it }
@@ -26,15 +27,24 @@ impl Job {
         self.it.next(self.now)
     }
 
-    fn ends(&mut self, task: &str, exit: Exit) -> Option<Duration> {
-        self.it.ended(self.now, id(task), &exit)
+    fn ends(&mut self, task: &str, end: impl Into<End>) -> Next {
+        self.it.ended(self.now, id(task), &end.into())
+    }
+
+    /// A task is killed so often that its restarts are used up.
+    fn uses_up_its_restarts(&mut self, task: &str) {
+        for (life, pause) in [(2, 500), (3, 1000), (4, 2000)] {
+            let pause = Duration::from_millis(pause);
+            assert_eq!(self.ends(task, Exit::Signal(9)), Next::Restart(pause));
+            assert_eq!(self.after(pause), [Do::Start(id(task), life)]);
+        }
     }
 }
 
 #[test]
 fn servers_that_never_end_are_told_and_then_killed() {
     let mut job = Job::new(&["chief/0", "worker/0", "ps/0"]);
-    assert_eq!(job.ends("chief/0", Exit::Code(0)), None);
+    assert_eq!(job.ends("chief/0", Exit::Code(0)), Next::Over);
     assert_eq!(job.after(9 * SECOND), [], "a worker still computes");
     job.ends("worker/0", Exit::Code(0));
     assert_eq!(job.after(2 * SECOND), []);
@@ -58,20 +68,114 @@ fn workers_get_time_and_the_evaluator_more() {
 
 #[test]
 fn a_killed_task_comes_back_with_growing_pauses_and_not_for_ever() {
-    let mut job = Job::new(&["chief/0", "worker/0"]);
-    for (life, pause) in [(2, 500), (3, 1000), (4, 2000)] {
-        assert_eq!(job.ends("worker/0", Exit::Signal(9)), Some(Duration::from_millis(pause)));
-        assert_eq!(job.after(Duration::from_millis(pause)), [Do::Start(id("worker/0"), life)]);
+    for task in ["worker/0", "chief/0"] {
+        // Without parameter servers every worker holds a part of what is computed.
+        let mut job = Job::new(&["chief/0", "worker/0"]);
+        job.uses_up_its_restarts(task);
+        assert_eq!(job.ends(task, Exit::Signal(9)), Next::Over);
+        assert_eq!(job.it.ending(), Some(&Ending::Failed(id(task), Exit::Signal(9))));
     }
-    assert_eq!(job.ends("worker/0", Exit::Signal(9)), None);
-    assert_eq!(job.it.ending(), Some(&Ending::Failed(id("worker/0"), Exit::Signal(9))));
-    assert_eq!(job.after(SECOND), [Do::Tell(id("chief/0"))]);
+}
+
+#[test]
+fn restarts_of_long_ago_are_forgiven() {
+    let mut job = Job::new(&["chief/0", "ps/0"]);
+    for _ in 0..20 {
+        job.after(Duration::from_secs(201));
+        let Next::Restart(pause) = job.ends("ps/0", Exit::Signal(9)) else { panic!("it fails now and then only") };
+        assert!(pause <= Duration::from_secs(2), "{pause:?}");
+        assert_eq!(job.after(pause).len(), 1);
+    }
+    assert_eq!(job.it.ending(), None);
+    // Often within a short time is still too often.
+    job.after(Duration::from_secs(601));
+    job.now += Duration::from_secs(601);
+    let mut restarts = 0;
+    while let Next::Restart(pause) = job.ends("ps/0", Exit::Signal(9)) {
+        restarts += 1;
+        job.after(pause);
+    }
+    assert_eq!(restarts, 3);
+    assert_eq!(job.it.ending(), Some(&Ending::Failed(id("ps/0"), Exit::Signal(9))));
+}
+
+#[test]
+fn a_worker_that_fails_too_often_is_given_up_and_not_the_job() {
+    let mut job = Job::new(&["chief/0", "worker/0", "worker/1", "ps/0"]);
+    job.uses_up_its_restarts("worker/0");
+    assert_eq!(job.ends("worker/0", Exit::Signal(9)), Next::GiveUp);
+    assert_eq!(job.after(3600 * SECOND), []);
+    assert_eq!(job.it.ending(), None);
+    // The same would happen again: that is the program's fault, and concerns everybody.
+    job.ends("worker/1", Exit::Code(1));
+    assert_eq!(job.it.ending(), Some(&Ending::Failed(id("worker/1"), Exit::Code(1))));
+}
+
+#[test]
+fn a_worker_without_which_no_job_forms_is_not_given_up() {
+    let mut job = Job::new(&["chief/0", "worker/0", "ps/0"]);
+    job.it.joined(id("ps/0"));
+    job.uses_up_its_restarts("worker/0");
+    assert_eq!(job.ends("worker/0", Exit::Signal(9)), Next::Over);
+    assert!(matches!(job.it.ending(), Some(Ending::Failed(..))));
+}
+
+#[test]
+fn the_last_trainer_here_is_not_given_up() {
+    let now = Instant::now();
+    let rules = Rules { max_restarts: 0, ..Rules::default() };
+    let tasks = [id("worker/0"), id("ps/0")];
+    let mut it = Supervision::new(now, &tasks, Some(id("chief/0")), true, rules);
+    it.next(now);
+    assert_eq!(it.ended(now, id("worker/0"), &Exit::Signal(9).into()), Next::Over);
+    assert!(matches!(it.ending(), Some(Ending::Failed(..))));
+}
+
+#[test]
+fn a_start_that_the_system_refuses_is_tried_again_and_costs_no_restart() {
+    let mut job = Job::new(&["chief/0", "ps/0"]);
+    let refused = || Exit::NoResources("too many open files".to_owned());
+    let began = job.now;
+    while job.now < began + Duration::from_secs(500) {
+        let Next::Restart(pause) = job.ends("ps/0", refused()) else { panic!("given up after {:?}", job.now - began) };
+        assert!(pause <= Duration::from_secs(30));
+        assert_eq!(job.after(pause).len(), 1);
+    }
+    let mut restarts = 0;
+    for _ in 0..3 {
+        let Next::Restart(pause) = job.ends("ps/0", Exit::Signal(9)) else { break };
+        restarts += 1;
+        job.after(pause);
+    }
+    assert_eq!(restarts, 3, "refused starts were not counted");
+    assert_eq!(job.it.ending(), None);
+    // But not for ever.
+    let began = job.now;
+    while let Next::Restart(pause) = job.ends("ps/0", refused()) {
+        job.after(pause);
+        assert!(job.now < began + Duration::from_secs(700));
+    }
+    assert_eq!(job.it.ending(), Some(&Ending::Failed(id("ps/0"), refused())));
+}
+
+#[test]
+fn a_task_that_passes_a_failure_on_is_not_its_cause() {
+    let relayed = End { exit: Exit::Code(1), relayed: true };
+    let mut job = Job::new(&["chief/0", "worker/0", "ps/0", "ps/1"]);
+    job.ends("ps/0", relayed.clone());
+    assert_eq!(job.it.ending(), Some(&Ending::Failed(id("ps/0"), Exit::Code(1))), "nothing better is known yet");
+    assert_eq!(job.after(SECOND).len(), 3);
+    job.ends("ps/1", relayed);
+    job.ends("worker/0", Exit::Signal(15));
+    assert_eq!(job.it.ending(), Some(&Ending::Failed(id("ps/0"), Exit::Code(1))), "asked to go is no cause");
+    job.ends("chief/0", Exit::Code(2));
+    assert_eq!(job.it.ending(), Some(&Ending::Failed(id("chief/0"), Exit::Code(2))));
 }
 
 #[test]
 fn the_first_failure_is_the_cause_and_later_ones_are_not() {
     let mut job = Job::new(&["chief/0", "worker/0", "worker/1"]);
-    assert_eq!(job.ends("worker/1", Exit::Code(1)), None);
+    assert_eq!(job.ends("worker/1", Exit::Code(1)), Next::Over);
     job.ends("chief/0", Exit::Code(138));
     assert_eq!(job.it.ending(), Some(&Ending::Failed(id("worker/1"), Exit::Code(1))));
     assert_eq!(job.after(SECOND), [Do::Tell(id("worker/0"))]);
@@ -81,7 +185,7 @@ fn the_first_failure_is_the_cause_and_later_ones_are_not() {
 #[test]
 fn an_evaluator_that_fails_stops_nobody() {
     let mut job = Job::new(&["chief/0", "evaluator/0"]);
-    assert_eq!(job.ends("evaluator/0", Exit::Code(1)), None);
+    assert_eq!(job.ends("evaluator/0", Exit::Code(1)), Next::Over);
     assert_eq!(job.it.ending(), None);
     job.ends("chief/0", Exit::Code(0));
     assert!(job.it.is_over());
@@ -111,11 +215,11 @@ fn sigterm_leaves_time_for_a_checkpoint() {
 fn without_the_chief_here_all_trainers_count_and_servers_stay() {
     let now = Instant::now();
     let rules = Rules { server_grace: None, ..Rules::default() };
-    let mut it = Supervision::new(now, &[id("worker/0"), id("ps/1")], Some(id("chief/0")), rules);
+    let mut it = Supervision::new(now, &[id("worker/0"), id("ps/1")], Some(id("chief/0")), true, rules);
     it.next(now);
-    it.ended(now, id("worker/0"), &Exit::Code(0));
+    it.ended(now, id("worker/0"), &Exit::Code(0).into());
     assert_eq!(it.next(now + 3600 * SECOND), []);
-    it.ended(now, id("ps/1"), &Exit::Code(0));
+    it.ended(now, id("ps/1"), &Exit::Code(0).into());
     assert!(it.is_over());
 }
 
@@ -126,9 +230,9 @@ fn policies_can_be_set_by_role() {
     rules.restart[2] = Restart::Never;
     rules.restart[1] = Restart::OnFailure;
     let tasks = [id("chief/0"), id("worker/0"), id("ps/0")];
-    let mut it = Supervision::new(now, &tasks, Some(id("chief/0")), rules);
+    let mut it = Supervision::new(now, &tasks, Some(id("chief/0")), true, rules);
     it.next(now);
-    assert!(it.ended(now, id("worker/0"), &Exit::Code(1)).is_some());
-    assert_eq!(it.ended(now, id("ps/0"), &Exit::Signal(9)), None);
+    assert!(matches!(it.ended(now, id("worker/0"), &Exit::Code(1).into()), Next::Restart(_)));
+    assert_eq!(it.ended(now, id("ps/0"), &Exit::Signal(9).into()), Next::Over);
     assert!(matches!(it.ending(), Some(Ending::Failed(..))));
 }

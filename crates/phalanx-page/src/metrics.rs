@@ -2,7 +2,7 @@
 
 use crate::Shared;
 use axum::extract::State;
-use phalanx_launch::TaskView;
+use phalanx_launch::{TaskState, TaskView};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) async fn metrics(State(shared): State<Arc<Shared>>) -> String {
     job("steps_per_second", board.rate());
     job("loss", board.loss());
     let kinds: [(&str, Number); 4] = [
-        ("task_up", |task| Some(f64::from(u8::from(task.state == "running")))),
+        ("task_up", |task| Some(f64::from(u8::from(task.state == TaskState::Running)))),
         ("task_attempts", |task| Some(f64::from(task.attempt))),
         ("task_cpus", |task| task.cpu),
         ("task_memory_bytes", |task| task.memory.map(|bytes| bytes as f64)),

@@ -9,7 +9,7 @@ use std::time::Duration;
 const EVENTS: &str = r#"{"at":1000,"kind":"launched","text":"chief"}
 {"at":1001,"kind":"started","task":"chief/0","attempt":1,"pid":1,"text":"process 1"}
 {"at":2000,"kind":"exited","task":"chief/0","attempt":1,"exit":0,"text":"exit code 0"}
-{"at":2001,"kind":"finished","text":"the job succeeded after 0:01"}
+{"at":2001,"kind":"finished","outcome":"succeeded","text":"an end"}
 "#;
 
 struct Served {

@@ -6,6 +6,7 @@ use phalanx_base::{Code, Context, Result, Role, TaskId};
 use phalanx_cluster::{Json, Phase};
 use phalanx_ps::Store;
 use phalanx_ps::server::Load;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -59,19 +60,27 @@ impl Reporter {
         Self { path, task, store, pulse: Arc::downgrade(pulse), before: None }
     }
 
-    /// Writes the file until the task has gone. What cannot be written is not worth a word: training goes on.
+    /// Writes the file now, which tells the launcher that this task takes part, and until the task has gone. What cannot be
+    /// written is not worth a word: training goes on.
     pub(crate) fn start(mut self, phase: impl Fn() -> Phase + Send + 'static) -> Result<()> {
+        self.write(phase());
         let write = move || {
-            while let Some(pulse) = self.pulse.upgrade() {
-                let text = self.report(phase(), &pulse).to_string();
-                drop(pulse);
-                let aside = self.path.with_extension("tmp");
-                let _ = std::fs::write(&aside, text).and_then(|()| std::fs::rename(&aside, &self.path));
+            std::thread::sleep(EVERY);
+            while self.write(phase()) {
                 std::thread::sleep(EVERY);
             }
         };
         let thread = std::thread::Builder::new().name("phalanx-status".into()).spawn(write);
         thread.map(drop).context(Code::Internal, "the thread that reports the task's status cannot be started")
+    }
+
+    /// Writes the file; says whether the task is still there.
+    fn write(&mut self, phase: Phase) -> bool {
+        let Some(pulse) = self.pulse.upgrade() else { return false };
+        let text = self.report(phase, &pulse).to_string();
+        drop(pulse);
+        let _ = write_private(&self.path, &text);
+        true
     }
 
     fn report(&mut self, phase: Phase, pulse: &Pulse) -> Json {
@@ -116,6 +125,34 @@ impl Reporter {
         }
         Json::object(entries)
     }
+}
+
+/// Tells the launcher that this task takes part in the job, where it has nothing else to report.
+pub(crate) fn joined(dir: &Path, task: TaskId) {
+    let text = Json::object([("task", Json::text(task.to_string()))]).to_string();
+    let _ = write_private(&dir.join(format!("{}-{}.json", task.role, task.index)), &text);
+}
+
+/// Tells the launcher why this life of the task failed: by itself, or because it was told that the job did.
+pub(crate) fn failed(dir: &Path, task: TaskId, error: &phalanx_base::Error) {
+    let attempt = std::env::var("PHALANX_ATTEMPT").ok().and_then(|text| text.parse::<u32>().ok()).unwrap_or(1);
+    let end = Json::object([
+        ("attempt", Json::number(attempt)),
+        ("code", Json::number(error.code().number())),
+        ("relayed", Json::Bool(error.is_relayed())),
+    ]);
+    let _ = write_private(&dir.join(format!("{}-{}.end", task.role, task.index)), &end.to_string());
+}
+
+/// Never half written for a reader, and for this user alone.
+fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
+    let aside = path.with_extension("tmp");
+    let _old = std::fs::remove_file(&aside);
+    let mut options = std::fs::OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.create_new(true).write(true).open(&aside)?.write_all(text.as_bytes())?;
+    std::fs::rename(&aside, path)
 }
 
 fn held(store: &Store) -> Vec<(&'static str, Json)> {
@@ -173,10 +210,11 @@ mod tests {
         let pulse = Arc::new(Pulse::default());
         Reporter::new(dir.path(), "ps/0".parse().unwrap(), None, &pulse).start(|| Phase::Running).unwrap();
         let path = dir.path().join("ps-0.json");
-        let until = Instant::now() + Duration::from_secs(20);
-        while !path.exists() {
-            assert!(Instant::now() < until, "no file");
-            std::thread::sleep(Duration::from_millis(10));
+        assert!(path.exists(), "a job that ends at once took part too");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
         let weak = Arc::downgrade(&pulse);
         drop(pulse);

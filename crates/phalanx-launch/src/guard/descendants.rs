@@ -5,14 +5,12 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Processes in the kernel's hands cannot be killed; nobody waits longer for them.
-const LONGEST: Duration = Duration::from_secs(3);
-
 /// Ends everything below this process. A list of processes alone cannot tell when that is done: one may fork and end while the
 /// list is made, and neither it nor its child is on it. But whoever lives below has an ancestor that is our child, because
 /// orphans become ours; so it is done when the kernel says that we have no children.
-pub(super) fn end_all() {
-    let until = Instant::now() + LONGEST;
+/// Processes in the kernel's hands cannot be killed; nobody waits longer than `longest` for them.
+pub(super) fn end_all(longest: Duration) {
+    let until = Instant::now() + longest;
     while has_children() && Instant::now() < until {
         for pid in below(getpid()) {
             // Already gone is as good as killed.
@@ -56,6 +54,12 @@ fn below(root: Pid) -> Vec<Pid> {
     found
 }
 
+/// Whether a process is there and has not ended.
+pub(crate) fn lives(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    state_and_parent(&stat).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
+}
+
 /// The name in parentheses may contain anything, even parentheses: the fields count from the last one.
 fn state_and_parent(stat: &str) -> Option<(char, i32)> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
@@ -78,8 +82,9 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep runs");
         let pid = Pid::from_raw(child.id().cast_signed()).expect("a process id");
         assert!(below(getpid()).contains(&pid));
+        assert!(lives(child.id()));
         child.kill().expect("it can be killed");
         child.wait().expect("it is a child");
-        assert!(!below(getpid()).contains(&pid));
+        assert!(!below(getpid()).contains(&pid) && !lives(child.id()));
     }
 }

@@ -12,9 +12,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 /// How often children that others left are buried although nothing else happens.
 const ROUND: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// How long a killed program may take to end, and how long what it leaves behind may. The launcher waits longer than both.
+const KILLED: Duration = Duration::from_secs(2);
+const DESCENDANTS: Duration = Duration::from_secs(3);
+const BESIDE_A_STUCK_ONE: Duration = Duration::from_secs(1);
 
 pub(super) fn guard(program: &[OsString], feed: bool) -> ExitCode {
     match run(program, feed) {
@@ -33,6 +38,7 @@ fn run(program: &[OsString], feed: bool) -> Result<()> {
     let first_line = if feed { Some(read_line(&mut launcher)?) } else { None };
     let mut child = match spawn(program, feed) {
         Ok(child) => child,
+        Err(error) if is_for_now(&error) => return writeln!(launcher, "later {error}"),
         Err(error) => return writeln!(launcher, "cannot {error}"),
     };
     // Held until the end: the program sees its standard input close when this guard is gone.
@@ -43,8 +49,12 @@ fn run(program: &[OsString], feed: bool) -> Result<()> {
     let pid = Pid::from_raw(child.id().cast_signed()).ok_or_else(|| Error::other("a child without an id"))?;
     // A launcher that has gone is noticed below.
     let _ = writeln!(launcher, "pid {}", child.id());
-    let ended = watch(&mut launcher, &pidfd_open(pid, PidfdFlags::empty())?, pid)?;
-    descendants::end_all();
+    let Some(ended) = watch(&mut launcher, &pidfd_open(pid, PidfdFlags::empty())?, pid)? else {
+        descendants::end_all(BESIDE_A_STUCK_ONE);
+        let _ = writeln!(launcher, "stuck {}", child.id());
+        return Ok(());
+    };
+    descendants::end_all(DESCENDANTS);
     let _ = match (ended.exit_status(), ended.terminating_signal()) {
         (Some(code), _) => writeln!(launcher, "exit {code}"),
         (None, signal) => writeln!(launcher, "signal {}", signal.unwrap_or(9)),
@@ -80,12 +90,23 @@ fn spawn(program: &[OsString], feed: bool) -> Result<Child> {
     command.spawn()
 }
 
-/// Carries out orders until the program has ended.
-fn watch(launcher: &mut UnixStream, program: &OwnedFd, pid: Pid) -> Result<WaitStatus> {
+/// Whether a program could not be started for lack of something that may be there later.
+fn is_for_now(error: &Error) -> bool {
+    use rustix::io::Errno;
+    let passing = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::TXTBSY];
+    error.raw_os_error().is_some_and(|number| passing.iter().any(|one| one.raw_os_error() == number))
+}
+
+/// Carries out orders until the program has ended; `None` where it was killed and does not.
+fn watch(launcher: &mut UnixStream, program: &OwnedFd, pid: Pid) -> Result<Option<WaitStatus>> {
     let mut listening = true;
+    let mut killed: Option<Instant> = None;
     loop {
         if let Some(status) = bury(pid)? {
-            return Ok(status);
+            return Ok(Some(status));
+        }
+        if killed.is_some_and(|at| at.elapsed() > KILLED) {
+            return Ok(None);
         }
         let mut both = [
             PollFd::new(program, PollFlags::IN),
@@ -97,13 +118,26 @@ fn watch(launcher: &mut UnixStream, program: &OwnedFd, pid: Pid) -> Result<WaitS
             Err(error) => return Err(error.into()),
         }
         if listening && !both[1].revents().is_empty() {
-            listening = obey(launcher, pid);
+            let order = obey(launcher, pid);
+            listening = order != Taken::Last;
+            if order != Taken::Signal {
+                killed.get_or_insert_with(Instant::now);
+            }
         }
     }
 }
 
-/// Takes one order; says whether there may be more.
-fn obey(launcher: &mut UnixStream, pid: Pid) -> bool {
+/// What an order was.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Signal,
+    Kill,
+    /// The launcher has gone, which is an order to kill too.
+    Last,
+}
+
+/// Takes one order.
+fn obey(launcher: &mut UnixStream, pid: Pid) -> Taken {
     let mut order = [0];
     let order = match launcher.read(&mut order) {
         Ok(1) => order[0],
@@ -116,7 +150,11 @@ fn obey(launcher: &mut UnixStream, pid: Pid) -> bool {
         // What left the group is ended when the program has: see `run`.
         _ => kill_process_group(pid, Signal::KILL),
     };
-    order != 0
+    match order {
+        b'i' | b't' => Taken::Signal,
+        0 => Taken::Last,
+        _ => Taken::Kill,
+    }
 }
 
 /// Takes leave of every child that has ended; returns the program's status if it is among them.

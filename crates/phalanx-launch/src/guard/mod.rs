@@ -8,6 +8,7 @@
 mod descendants;
 mod life;
 
+pub(crate) use descendants::lives;
 use phalanx_base::{Code, Context, Error, Result};
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 use std::ffi::OsString;

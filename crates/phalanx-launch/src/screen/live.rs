@@ -2,27 +2,73 @@
 
 use crate::RunDir;
 use crate::report::clock;
-use crate::watch::{Follower, TaskView};
+use crate::watch::{Follower, TaskState, TaskView};
 use serde_json::{Value, json};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const BAR: usize = 18;
 
-/// What the newest files say, in one line.
+/// Reads the newest files, on a thread of its own: a disk that hangs stops only this line.
 pub(super) struct Live {
-    follower: Follower,
+    ask: SyncSender<()>,
+    shared: Arc<Shared>,
+    started: Instant,
+}
+
+struct Shared {
+    follower: Mutex<Follower>,
+    /// Whether it was read since somebody asked last.
+    fresh: AtomicBool,
+}
+
+/// What the files said when they were read last.
+pub(super) struct View<'a> {
+    follower: MutexGuard<'a, Follower>,
     started: Instant,
 }
 
 impl Live {
     pub(super) fn new(run: &RunDir) -> Self {
-        Self { follower: Follower::new(run, false), started: Instant::now() }
+        let shared = Shared { follower: Mutex::new(Follower::new(run, false)), fresh: AtomicBool::new(false) };
+        let shared = Arc::new(shared);
+        let (ask, asked) = sync_channel(1);
+        let reading = Arc::clone(&shared);
+        let read = move || {
+            while asked.recv().is_ok() {
+                reading.lock().poll();
+                reading.fresh.store(true, Ordering::Release);
+            }
+        };
+        // Without the thread there is no such line.
+        let _ = std::thread::Builder::new().name("phalanx-live".into()).spawn(read);
+        Self { ask, shared, started: Instant::now() }
     }
 
-    pub(super) fn look(&mut self) {
-        self.follower.poll();
+    /// Has the files read soon.
+    pub(super) fn look(&self) {
+        self.shared.fresh.store(false, Ordering::Release);
+        // One that waits is enough.
+        let _ = self.ask.try_send(());
     }
 
+    /// What they said, if they were read since [`Live::look`] and are not being read now.
+    pub(super) fn seen(&self) -> Option<View<'_>> {
+        let fresh = self.shared.fresh.load(Ordering::Acquire);
+        let follower = self.shared.follower.try_lock().ok().filter(|_| fresh)?;
+        Some(View { follower, started: self.started })
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Follower> {
+        self.follower.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl View<'_> {
     /// The newest step, 0 before the first.
     pub(super) fn step(&self) -> u64 {
         self.follower.board().step().unwrap_or(0)
@@ -67,7 +113,7 @@ impl Live {
             "examples_per_s": self.sum("examples_per_s"),
             "loss": board.loss(),
             "lag": self.lag(),
-            "up": board.tasks.iter().filter(|task| task.state == "running").count(),
+            "up": board.tasks.iter().filter(|task| task.state == TaskState::Running).count(),
             "tasks": board.tasks.len(),
         })
     }
@@ -102,7 +148,7 @@ impl Live {
     /// Whether all trainers have done their part: what is left is an evaluation.
     pub(super) fn trained(&self) -> bool {
         let mut trainers = self.trainers().peekable();
-        trainers.peek().is_some() && trainers.all(|task| task.state == "done")
+        trainers.peek().is_some() && trainers.all(|task| task.state == TaskState::Done)
     }
 
     fn trainers(&self) -> impl Iterator<Item = &TaskView> {
@@ -117,12 +163,12 @@ impl Live {
         if all == 0 {
             return None;
         }
-        let up = self.trainers().filter(|task| task.state == "running").count();
+        let up = self.trainers().filter(|task| task.state == TaskState::Running).count();
         let away: Vec<String> = board
             .tasks
             .iter()
-            .filter(|task| matches!(task.state, "restarting" | "failed"))
-            .map(|task| format!("{} {}", task.task, task.state))
+            .filter(|task| matches!(task.state, TaskState::Restarting | TaskState::Failed))
+            .map(|task| format!("{} {}", task.task, task.state.as_str()))
             .collect();
         let away = if away.is_empty() { String::new() } else { format!(" ({})", away.join(", ")) };
         Some(format!("{up}/{all} trainers{away}"))

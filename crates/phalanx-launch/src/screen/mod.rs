@@ -41,6 +41,8 @@ pub struct Screen {
     tasks: Vec<TaskId>,
     drawn: bool,
     next: Instant,
+    /// Whether the bottom line waits for the files to be read.
+    due: bool,
     kills: Vec<(TaskId, u64)>,
     looked: Instant,
     /// Whether standard output is ours to write to.
@@ -70,6 +72,7 @@ impl Screen {
             tasks: tasks.to_vec(),
             drawn: false,
             next,
+            due: false,
             kills: Vec::new(),
             looked: Instant::now(),
             owns_stdout: true,
@@ -94,8 +97,11 @@ impl Screen {
             return Vec::new();
         }
         self.looked = Instant::now();
+        let Some(step) = self.live.seen().map(|view| view.step()) else {
+            self.live.look();
+            return Vec::new();
+        };
         self.live.look();
-        let step = self.live.step();
         let due = self.kills.extract_if(.., |(_, at)| step >= *at).map(|(task, _)| task).collect::<Vec<_>>();
         due.iter().for_each(|task| self.warn(&format!("{task} is killed at step {step}, as was asked")));
         due
@@ -137,7 +143,14 @@ impl Screen {
             None if report.exit_code() == 0 => self.say("Finished", &report.in_one_line()),
             None => self.say("Job", &report.in_one_line()),
         }
-        self.say("Stopped", &format!("{} tasks, nothing left running", report.tasks.len()));
+        let left = report.left();
+        let rest = if left.is_empty() {
+            "nothing left running".to_owned()
+        } else {
+            let pids: Vec<String> = left.iter().map(u32::to_string).collect();
+            format!("left running, because the kernel does not end it: process {}", pids.join(", "))
+        };
+        self.say("Stopped", &format!("{} tasks, {rest}", report.tasks.len()));
         self.say("Next", &format!("phalanx dashboard {}", report.run.root().display()));
     }
 
@@ -157,8 +170,12 @@ impl Screen {
         }
     }
 
+    /// Draws the bottom line, if the files were read since it was due.
     fn draw(&mut self) {
-        let line = self.live.line();
+        let Some(view) = self.live.seen() else { return };
+        let (line, trained, mut object) = (view.line(), view.trained(), view.json());
+        drop(view);
+        self.due = false;
         if line.is_empty() {
             return;
         }
@@ -173,10 +190,9 @@ impl Screen {
                 let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
                 self.drawn = true;
             }
-            Progress::Plain if self.live.trained() => {}
+            Progress::Plain if trained => {}
             Progress::Plain => put_err(&format!("{} {line}", self.paint.verb("Training"))),
             Progress::Json => {
-                let mut object = self.live.json();
                 object["kind"] = json!("progress");
                 self.put(&object.to_string());
             }
@@ -202,7 +218,7 @@ impl Watcher for Screen {
             (Kind::Exited, _) => self.warn(&format!("{task} ended: {}", event.text)),
             (Kind::Restarting, _) => self.say("Restarting", &text),
             (Kind::Told, _) => self.say("Stopping", &text),
-            (Kind::Killed, _) => self.warn(&text),
+            (Kind::Killed | Kind::GivenUp, _) => self.warn(&text),
             _ => {}
         }
     }
@@ -224,7 +240,10 @@ impl Watcher for Screen {
     fn tick(&mut self) -> Vec<TaskId> {
         if self.progress != Progress::None && Instant::now() >= self.next {
             self.next = Instant::now() + if self.progress == Progress::Bar { REDRAW } else { PLAIN };
+            self.due = true;
             self.live.look();
+        }
+        if self.due {
             self.draw();
         }
         self.victims()

@@ -1,6 +1,7 @@
 //! What is known of a run.
 
 use super::{CheckpointFile, Curve};
+use crate::Outcome;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,6 +27,8 @@ pub enum JobState {
     Stopped,
     /// Its launcher has gone without a word.
     Abandoned,
+    /// It ended, and its event file does not say how: an older launcher wrote it.
+    Ended,
 }
 
 impl JobState {
@@ -39,6 +42,51 @@ impl JobState {
             Self::Failed => "failed",
             Self::Stopped => "stopped",
             Self::Abandoned => "abandoned",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+impl From<Option<Outcome>> for JobState {
+    fn from(outcome: Option<Outcome>) -> Self {
+        match outcome {
+            Some(Outcome::Succeeded) => Self::Succeeded,
+            Some(Outcome::Failed) => Self::Failed,
+            Some(Outcome::Stopped) => Self::Stopped,
+            None => Self::Ended,
+        }
+    }
+}
+
+/// How a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum TaskState {
+    /// It was not started yet.
+    #[default]
+    Waiting,
+    /// Its process runs.
+    Running,
+    /// Its process ended, and another will be started.
+    Restarting,
+    /// It succeeded.
+    Done,
+    /// It failed.
+    Failed,
+    /// The launcher asked it to stop, or ended it.
+    Stopped,
+}
+
+impl TaskState {
+    /// In one word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Restarting => "restarting",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
         }
     }
 }
@@ -52,8 +100,8 @@ pub struct TaskView {
     pub node: String,
     /// Where it listens; empty for an evaluator.
     pub address: String,
-    /// `waiting`, `running`, `restarting`, `done`, `failed` or `stopped`.
-    pub state: &'static str,
+    /// How it is.
+    pub state: TaskState,
     /// Its process.
     pub pid: Option<u32>,
     /// Which of its lives this is.
@@ -111,7 +159,7 @@ impl Board {
     /// The place of a task in the list; a task that no `job.json` names is added.
     pub(super) fn index(&mut self, task: &str) -> usize {
         self.tasks.iter().position(|view| view.task == task).unwrap_or_else(|| {
-            self.tasks.push(TaskView { task: task.to_owned(), state: "waiting", ..TaskView::default() });
+            self.tasks.push(TaskView { task: task.to_owned(), ..TaskView::default() });
             self.tasks.len() - 1
         })
     }
@@ -210,7 +258,7 @@ impl Board {
         for view in &self.tasks {
             let count = counts.entry(view.task.split('/').next().unwrap_or("")).or_default();
             count.1 += 1;
-            count.0 += usize::from(view.state == "running");
+            count.0 += usize::from(view.state == TaskState::Running);
         }
         counts
     }
@@ -222,7 +270,7 @@ impl TaskView {
             "task": self.task,
             "node": self.node,
             "address": self.address,
-            "state": self.state,
+            "state": self.state.as_str(),
             "pid": self.pid,
             "attempt": self.attempt,
             "since": self.since_ms,

@@ -3,9 +3,9 @@
 use super::curves::Curves;
 use super::loads::Loads;
 use super::tail::Tail;
-use super::{Board, JobState, LogLine, TaskView, checkpoints};
-use crate::RunDir;
+use super::{Board, JobState, LogLine, TaskState, TaskView, checkpoints};
 use crate::clock::{now_ms, read_stamp};
+use crate::{Kind, Outcome, RunDir};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -81,13 +81,7 @@ impl Follower {
         for task in job["tasks"].as_array().into_iter().flatten() {
             let text = |key: &str| task[key].as_str().unwrap_or_default().to_owned();
             let (node, address) = (text("node"), text("address"));
-            self.board.tasks.push(TaskView {
-                task: text("task"),
-                node,
-                address,
-                state: "waiting",
-                ..TaskView::default()
-            });
+            self.board.tasks.push(TaskView { task: text("task"), node, address, ..TaskView::default() });
         }
         self.board.job = job;
     }
@@ -103,22 +97,18 @@ impl Follower {
 
     fn apply(&mut self, event: &Value) {
         let at = event["at"].as_u64().unwrap_or(0);
-        match (event["kind"].as_str().unwrap_or_default(), event["task"].as_str()) {
-            ("launched", _) => {
+        let Some(kind) = event["kind"].as_str().and_then(Kind::parse) else { return };
+        match (kind, event["task"].as_str()) {
+            (Kind::Launched, _) => {
                 // The directory is used again: what was before is history.
                 self.board.job = Value::Null;
                 self.board.tasks.clear();
                 self.read_job();
                 (self.board.state, self.board.ended_ms) = (JobState::Running, None);
             }
-            ("finished", _) => {
-                let text = event["text"].as_str().unwrap_or_default();
+            (Kind::Finished, _) => {
                 self.board.ended_ms = Some(at);
-                self.board.state = match text {
-                    text if text.starts_with("the job succeeded") => JobState::Succeeded,
-                    text if text.starts_with("stopped") => JobState::Stopped,
-                    _ => JobState::Failed,
-                };
+                self.board.state = event["outcome"].as_str().and_then(Outcome::parse).into();
             }
             (kind, Some(task)) => {
                 let index = self.board.index(task);
@@ -134,7 +124,7 @@ impl Follower {
             let path = self.run.status().join(format!("{}.json", view.task.replace('/', "-")));
             let about = std::fs::metadata(&path).and_then(|about| about.modified());
             let fresh = about.is_ok_and(|at| now.duration_since(at).unwrap_or_default() < FRESH);
-            let over = !matches!(view.state, "running" | "waiting");
+            let over = !matches!(view.state, TaskState::Running | TaskState::Waiting);
             let Some(mut status) = read_json(&path) else { continue };
             status["stale"] = json!(!fresh || over);
             if over || !fresh {
@@ -199,19 +189,17 @@ impl Follower {
     fn look_at_processes(&mut self) {
         let running = self.board.state == JobState::Running;
         for view in &mut self.board.tasks {
-            let pid = view.pid.filter(|_| running && view.state == "running" && view.node.is_empty());
+            let pid = view.pid.filter(|_| running && view.state == TaskState::Running && view.node.is_empty());
             let load = pid.and_then(|pid| self.loads.of(pid));
             (view.cpu, view.memory) = (load.map(|(cpu, _)| cpu), load.map(|(_, memory)| memory));
         }
         let launcher = self.board.job["launcher_pid"].as_u64();
-        let here = self.board.job["host"].as_str().is_some_and(|host| {
-            std::fs::read_to_string("/proc/sys/kernel/hostname").is_ok_and(|name| name.trim() == host)
-        });
+        let here = self.board.job["host"].as_str().is_some_and(|host| host == crate::run_dir::host());
         if running && here && launcher.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             self.board.state = JobState::Abandoned;
             self.board.ended_ms = Some(now_ms());
-            for view in self.board.tasks.iter_mut().filter(|view| view.state == "running") {
-                (view.state, view.last_error) = ("stopped", "its launcher has gone".to_owned());
+            for view in self.board.tasks.iter_mut().filter(|view| view.state == TaskState::Running) {
+                (view.state, view.last_error) = (TaskState::Stopped, "its launcher has gone".to_owned());
             }
         }
     }
@@ -231,28 +219,28 @@ impl Follower {
     }
 }
 
-fn change(view: &mut TaskView, kind: &str, at: u64, event: &Value) {
+fn change(view: &mut TaskView, kind: Kind, at: u64, event: &Value) {
     let text = || event["text"].as_str().unwrap_or_default().to_owned();
     match kind {
-        "started" => {
-            view.state = "running";
+        Kind::Started => {
+            view.state = TaskState::Running;
             view.pid = event["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
             view.attempt = event["attempt"].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
             view.since_ms = at;
         }
-        "told" | "killed" => view.told = true,
-        "exited" => {
+        Kind::Told | Kind::Killed => view.told = true,
+        Kind::Exited => {
             view.exit = event["exit"].as_i64();
             view.since_ms = at;
             (view.cpu, view.memory) = (None, None);
             (view.state, view.last_error) = match view.exit {
-                Some(0) => ("done", String::new()),
-                _ if view.told => ("stopped", text()),
-                _ => ("failed", text()),
+                Some(0) => (TaskState::Done, String::new()),
+                _ if view.told => (TaskState::Stopped, text()),
+                _ => (TaskState::Failed, text()),
             };
         }
-        "restarting" => view.state = "restarting",
-        _ => {}
+        Kind::Restarting => view.state = TaskState::Restarting,
+        Kind::GivenUp | Kind::Launched | Kind::Finished => {}
     }
 }
 
@@ -274,6 +262,7 @@ fn read_json(path: &Path) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Ending, Happened};
 
     #[test]
     fn a_model_directory_that_comes_late_is_found_and_a_used_run_starts_anew() {
@@ -293,16 +282,49 @@ mod tests {
             (board.state, board.checkpoints.len(), board.tasks[0].state)
         };
         let launched = "{\"at\":1,\"kind\":\"launched\"}\n";
-        assert_eq!(poll(launched), (JobState::Running, 0, "waiting"));
+        assert_eq!(poll(launched), (JobState::Running, 0, TaskState::Waiting));
         std::fs::create_dir_all(&model).unwrap();
         std::fs::write(model.join("model.ckpt-3.index"), "x").unwrap();
         let started = "{\"at\":2,\"kind\":\"started\",\"task\":\"chief/0\",\"attempt\":1}\n";
-        assert_eq!(poll(started), (JobState::Running, 1, "running"));
+        assert_eq!(poll(started), (JobState::Running, 1, TaskState::Running));
         let exited = "{\"at\":3,\"kind\":\"exited\",\"task\":\"chief/0\",\"exit\":1}\n";
-        assert_eq!(
-            poll(&format!("{exited}not JSON\n{{\"at\":4,\"kind\":\"finished\",\"text\":\"x\"}}\n")),
-            (JobState::Failed, 1, "failed")
-        );
-        assert_eq!(poll(launched), (JobState::Running, 1, "waiting"));
+        let finished = "{\"at\":4,\"kind\":\"finished\",\"outcome\":\"failed\",\"text\":\"x\"}\n";
+        assert_eq!(poll(&format!("{exited}not JSON\n{finished}")), (JobState::Failed, 1, TaskState::Failed));
+        assert_eq!(poll(launched), (JobState::Running, 1, TaskState::Waiting));
+    }
+
+    /// The state of a job whose event file ends with this event.
+    fn state_after(last: &Value) -> JobState {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunDir::at(dir.path());
+        std::fs::create_dir_all(run.logs()).unwrap();
+        std::fs::write(run.events_file(), format!("{}\n{last}\n", json!({ "at": 1, "kind": "launched" }))).unwrap();
+        let mut follower = Follower::new(&run, false);
+        follower.poll();
+        follower.board().state
+    }
+
+    #[test]
+    fn the_outcome_is_a_field_and_no_sentence_changes_it() {
+        let exit = crate::Exit::Code(1);
+        let endings = [
+            (Ending::Success, JobState::Succeeded),
+            (Ending::Failed("ps/0".parse().unwrap(), exit), JobState::Failed),
+            (Ending::Stopped(true), JobState::Stopped),
+            (Ending::Stopped(false), JobState::Stopped),
+        ];
+        for (ending, state) in endings {
+            for text in ["the job succeeded after 0:01", "the job failed", "stopped by Ctrl-C", "Erfolg", ""] {
+                let event = Happened::now(Kind::Finished, None, 0, text);
+                let event = Happened { outcome: Some(ending.outcome()), ..event };
+                assert_eq!(state_after(&event.to_json()), state, "{ending:?}: {text:?}");
+            }
+        }
+        // A launcher from before the field wrote a sentence only: nothing is guessed from it.
+        for text in ["the job succeeded after 0:01", "the job failed after 0:01", "stopped by Ctrl-C after 0:01"] {
+            let event = Happened::now(Kind::Finished, None, 0, text).to_json();
+            assert_eq!(state_after(&event), JobState::Ended, "{text}");
+        }
+        assert_eq!(state_after(&json!({ "at": 2, "kind": "finished", "outcome": "new" })), JobState::Ended);
     }
 }

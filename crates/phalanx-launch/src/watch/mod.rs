@@ -9,7 +9,7 @@ mod follower;
 mod loads;
 mod tail;
 
-pub use board::{Board, JobState, LogLine, TaskView};
+pub use board::{Board, JobState, LogLine, TaskState, TaskView};
 pub use checkpoints::CheckpointFile;
 pub use curves::{Curve, Point};
 pub use follower::Follower;

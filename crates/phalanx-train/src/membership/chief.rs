@@ -263,7 +263,7 @@ impl control::Handler for Chief {
             beat_request::Mood::Leaving => Mood::Leaving,
             beat_request::Mood::Failed => {
                 let code = Code::from_number(beat.code).unwrap_or(Code::Internal);
-                Mood::Failed(Error::new(code, beat.reason))
+                Mood::Failed(Error::new(code, beat.reason).relayed())
             }
         };
         let phase = self.change(|roster, now| roster.beat(now, task, Incarnation(peer.incarnation), mood))?;

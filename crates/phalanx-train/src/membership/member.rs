@@ -81,7 +81,7 @@ impl Member {
     fn hear(&self, reply: &BeatReply) -> Option<String> {
         if reply.failure_code != 0 {
             let code = Code::from_number(reply.failure_code).unwrap_or(Code::JobFailed);
-            self.job.note_failure(Error::new(code, "the job failed").because(&reply.failure));
+            self.job.note_failure(Error::new(code, "the job failed").because(&reply.failure).relayed());
         }
         self.job.set_phase(match reply.phase() {
             beat_reply::Phase::Forming => Phase::Forming,

@@ -225,6 +225,9 @@ impl Inner {
         if std::mem::replace(&mut *gone, true) {
             return;
         }
+        if let (Some(error), Some(dir)) = (failure, &self.options.status_dir) {
+            crate::status::failed(dir, self.task, error);
+        }
         self.membership.leave(&self.job, failure);
         if let Some(companion) = &self.companion {
             companion.leave(None);

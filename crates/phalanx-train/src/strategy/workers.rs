@@ -50,6 +50,9 @@ impl Workers {
                 address.port()
             ));
         }
+        if let Some(dir) = &options.status_dir {
+            crate::status::joined(dir, task);
+        }
         (options.say)(&format!("{task}: waiting for {} workers to come", peers.len() - 1));
         let size = peers.len();
         let group = Group::connect(
