@@ -1,0 +1,247 @@
+//! What was lost with a server: counted per incarnation of a task, from what the other servers have.
+
+use super::{Known, Life, Record, Saved, Survey};
+use std::collections::BTreeMap;
+
+/// What was lost with a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// The committed steps in the checkpoint that the server was restored from.
+    pub saved: u64,
+    /// At least this many steps after the checkpoint are lost on this server.
+    pub at_least: u64,
+    /// At most this many; `None` where nobody knows how far some of the tasks had come.
+    pub at_most: Option<u64>,
+    /// Whose steps nobody knows.
+    pub unknown: Vec<Life>,
+    /// What the restored server is to know of each task's updates. Empty in synchronous mode.
+    pub counted: Vec<Counted>,
+    /// Where server 0 goes on to count. Not below what a live task has seen, as far as anybody knows.
+    pub global_step: u64,
+}
+
+/// One task's updates, for the server that is restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// The updates in the restored values.
+    pub record: Record,
+    /// Steps up to this one are in [`Loss::global_step`]: pushed again, they are not counted again. `None`: how far
+    /// the task had come is not known, and its next step counts as one.
+    pub up_to: Option<u64>,
+}
+
+/// How far a task had come, as other servers know it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reached {
+    /// The bounds of what those servers say that cannot have forgotten anything.
+    lowest: Option<u64>,
+    highest: Option<u64>,
+    /// What those say that may have.
+    remembered: u64,
+}
+
+impl Reached {
+    fn of(life: Life, surveys: &[Survey]) -> Self {
+        let mut reached = Self::default();
+        for survey in surveys {
+            let found = survey.records.iter().find(|record| record.life == life);
+            let step = match found {
+                Some(record) if record.behind => {
+                    reached.remembered = reached.remembered.max(record.step);
+                    continue;
+                }
+                Some(record) => record.step,
+                None if survey.restored => continue,
+                None => 0,
+            };
+            reached.lowest = Some(reached.lowest.map_or(step, |known| known.min(step)));
+            reached.highest = Some(reached.highest.map_or(step, |known| known.max(step)));
+        }
+        reached
+    }
+}
+
+impl Loss {
+    /// Judges what was lost. A task pushes a step to all servers at once, and the next one only when all have answered.
+    /// So a server that died had at most one step more of a task than any other server has, and a live task pushes
+    /// that step again.
+    pub(super) fn judge(known: &Known, saved: &Saved, surveys: &[Survey]) -> Self {
+        if known.rounds { Self::of_rounds(known, saved, surveys) } else { Self::of_updates(known, saved, surveys) }
+    }
+
+    fn of_updates(known: &Known, saved: &Saved, surveys: &[Survey]) -> Self {
+        let mut lives: BTreeMap<Life, Record> = BTreeMap::new();
+        for record in surveys.iter().flat_map(|survey| &survey.records) {
+            let nothing = Record { step: 0, complete: true, behind: true, ..*record };
+            lives.insert(record.life, nothing);
+        }
+        lives.extend(saved.records.iter().map(|record| (record.life, *record)));
+        let mut loss = Self { saved: saved.global_step, global_step: saved.global_step, ..Self::default() };
+        let mut at_most = 0;
+        for (&life, record) in &lives {
+            let reached = Reached::of(life, surveys);
+            // A step that is half in the checkpoint is lost if the task does not push it again.
+            let has = record.step.saturating_sub(u64::from(!record.complete));
+            let live = known.live.contains(&life);
+            // The step that was under way is pushed again by a live task. A task that was shut out before had none.
+            let under_way = u64::from(!live && !record.fenced);
+            let up_to = match (reached.lowest, reached.highest) {
+                (Some(lowest), Some(highest)) => {
+                    at_most += (lowest + under_way).saturating_sub(has);
+                    loss.at_least += highest.saturating_sub(1).saturating_sub(has);
+                    // The step that a live task pushes again may have been counted and seen before.
+                    let up_to = (highest + u64::from(live)).max(has);
+                    loss.global_step += up_to - has;
+                    Some(up_to)
+                }
+                _ => {
+                    loss.unknown.push(life);
+                    loss.at_least += reached.remembered.saturating_sub(1).saturating_sub(has);
+                    None
+                }
+            };
+            loss.counted.push(Counted { record: *record, up_to });
+        }
+        // Without any other server nobody knows even who pushed.
+        loss.at_most = (loss.unknown.is_empty() && !surveys.is_empty()).then_some(at_most);
+        if loss.global_step < known.seen {
+            // What was seen includes the steps of tasks that nobody else knows.
+            loss.global_step = known.seen;
+        } else {
+            for counted in loss.counted.iter_mut().filter(|counted| counted.up_to.is_none()) {
+                counted.up_to = Some(counted.record.step);
+            }
+        }
+        loss
+    }
+
+    /// In synchronous mode a step is a round, and every server is saved at the same one.
+    fn of_rounds(known: &Known, saved: &Saved, surveys: &[Survey]) -> Self {
+        // A server that was restored has heard of closed rounds again as soon as somebody has pushed to it.
+        let fresh = |survey: &&Survey| !survey.restored || survey.records.iter().any(|record| !record.behind);
+        let counted = surveys.iter().filter(fresh).filter_map(|survey| survey.global_step).max();
+        let closed = surveys.iter().filter(fresh).map(|survey| survey.closed).max();
+        // The newest round may have been closed, and nobody has pulled since.
+        let most = counted.or(closed.map(|closed| closed + 1)).map(|most| most.max(known.seen));
+        let least = closed.unwrap_or(0).max(known.seen);
+        Self {
+            saved: saved.global_step,
+            at_least: least.saturating_sub(saved.global_step),
+            at_most: most.map(|most| most.saturating_sub(saved.global_step)),
+            unknown: Vec::new(),
+            counted: saved.records.iter().map(|&record| Counted { record, up_to: None }).collect(),
+            global_step: saved.global_step.max(least),
+        }
+    }
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.at_most {
+            Some(steps) => write!(f, "at most {steps} steps"),
+            None => write!(f, "an unknown number of steps, at least {}", self.at_least),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_base::{Incarnation, Role, TaskId};
+    use proptest::prelude::*;
+
+    fn life(index: u32) -> Life {
+        (TaskId::new(Role::Worker, index), Incarnation(7))
+    }
+
+    fn record(index: u32, step: u64) -> Record {
+        Record { life: life(index), step, complete: true, behind: false, fenced: false }
+    }
+
+    fn survey(records: &[Record]) -> Survey {
+        Survey { records: records.to_vec(), ..Survey::default() }
+    }
+
+    #[test]
+    fn what_the_other_servers_have_and_the_checkpoint_lacks_is_lost_whatever_the_chief_has_seen() {
+        let known = Known { live: [life(0), life(1)].into(), ..Known::default() };
+        let saved = Saved { global_step: 20, records: vec![record(0, 12), record(1, 8)] };
+        let loss = Loss::judge(&known, &saved, &[survey(&[record(0, 400), record(1, 388), record(2, 5)])]);
+        // Worker 2 has joined since and is gone: one step of it may have been under way.
+        assert_eq!(loss.at_most, Some(388 + 380 + 6));
+        assert_eq!(loss.global_step, 20 + 389 + 381 + 5);
+        assert!(loss.at_least <= 388 + 380 + 5 && loss.at_least >= 387 + 379 + 4);
+    }
+
+    #[test]
+    fn where_nobody_else_knows_no_bound_is_given() {
+        let known = Known { seen: 50, ..Known::default() };
+        let saved = Saved { global_step: 20, records: vec![record(0, 20)] };
+        let alone = Loss::judge(&known, &saved, &[]);
+        assert_eq!((alone.at_most, alone.global_step), (None, 50));
+        assert_eq!(alone.counted[0].up_to, None, "its steps are in what was seen");
+        let forgetful = Survey { restored: true, ..survey(&[Record { behind: true, ..record(0, 30) }]) };
+        let loss = Loss::judge(&Known { seen: 0, ..known }, &saved, &[forgetful]);
+        assert_eq!((loss.at_most, loss.at_least, loss.unknown), (None, 9, vec![life(0)]));
+        assert_eq!(loss.counted[0].up_to, Some(20), "its steps are counted when it pushes again");
+    }
+
+    #[test]
+    fn rounds_are_counted_by_the_server_that_counts_or_by_what_others_heard() {
+        let saved = Saved { global_step: 10, records: Vec::new() };
+        let known = Known { server: 1, rounds: true, ..Known::default() };
+        let counts = Survey { closed: 40, global_step: Some(41), ..Survey::default() };
+        assert_eq!(Loss::judge(&known, &saved, &[counts]).at_most, Some(31));
+        let heard = Survey { closed: 40, ..Survey::default() };
+        let loss = Loss::judge(&Known { server: 0, ..known }, &saved, &[heard]);
+        assert_eq!((loss.at_most, loss.at_least, loss.global_step), (Some(31), 30, 40));
+    }
+
+    proptest! {
+        /// Tasks push to three servers in any order. Server 0 is saved at one moment and dies at another, and some tasks
+        /// die with it. What live tasks push again is not lost; all else that server 0 had is.
+        #[test]
+        fn what_is_said_is_a_bound(
+            pushes in proptest::collection::vec((0_usize..4, 0_usize..3), 1..300),
+            saved_at in 0_usize..300,
+            dead in proptest::collection::vec(any::<bool>(), 4),
+            after in proptest::collection::vec((0_usize..4, 1_usize..3), 0..40),
+        ) {
+            let mut on = [[0_u64; 3]; 4];
+            let push = |on: &mut [[u64; 3]; 4], task: usize, server: usize| {
+                let step = on[task].iter().min().unwrap() + 1;
+                on[task][server] = on[task][server].max(step);
+            };
+            let mut saved = Saved::default();
+            for (at, &(task, server)) in pushes.iter().enumerate() {
+                if at == saved_at {
+                    saved.records = (0..4).map(|task| record(task, on[task as usize][0])).collect();
+                    saved.global_step = saved.records.iter().map(|record| record.step).sum();
+                }
+                push(&mut on, task, server);
+            }
+            let before = on;
+            // The others go on as far as they can without server 0: they complete what was under way.
+            for &(task, server) in &after {
+                if !dead[task] && on[task][server] == on[task][0].min(on[task][3 - server]) {
+                    push(&mut on, task, server);
+                }
+            }
+            let known = Known { live: (0..4).filter(|&i| !dead[i as usize]).map(life).collect(), ..Known::default() };
+            let of = |server: usize| survey(&(0..4).map(|task| record(task, on[task as usize][server])).collect::<Vec<_>>());
+            let loss = Loss::judge(&known, &saved, &[of(1), of(2)]);
+            let mut lost = 0;
+            for task in 0..4 {
+                let has = saved.records.get(task).map_or(0, |record| record.step);
+                let had = before[task][0];
+                let acknowledged = *before[task].iter().min().unwrap();
+                lost += if dead[task] { had - has } else { had.min(acknowledged).saturating_sub(has) };
+            }
+            prop_assert!(loss.at_most.unwrap() >= lost, "{loss:?}, really {lost}");
+            prop_assert!(loss.at_most.unwrap() <= lost + 8, "{loss:?}, really {lost}");
+            prop_assert!(loss.at_least <= lost + 4, "{loss:?}, really {lost}");
+            let seen: u64 = before.iter().map(|task| task[0]).sum();
+            prop_assert!(loss.global_step + dead.iter().filter(|&&dead| dead).count() as u64 >= seen);
+        }
+    }
+}
