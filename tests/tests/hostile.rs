@@ -11,7 +11,9 @@ use phalanx_tests::faults::Random;
 use phalanx_tests::raw::{self, Neighbour, Received};
 use phalanx_tests::within;
 use phalanx_train::connections;
-use phalanx_wire::proto::params::{self, Create, Describe, Exchange, Find, Range, Request, Rows, Spec, request};
+use phalanx_wire::proto::params::{
+    self, CloseRound, Create, Describe, Exchange, Find, Range, Request, Rows, Spec, request,
+};
 use phalanx_wire::{Address, Token};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -173,6 +175,12 @@ fn pushes_that_do_not_fit_are_refused_and_change_nothing() {
             ("rows of what is no table", rows(1), numbers(4), Code::ShapeMismatch),
             ("a part beyond the parts", Exchange { part: 1, ..push(0, 0, 4) }, numbers(4), Code::BadMessage),
             ("a step without its forerunner", Exchange { step: 9, ..push(0, 0, 4) }, numbers(4), Code::UpdateGap),
+            (
+                "a part at the end of numbers",
+                Exchange { part: u32::MAX, counts: true, ..push(0, 0, 4) },
+                numbers(4),
+                Code::BadMessage,
+            ),
             ("no parts at all", Exchange { parts: 0, ..push(0, 0, 4) }, numbers(4), Code::BadMessage),
         ];
         for (what, ask, body, code) in cases {
@@ -232,6 +240,8 @@ fn rounds_at_the_end_of_numbers_do_not_panic() {
             let frame = raw::frame(&server.request(request::Op::Exchange(ask)), &[0; 16]);
             assert!(!matches!(peer.call(&frame), Received::Closed), "round {round}, closed {closed}");
         }
+        let close = request::Op::CloseRound(CloseRound { round: u64::MAX });
+        assert!(matches!(peer.call(&raw::frame(&server.request(close), &[])), Received::Answer));
     });
 }
 

@@ -19,6 +19,9 @@ pub mod plan;
 pub mod recovery;
 pub mod server;
 
+// What `crate::sync` is in a model check; see tests/loom.
+use std::sync;
+
 pub use client::{Client, to_wire as client_of};
 pub use crew::Crew;
 pub use plan::{Layout, Partitioner, Placement, TableSpec, VariableSpec};

@@ -1,10 +1,12 @@
 //! Which updates a server has applied: what makes an update's effect single.
+//!
+//! `tests/loom/tests/applied.rs` checks this file under every interleaving of updates, repeats and a fence.
 
 use super::lock;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Arc, Mutex};
 use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
 
 /// How far one incarnation of a task has come on this server. Its steps are numbered from 1 without gaps, and each has
 /// one or more parts that are sent in order, so the newest applied one tells everything.
@@ -20,6 +22,27 @@ pub struct Progress {
     pub fenced: bool,
     /// The server was restored and has forgotten the newest steps: the next one may be any later one.
     pub behind: bool,
+}
+
+/// Which update a message carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// The step of the task that made it, counted from 1.
+    pub step: u64,
+    /// Which part of that step it is, counted from 0.
+    pub part: u32,
+    /// How many parts the step has.
+    pub parts: u32,
+    /// Another task sends it for one that was lost.
+    pub by_another: bool,
+}
+
+impl Update {
+    /// Whether it completes its step.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        self.part.checked_add(1) == Some(self.parts)
+    }
 }
 
 /// What to do with an update.
@@ -67,7 +90,7 @@ impl Progress {
             return Ok(Verdict::Fresh);
         }
         let next_part = step == self.step && part == self.parts_applied && !complete;
-        let next_step = step == self.step + 1 && part == 0 && complete;
+        let next_step = Some(step) == self.step.checked_add(1) && part == 0 && complete;
         if next_part || next_step {
             return Ok(Verdict::Fresh);
         }
@@ -85,19 +108,65 @@ impl Progress {
     }
 }
 
+/// One incarnation of a task.
+type Life = (TaskId, Incarnation);
+
 type Shared = Arc<Mutex<Progress>>;
 
 /// The progress of every task that ever pushed here.
 #[derive(Debug, Default)]
 pub struct Applied {
-    tasks: Mutex<HashMap<(TaskId, Incarnation), Shared>>,
+    tasks: Mutex<BTreeMap<Life, Shared>>,
     /// Whether steps were forgotten; see [`Progress::behind`].
     behind: AtomicBool,
 }
 
 impl Applied {
-    /// The progress of one task's life. Whoever applies an update holds its lock meanwhile, so that a repeat that
-    /// arrives at the same moment waits and is then dropped; other tasks are not held up.
+    /// Applies an update once. `apply` is called with what to do: [`Verdict::Fresh`], or [`Verdict::Last`] where nothing is
+    /// left to apply of a step that is now complete. It is not called for a repeat, and sees the progress as it is before the
+    /// update is recorded. The lock of the sender's progress is
+    /// held from the decision until the update is recorded, so that a repeat that arrives meanwhile waits, and a
+    /// [`Self::fence`] waits for it; other tasks are not held up.
+    ///
+    /// # Errors
+    /// When the sender may not push, a part before it is missing, or `apply` fails; nothing is recorded then.
+    pub fn once(
+        &self,
+        life: Life,
+        update: Update,
+        apply: impl FnOnce(Verdict, &mut Progress) -> Result<()>,
+    ) -> Result<Verdict> {
+        let Update { step, part, parts, by_another } = update;
+        let progress = self.of(life.0, life.1);
+        let mut progress = lock(&progress);
+        let verdict = progress.judge(step, part, parts, by_another)?;
+        if verdict != Verdict::Repeat {
+            apply(verdict, &mut progress)?;
+            progress.advance(step, part, parts);
+        }
+        Ok(verdict)
+    }
+
+    /// Calls `act` unless the task was declared lost. A [`Self::fence`] waits until it has ended.
+    ///
+    /// # Errors
+    /// When the task was declared lost.
+    pub fn admitted<T>(&self, life: Life, act: impl FnOnce() -> T) -> Result<T> {
+        let progress = self.of(life.0, life.1);
+        let progress = lock(&progress);
+        progress.admit()?;
+        Ok(act())
+    }
+
+    /// Declares a task lost: once this has returned, nothing that it sent changes anything. Returns how far it came.
+    pub fn fence(&self, life: Life) -> Progress {
+        let progress = self.of(life.0, life.1);
+        let mut progress = lock(&progress);
+        progress.fenced = true;
+        *progress
+    }
+
+    /// The progress of one task's life.
     #[must_use]
     pub fn of(&self, task: TaskId, incarnation: Incarnation) -> Arc<Mutex<Progress>> {
         let behind = self.behind.load(Ordering::Acquire);
@@ -106,7 +175,7 @@ impl Applied {
     }
 
     /// Takes what a checkpoint says, which may be older than what the tasks have done since.
-    pub fn restore(&self, known: impl IntoIterator<Item = ((TaskId, Incarnation), Progress)>) {
+    pub fn restore(&self, known: impl IntoIterator<Item = (Life, Progress)>) {
         self.behind.store(true, Ordering::Release);
         let known = known.into_iter().map(|(life, progress)| (life, Progress { behind: true, ..progress }));
         lock(&self.tasks).extend(known.map(|(life, progress)| (life, Arc::new(Mutex::new(progress)))));
@@ -114,7 +183,7 @@ impl Applied {
 
     /// Every life and how far it came.
     #[must_use]
-    pub fn all(&self) -> Vec<((TaskId, Incarnation), Progress)> {
+    pub fn all(&self) -> Vec<(Life, Progress)> {
         // Copied first: a progress is locked for as long as its update is applied, and others must be found meanwhile.
         let known: Vec<_> = lock(&self.tasks).iter().map(|(&life, progress)| (life, Arc::clone(progress))).collect();
         known.into_iter().map(|(life, progress)| (life, *lock(&progress))).collect()
@@ -122,78 +191,7 @@ impl Applied {
 
     /// The lives that are known here and not fenced.
     #[must_use]
-    pub fn lives(&self) -> Vec<(TaskId, Incarnation)> {
+    pub fn lives(&self) -> Vec<Life> {
         self.all().into_iter().filter(|(_, progress)| !progress.fenced).map(|(life, _)| life).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn a_fenced_task_is_refused_and_another_may_finish_its_step() {
-        let mut progress = Progress { fenced: true, ..Progress::default() };
-        progress.advance(3, 0, 2);
-        assert_eq!(progress.judge(3, 1, 2, false).unwrap_err().code(), Code::Fenced);
-        assert_eq!(progress.judge(3, 0, 2, true).unwrap(), Verdict::Repeat);
-        assert_eq!(progress.judge(3, 1, 2, true).unwrap(), Verdict::Fresh);
-    }
-
-    #[test]
-    fn a_gap_is_an_error_and_not_an_update() {
-        let progress = Progress::default();
-        assert_eq!(progress.judge(2, 0, 1, false).unwrap_err().code(), Code::UpdateGap);
-        assert_eq!(progress.judge(1, 1, 2, false).unwrap_err().code(), Code::UpdateGap);
-        assert_eq!(progress.judge(1, 2, 2, false).unwrap_err().code(), Code::BadMessage);
-    }
-
-    #[test]
-    fn a_restored_server_takes_the_next_step_whatever_it_is_and_no_gap_after_it() {
-        let applied = Applied::default();
-        let life = |index| (TaskId::new(phalanx_base::Role::Worker, index), Incarnation(1));
-        let saved = Progress { step: 3, parts_applied: 1, parts: 1, ..Progress::default() };
-        applied.restore([(life(0), saved)]);
-        let known = applied.of(life(0).0, life(0).1);
-        assert_eq!(lock(&known).judge(3, 0, 1, false).unwrap(), Verdict::Repeat, "the checkpoint has it");
-        for index in 0..2 {
-            let progress = applied.of(life(index).0, life(index).1);
-            let mut progress = lock(&progress);
-            assert_eq!(progress.judge(9, 0, 1, false).unwrap(), Verdict::Fresh);
-            progress.advance(9, 0, 1);
-            assert_eq!(progress.judge(9, 0, 1, false).unwrap(), Verdict::Repeat);
-            assert_eq!(progress.judge(11, 0, 1, false).unwrap_err().code(), Code::UpdateGap);
-            assert_eq!(progress.judge(10, 0, 1, false).unwrap(), Verdict::Fresh);
-        }
-    }
-
-    proptest! {
-        /// Whatever is repeated, late or out of order: each name is applied at most once, and all of them in the end
-        /// if each arrives once in its turn.
-        #[test]
-        fn each_name_is_applied_once(noise in proptest::collection::vec((1_u64..6, 0_u32..3), 0..200)) {
-            let parts = |step: u64| 1 + (step % 3) as u32;
-            let mut progress = Progress::default();
-            let mut applied = HashMap::new();
-            let mut send = |progress: &mut Progress, step, part| {
-                if progress.judge(step, part, parts(step), false).is_ok_and(|v| v == Verdict::Fresh) {
-                    progress.advance(step, part, parts(step));
-                    *applied.entry((step, part)).or_insert(0) += 1;
-                }
-            };
-            let in_turn: Vec<_> = (1..6).flat_map(|step| (0..parts(step)).map(move |part| (step, part))).collect();
-            let mut noise = noise.into_iter();
-            for &(step, part) in &in_turn {
-                for (step, part) in noise.by_ref().take(10) {
-                    if part < parts(step) {
-                        send(&mut progress, step, part);
-                    }
-                }
-                send(&mut progress, step, part);
-            }
-            prop_assert!(in_turn.iter().all(|name| applied[name] == 1));
-            prop_assert_eq!(applied.len(), in_turn.len());
-        }
     }
 }

@@ -9,7 +9,6 @@ use super::{Progress, Store, lock};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
 use phalanx_wire::proto::params::{Applied, Assign};
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 impl Store {
@@ -74,16 +73,18 @@ impl Store {
             values.push((shard, body.numbers(elements.len())?, elements));
         }
         body.end()?;
-        lock(&self.applied.of(from.0, from.1)).admit()?;
-        // Updates in progress come to their end; new ones wait.
-        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
-        let mut newest = lock(&self.replaced);
-        if newest.is_some_and(|(whose, number)| whose == from && ask.number <= number) {
-            return Ok(());
-        }
-        values.into_iter().try_for_each(|(shard, numbers, range)| shard.replace(ask.closed, range, numbers))?;
-        *newest = Some((from, ask.number));
-        Ok(())
+        // Updates in progress come to their end; new ones wait. First this, then the sender's progress, as for an update.
+        let _gate = self.snapshots.exclude_updates();
+        let replace = || {
+            let mut newest = lock(&self.replaced);
+            if newest.is_some_and(|(whose, number)| whose == from && ask.number <= number) {
+                return Ok(());
+            }
+            values.into_iter().try_for_each(|(shard, numbers, range)| shard.replace(ask.closed, range, numbers))?;
+            *newest = Some((from, ask.number));
+            Ok(())
+        };
+        self.applied.admitted(from, replace).flatten()
     }
 }
 

@@ -35,9 +35,15 @@ pub struct Barrier {
     arrived: u32,
     members: BTreeMap<Who, Member>,
     stale: u64,
-    /// While it is held, a round that is complete stays open.
-    held: bool,
+    /// The hold that keeps a complete round open, if there is one.
+    held: Option<Hold>,
+    /// How many holds there were.
+    holds: u64,
 }
+
+/// One hold of the open round. Whoever ends it by its number ends no later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold(u64);
 
 impl Barrier {
     /// Lets a worker in and says which round to compute for.
@@ -77,17 +83,33 @@ impl Barrier {
         self.poll(who)
     }
 
-    /// Keeps the open round from closing, or lets it close; answers its number.
-    pub fn hold(&mut self, held: bool) -> u64 {
-        self.held = held;
-        self.close_if_complete();
-        self.round
+    /// Keeps the open round from closing until the hold is ended. A hold takes the place of an earlier one.
+    pub fn hold(&mut self) -> Hold {
+        self.holds += 1;
+        let hold = Hold(self.holds);
+        self.held = Some(hold);
+        hold
+    }
+
+    /// Ends `hold`, or with `None` whichever there is, and lets the round close. Returns whether a hold was ended: one that
+    /// another has taken the place of is not.
+    pub fn end_hold(&mut self, hold: Option<Hold>) -> bool {
+        let ends = self.held.is_some_and(|held| hold.is_none_or(|hold| hold == held));
+        if ends {
+            self.held = None;
+            self.close_if_complete();
+        }
+        ends
     }
 
     /// A coordinator says that `round` is complete. The round that is open then, or `None` while rounds stay open.
     pub fn close(&mut self, round: u64) -> Option<u64> {
-        if self.round <= round && !self.held {
-            (self.round, self.arrived) = (round + 1, 0);
+        // Checked: the number came from outside, and the last one there is has no next.
+        if let Some(next) = round.checked_add(1)
+            && self.round <= round
+            && self.held.is_none()
+        {
+            (self.round, self.arrived) = (next, 0);
         }
         (self.round > round).then_some(self.round)
     }
@@ -95,8 +117,9 @@ impl Barrier {
     fn close_if_complete(&mut self) {
         if self.to_aggregate == 0 || self.arrived < self.to_aggregate {
             self.release_if_needed();
-        } else if !self.held {
-            self.round += 1;
+        } else if self.held.is_none() {
+            // Saturating: `arrive` may have set it to any number from outside.
+            self.round = self.round.saturating_add(1);
             self.arrived = 0;
             self.members.values_mut().for_each(|member| member.waiting = false);
         }
@@ -181,19 +204,42 @@ mod tests {
     #[test]
     fn a_round_that_is_held_closes_when_it_is_let_go() {
         let mut barrier = joined(2, 2);
-        assert_eq!(barrier.hold(true), 0);
+        barrier.hold();
         barrier.arrive(worker(0), 1, 0);
         assert_eq!(barrier.arrive(worker(1), 1, 0), Arrival::Wait, "complete and held");
-        assert_eq!(barrier.hold(false), 1);
+        assert_eq!((barrier.round(), barrier.end_hold(None), barrier.round()), (0, true, 1));
         assert_eq!((barrier.poll(worker(0)), barrier.poll(worker(1))), (Arrival::Go(1), Arrival::Go(1)));
+    }
+
+    #[test]
+    fn the_end_of_an_earlier_hold_does_not_end_a_later_one() {
+        let mut barrier = joined(1, 1);
+        let first = barrier.hold();
+        assert!(barrier.end_hold(None));
+        let second = barrier.hold();
+        assert_eq!(barrier.arrive(worker(0), 1, 0), Arrival::Wait, "complete and held");
+        assert!(!barrier.end_hold(Some(first)));
+        assert_eq!(barrier.poll(worker(0)), Arrival::Wait, "still held");
+        let third = barrier.hold();
+        assert!(!barrier.end_hold(Some(second)), "the third hold has taken its place");
+        assert!(barrier.end_hold(Some(third)) && !barrier.end_hold(Some(third)) && !barrier.end_hold(None));
+        assert_eq!(barrier.poll(worker(0)), Arrival::Go(1));
+    }
+
+    #[test]
+    fn rounds_at_the_end_of_numbers_do_not_overflow() {
+        let mut barrier = joined(1, 1);
+        assert_eq!((barrier.close(u64::MAX), barrier.round()), (None, 0), "there is no later round");
+        assert_eq!(barrier.arrive(worker(0), 1, u64::MAX), Arrival::Go(u64::MAX));
+        assert_eq!(barrier.round(), u64::MAX);
     }
 
     #[test]
     fn a_coordinator_closes_rounds_unless_they_are_held() {
         let mut barrier = Barrier::default();
-        barrier.hold(true);
+        barrier.hold();
         assert_eq!(barrier.close(0), None);
-        barrier.hold(false);
+        barrier.end_hold(None);
         assert_eq!((barrier.close(0), barrier.close(0), barrier.close(4)), (Some(1), Some(1), Some(5)));
     }
 

@@ -1,60 +1,13 @@
-//! One instant of a server, kept while training goes on.
-//!
-//! A cut takes the time of a lock: it notes how far everything is, and gives the instant a number. From then on, whoever
-//! changes numbers for the first time since the cut keeps a copy of them as they were. Whoever writes the instant down
-//! takes that copy where there is one, and the numbers themselves where nothing has changed; either way, what is written
-//! is the instant. So training never waits for a disk, and the copies are never more than the model once.
+//! What a snapshot of a server consists of. How it stays one instant while training goes on: [`super::snapshot`].
 
 use super::dense::Dense;
 use super::items::Item;
+use super::snapshot::{GivenUp, Snapshot};
 use super::table::Table;
-use super::{Progress, Store, lock};
+use super::{Progress, Store};
 use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
-
-/// The number of the newest cut; shared by everything that keeps copies.
-#[derive(Debug, Default)]
-pub(crate) struct Clock(AtomicU64);
-
-impl Clock {
-    pub(crate) fn now(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
-/// What numbers were at the newest cut, where they have changed since.
-#[derive(Default)]
-pub(crate) struct Before {
-    copy: Option<Box<[f32]>>,
-    /// Cuts up to this one need nothing more of the numbers, or have their copy.
-    cut: u64,
-}
-
-impl Before {
-    /// Of numbers that come into being now.
-    pub(crate) fn new(now: u64) -> Self {
-        Self { copy: None, cut: now }
-    }
-
-    /// To be called before a change of `numbers`.
-    pub(crate) fn keep(&mut self, numbers: &[f32], now: u64) {
-        if self.cut < now {
-            *self = Self { copy: Some(numbers.into()), cut: now };
-        }
-    }
-
-    /// The numbers as they were at the cut, of which there are these now.
-    pub(crate) fn at_cut<'a>(&'a self, numbers: &'a [f32]) -> &'a [f32] {
-        self.copy.as_deref().unwrap_or(numbers)
-    }
-
-    /// The cut needs these numbers no more.
-    pub(crate) fn let_go(&mut self, cut: u64) {
-        *self = Self { copy: None, cut: self.cut.max(cut) };
-    }
-}
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Something that is held here, and how far it was.
 pub(crate) enum CutItem {
@@ -73,7 +26,7 @@ pub struct Cut {
     pub(crate) items: Vec<CutItem>,
     pub(crate) applied: Vec<((TaskId, Incarnation), Progress)>,
     pub(crate) notes: Vec<(TaskId, Vec<u8>)>,
-    given_up: AtomicBool,
+    given_up: GivenUp,
 }
 
 impl Cut {
@@ -97,17 +50,24 @@ impl Cut {
 
     /// Whether what is read from now on may be of another instant.
     pub(crate) fn is_given_up(&self) -> bool {
-        self.given_up.load(Ordering::SeqCst)
+        self.given_up.is_set()
+    }
+}
+
+impl Snapshot for Cut {
+    fn id(&self) -> u64 {
+        self.id
     }
 
-    fn let_go(&self) {
-        self.given_up.store(true, Ordering::SeqCst);
-        for item in &self.items {
-            match item {
-                CutItem::Dense { shard, .. } => shard.let_go(self.number),
-                CutItem::Table { table, .. } => table.let_go(self.number),
+    fn give_up(&self) {
+        self.given_up.set(|| {
+            for item in &self.items {
+                match item {
+                    CutItem::Dense { shard, .. } => shard.let_go(self.number),
+                    CutItem::Table { table, .. } => table.let_go(self.number),
+                }
             }
-        }
+        });
     }
 }
 
@@ -122,37 +82,24 @@ impl Store {
         if !first && !self.is_ready() {
             return Err(not_ready());
         }
-        let mut current = lock(&self.cut);
-        if let Some(cut) = current.as_ref().filter(|cut| cut.id == id) {
-            return Ok(Arc::clone(cut));
-        }
-        if let Some(former) = current.take() {
-            former.let_go();
-        }
-        let started = Instant::now();
-        // Updates in progress come to their end; new ones wait.
-        let gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
-        let number = self.clock.now() + 1;
-        let mut items = Vec::new();
-        for item in self.items().list() {
-            items.push(match item {
-                Item::Dense(shard) => {
-                    let (updates, closed) = shard.cut(closed);
-                    CutItem::Dense { shard: Arc::clone(shard), updates, closed }
-                }
-                Item::Table(table) => {
-                    let (updates, closed, rows) = table.cut(closed)?;
-                    CutItem::Table { table: Arc::clone(table), updates, closed, rows }
-                }
-            });
-        }
-        let (applied, notes, global_step) = (self.applied.all(), self.notes.all(), self.global_step());
-        self.clock.0.store(number, Ordering::Release);
-        drop(gate);
-        let (pause, given_up) = (started.elapsed(), AtomicBool::new(false));
-        let cut = Arc::new(Cut { id, number, pause, global_step, items, applied, notes, given_up });
-        *current = Some(Arc::clone(&cut));
-        Ok(cut)
+        self.snapshots.take(id, |number, started| {
+            let mut items = Vec::new();
+            for item in self.items().list() {
+                items.push(match item {
+                    Item::Dense(shard) => {
+                        let (updates, closed) = shard.cut(closed);
+                        CutItem::Dense { shard: Arc::clone(shard), updates, closed }
+                    }
+                    Item::Table(table) => {
+                        let (updates, closed, rows) = table.cut(closed)?;
+                        CutItem::Table { table: Arc::clone(table), updates, closed, rows }
+                    }
+                });
+            }
+            let (applied, notes, global_step) = (self.applied.all(), self.notes.all(), self.global_step());
+            let (pause, given_up) = (started.elapsed(), GivenUp::default());
+            Ok(Cut { id, number, pause, global_step, items, applied, notes, given_up })
+        })
     }
 
     /// The instant with this id.
@@ -160,8 +107,7 @@ impl Store {
     /// # Errors
     /// When it was given up.
     pub(crate) fn cut_with(&self, id: u64) -> Result<Arc<Cut>> {
-        let cut = lock(&self.cut).clone().filter(|cut| cut.id == id);
-        cut.ok_or_else(|| {
+        self.snapshots.get(id).ok_or_else(|| {
             Error::new(Code::NoSuchVariable, "the server keeps no such instant")
                 .because("another one was taken since, or the server was started anew")
                 .help("take another one")
@@ -170,10 +116,7 @@ impl Store {
 
     /// Gives an instant up.
     pub fn release(&self, id: u64) {
-        let mut current = lock(&self.cut);
-        if let Some(cut) = current.take_if(|cut| cut.id == id) {
-            cut.let_go();
-        }
+        self.snapshots.release(id);
     }
 }
 

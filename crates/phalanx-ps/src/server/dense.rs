@@ -2,8 +2,8 @@
 //!
 //! Hot path: no allocation per chunk, and never two locks at once.
 
-use super::cut::{Before, Clock};
 use super::lock;
+use super::snapshot::{Before, Clock};
 use crate::Crew;
 use phalanx_base::{Code, Error, F32Block, Result, Shape, read_f32s};
 use phalanx_optim::{Optimizer, Rule};
@@ -95,7 +95,7 @@ impl Dense {
     /// Applies a gradient at once.
     pub(crate) fn push(&self, range: Range<usize>, gradient: &[u8], rate: Option<f32>, crew: Crew) -> Result<()> {
         let step = if range.start == 0 {
-            self.updates.fetch_add(1, Ordering::AcqRel) + 1
+            self.updates.fetch_add(1, Ordering::AcqRel).saturating_add(1)
         } else {
             self.updates.load(Ordering::Acquire)
         };

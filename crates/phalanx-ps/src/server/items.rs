@@ -1,7 +1,7 @@
 //! What a server holds, by name and by handle.
 
-use super::cut::Clock;
 use super::dense::Dense;
+use super::snapshot::Clock;
 use super::table::Table;
 use crate::plan::Initializer;
 use phalanx_base::{Code, Error, Result, Shape};

@@ -1,6 +1,8 @@
 //! One parameter server: its shards, what it has already applied, and the service around it.
 
 mod applied;
+#[cfg(test)]
+mod applied_tests;
 mod assign;
 mod barrier;
 mod body;
@@ -15,20 +17,21 @@ mod pending_rows;
 mod saving;
 mod service;
 mod slabs;
+mod snapshot;
 mod staleness;
 mod store;
 mod stripe;
 pub(crate) mod table;
 
-pub use applied::{Applied, Progress, Verdict};
-pub use barrier::{Arrival, Barrier};
+pub use applied::{Applied, Progress, Update, Verdict};
+pub use barrier::{Arrival, Barrier, Hold};
 pub use cut::Cut;
 pub use dense::CHUNK;
 pub use load::{Holding, Load};
 pub use service::{Service, identity};
 pub use store::Store;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Takes a lock even if a thread died holding it: every guarded value here is changed in steps that each leave it
 /// whole.

@@ -1,6 +1,6 @@
 //! The store behind the bulk lane.
 
-use super::barrier::Arrival;
+use super::barrier::{Arrival, Hold};
 use super::saving::{IntoFile, ToFetch};
 use super::{Store, lock};
 use crate::Crew;
@@ -140,20 +140,35 @@ impl Service {
         params::Arrived { round: open }
     }
 
-    /// Keeps the open round from closing, but not for ever: whoever asked may die.
+    /// Keeps the open round from closing for so many milliseconds at most, since the task that asked may die. With 0 it ends
+    /// the hold there is.
     fn hold(self: &Arc<Self>, millis: u32) -> params::Arrived {
-        let round = lock(&self.store.barrier).hold(millis > 0);
-        if millis > 0 {
-            let (service, time) = (Arc::clone(self), Duration::from_millis(millis.into()));
-            tokio::spawn(async move {
-                tokio::time::sleep(time).await;
-                service.hold(0);
-            });
-        } else {
+        if millis == 0 {
+            return params::Arrived { round: Some(self.end_hold(None)) };
+        }
+        let (hold, round) = {
+            let mut barrier = lock(&self.store.barrier);
+            (barrier.hold(), barrier.round())
+        };
+        let (service, time) = (Arc::clone(self), Duration::from_millis(millis.into()));
+        tokio::spawn(async move {
+            tokio::time::sleep(time).await;
+            service.end_hold(Some(hold));
+        });
+        params::Arrived { round: Some(round) }
+    }
+
+    /// Ends this hold, or whichever there is, and returns the round that is open then.
+    fn end_hold(&self, hold: Option<Hold>) -> u64 {
+        let (ended, round) = {
+            let mut barrier = lock(&self.store.barrier);
+            (barrier.end_hold(hold), barrier.round())
+        };
+        if ended {
             self.store.reach_step(round);
             self.moved.notify_waiters();
         }
-        params::Arrived { round: Some(round) }
+        round
     }
 
     async fn save(&self, ask: params::Save, index: &mut Bytes) -> Result<params::Saved> {

@@ -3,8 +3,8 @@
 //! Each slab is twice as long as the one before: a small table takes little, a row is found without a look into memory,
 //! and the slabs of a large table are long enough for large pages.
 
-use super::cut::Before;
 use super::pages::in_large_pages;
+use super::snapshot::Before;
 use std::ops::Range;
 
 /// Numbers in a block of rows: as much as is copied when a cut is kept and one of its rows changes.

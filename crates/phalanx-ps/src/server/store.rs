@@ -1,14 +1,15 @@
 //! Everything one server holds.
 
-use super::applied::{Applied, Verdict};
+use super::applied::{Applied, Update, Verdict};
 use super::barrier::Barrier;
 use super::body::Body;
-use super::cut::{Clock, Cut, not_ready};
+use super::cut::{Cut, not_ready};
 use super::dense::Dense;
 use super::items::{Item, Items};
 use super::load::Counters;
 use super::lock;
 use super::notes::Notes;
+use super::snapshot::Snapshots;
 use super::staleness::Staleness;
 use super::table::Table;
 use crate::Crew;
@@ -41,12 +42,9 @@ pub struct Store {
     pub(super) applied: Applied,
     pub(crate) barrier: Mutex<Barrier>,
     pub(super) global_step: AtomicU64,
-    /// Held by every exchange; a cut takes it for itself, so that no update is half in it.
-    pub(super) gate: RwLock<()>,
-    pub(super) clock: Arc<Clock>,
+    /// Every exchange is an update to it.
+    pub(super) snapshots: Snapshots<Cut>,
     pub(super) notes: Notes,
-    /// The instant that is being kept.
-    pub(super) cut: Mutex<Option<Arc<Cut>>>,
     ready: AtomicBool,
     stale: AtomicU64,
     repeats: AtomicU64,
@@ -58,16 +56,14 @@ pub struct Store {
 
 impl Default for Store {
     fn default() -> Self {
-        let clock = Arc::<Clock>::default();
+        let snapshots = Snapshots::<Cut>::default();
         Self {
-            items: RwLock::new(Items::new(Arc::clone(&clock))),
+            items: RwLock::new(Items::new(Arc::clone(snapshots.clock()))),
             applied: Applied::default(),
             barrier: Mutex::default(),
             global_step: AtomicU64::default(),
-            gate: RwLock::default(),
-            clock,
+            snapshots,
             notes: Notes::default(),
-            cut: Mutex::default(),
             ready: AtomicBool::default(),
             stale: AtomicU64::default(),
             repeats: AtomicU64::default(),
@@ -114,7 +110,7 @@ impl Store {
         let (started, bytes_in) = (Instant::now(), body.iter().map(Bytes::len).sum());
         let mut body = Body::new(body);
         let mut answer = Exchanged::default();
-        let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        let _update = self.snapshots.update();
         // Everything is checked before anything is changed: an update is applied whole or not at all.
         Notes::check(&ask.note)?;
         let push = self.read_push(ask, &mut body)?;
@@ -173,27 +169,34 @@ impl Store {
 
     fn push(
         &self,
-        (task, incarnation): (TaskId, Incarnation),
+        from: (TaskId, Incarnation),
         ask: &Exchange,
-        Push { dense, rows }: Push<'_>,
+        push: Push<'_>,
         crew: Crew,
         answer: &mut Exchanged,
     ) -> Result<()> {
-        let progress = self.applied.of(task, incarnation);
-        let mut progress = lock(&progress);
-        let counts = ask.counts && ask.round == 0 && ask.part + 1 == ask.parts;
-        match progress.judge(ask.step, ask.part, ask.parts, ask.on_behalf_of.is_some())? {
-            Verdict::Fresh => {}
-            verdict => {
-                answer.repeated = true;
-                self.repeats.fetch_add(1, Ordering::Relaxed);
-                if verdict == Verdict::Last {
-                    progress.advance(ask.step, ask.part, ask.parts);
-                    self.global_step.fetch_add(counts.into(), Ordering::AcqRel);
-                }
-                return Ok(());
+        let by_another = ask.on_behalf_of.is_some();
+        let update = Update { step: ask.step, part: ask.part, parts: ask.parts, by_another };
+        let counts = ask.counts && ask.round == 0 && update.is_last();
+        let verdict = self.applied.once(from, update, |verdict, _| {
+            if verdict == Verdict::Fresh {
+                answer.stale = !Self::apply(ask, push, crew)?;
+                self.notes.keep(from.0, &ask.note);
             }
-        }
+            let committed = self.global_step.fetch_add(counts.into(), Ordering::AcqRel);
+            if verdict == Verdict::Fresh && counts {
+                self.staleness.note(ask, committed);
+            }
+            Ok(())
+        })?;
+        answer.repeated = verdict != Verdict::Fresh;
+        self.repeats.fetch_add(answer.repeated.into(), Ordering::Relaxed);
+        self.stale.fetch_add(answer.stale.into(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Applies gradients, or adds them to their round; false if that round is closed already.
+    fn apply(ask: &Exchange, Push { dense, rows }: Push<'_>, crew: Crew) -> Result<bool> {
         let mut block = F32Block::default();
         let mut taken = true;
         for (shard, gradient, elements, rate) in dense {
@@ -208,17 +211,7 @@ impl Store {
                 Some(round) => taken &= table.contribute(round, &ids, gradients)?,
             }
         }
-        progress.advance(ask.step, ask.part, ask.parts);
-        self.notes.keep(task, &ask.note);
-        if !taken {
-            answer.stale = true;
-            self.stale.fetch_add(1, Ordering::Relaxed);
-        }
-        let committed = self.global_step.fetch_add(counts.into(), Ordering::AcqRel);
-        if counts {
-            self.staleness.note(ask, committed);
-        }
-        Ok(())
+        Ok(taken)
     }
 
     fn pull<S: DerefMut<Target = [u8]>>(
@@ -252,22 +245,13 @@ impl Store {
     }
 
     /// Lets a task to the barrier, unless it was shut out: a late message must not bring it back in.
-    pub(crate) fn at_barrier<T>(
-        &self,
-        (task, incarnation): (TaskId, Incarnation),
-        act: impl FnOnce(&mut Barrier) -> T,
-    ) -> Result<T> {
-        let progress = self.applied.of(task, incarnation);
-        let progress = lock(&progress);
-        progress.admit()?;
-        Ok(act(&mut lock(&self.barrier)))
+    pub(crate) fn at_barrier<T>(&self, from: (TaskId, Incarnation), act: impl FnOnce(&mut Barrier) -> T) -> Result<T> {
+        self.applied.admitted(from, || act(&mut lock(&self.barrier)))
     }
 
     /// Shuts a lost task's life out, and says how far it came.
     pub fn fence(&self, task: TaskId, incarnation: Incarnation) -> Fenced {
-        let progress = self.applied.of(task, incarnation);
-        let mut progress = lock(&progress);
-        progress.fenced = true;
+        let progress = self.applied.fence((task, incarnation));
         lock(&self.barrier).leave((task, incarnation));
         Fenced { step: progress.step, complete: progress.parts_applied == progress.parts }
     }

@@ -2,10 +2,10 @@
 //!
 //! Hot path: ids of a request are grouped by stripe, so each lock is taken once a request; no allocation per row.
 
-use super::cut::Clock;
 use super::index::{STRIPES, own_part, stripe_of};
 use super::lock;
 use super::slabs::{BLOCK, Spot};
+use super::snapshot::Clock;
 use super::stripe::{Stripe, stages};
 use crate::Crew;
 use crate::plan::Initializer;
@@ -78,7 +78,7 @@ impl Table {
 
     /// Applies row gradients at once. Ids are unique.
     pub(crate) fn push(&self, ids: &[i64], gradients: &[u8], crew: Crew) -> Result<()> {
-        let rule = self.optimizer.at_step(self.updates.fetch_add(1, Ordering::AcqRel) + 1);
+        let rule = self.optimizer.at_step(self.updates.fetch_add(1, Ordering::AcqRel).saturating_add(1));
         self.push_by(&rule, ids, gradients, crew)
     }
 
