@@ -45,6 +45,20 @@ fn every_crate_obeys_the_lints_of_the_workspace() {
     }
 }
 
+/// Ids that tell tasks, snapshots and jobs apart, and secrets, come from the operating system and nowhere else. A hasher's
+/// keys are good for hashing, and for a seed that nobody asked for; the standard library promises no more of them.
+#[test]
+fn no_id_and_no_secret_is_made_from_a_hashers_keys() {
+    let allowed = ["crates/phalanx-ps/src/client/rows.rs", "crates/phalanx-data/src/dataset/random.rs"];
+    let random_state = concat!("Random", "State");
+    let sources = found(|path| path.extension().is_some_and(|ending| ending == "rs"));
+    let users: Vec<_> = sources.iter().filter(|(_, text)| text.contains(random_state)).collect();
+    for (path, _) in &users {
+        assert!(allowed.iter().any(|allowed| path.ends_with(allowed)), "{path} uses {random_state}: use getrandom");
+    }
+    assert_eq!(users.len(), allowed.len(), "an exception is not needed any more");
+}
+
 #[test]
 fn the_oldest_compiler_is_the_same_everywhere() {
     let text = |name: &str| std::fs::read_to_string(root().join(name)).expect("a text");

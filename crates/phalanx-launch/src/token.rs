@@ -1,17 +1,22 @@
 //! Secrets made here.
 
-use phalanx_base::{Code, Context, Result};
-use std::io::Read;
+use phalanx_base::{Code, Error, Result};
 
 /// A secret of 128 bits that nobody can guess, as text.
 ///
 /// # Errors
 /// When the operating system gives no random bytes.
 pub fn new_token() -> Result<String> {
+    new_token_from(getrandom::fill)
+}
+
+fn new_token_from<E: std::fmt::Display>(fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<String> {
     let mut bytes = [0_u8; 16];
-    let wrong = "no random bytes for a token";
-    let mut source = std::fs::File::open("/dev/urandom").context(Code::Internal, wrong)?;
-    source.read_exact(&mut bytes).context(Code::Internal, wrong)?;
+    fill(&mut bytes).map_err(|error| {
+        Error::new(Code::Internal, "the operating system gives no random bytes for a token")
+            .because(error)
+            .help("see whether this machine or container allows the system call getrandom")
+    })?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
@@ -23,5 +28,12 @@ mod tests {
     fn tokens_differ() {
         let (a, b) = (new_token().unwrap(), new_token().unwrap());
         assert_eq!((a.len(), a == b), (32, false));
+    }
+
+    #[test]
+    fn without_random_bytes_there_is_no_token() {
+        let error = new_token_from(|_| Err("not allowed here")).unwrap_err();
+        assert_eq!(error.code(), Code::Internal);
+        assert!(error.to_string().contains("no random bytes") && error.next().is_some(), "{error}");
     }
 }

@@ -112,7 +112,7 @@ impl Dir {
     /// When it cannot be created.
     pub fn stage(&self, name: &str) -> Result<StagedFile> {
         name::check(name)?;
-        let staged = name::staged_beside(name);
+        let staged = name::staged_beside(name)?;
         let key = name::join(&self.prefix, &staged);
         Ok(StagedFile::new(staged, self.store.place(&key), self.store.stage(&key)?))
     }
@@ -139,7 +139,7 @@ impl Dir {
     /// # Errors
     /// When it cannot be written; what was there before is then still there.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.store.write(&self.key(name)?, &name::join(&self.prefix, &name::staged_beside(name)), bytes)
+        self.store.write(&self.key(name)?, &name::join(&self.prefix, &name::staged_beside(name)?), bytes)
     }
 
     /// Removes what crashed writers left directly in this directory, and gives the names.

@@ -1,7 +1,5 @@
 //! Names of files inside a run directory.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
-
 use phalanx_base::{Code, Error, Result};
 
 const STAGED_HEAD: &str = ".phalanx.";
@@ -41,14 +39,16 @@ pub(crate) fn split(name: &str) -> (&str, &str) {
 ///
 /// The final name is left out on purpose: TensorBoard takes every file for an event file whose name has `tfevents`
 /// anywhere in it.
-pub(crate) fn staged_beside(name: &str) -> String {
-    let mut hasher = RandomState::new().build_hasher();
-    hasher.write_u32(std::process::id());
-    if let Ok(now) = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
-        hasher.write_u128(now.as_nanos());
-    }
-    let nonce = hasher.finish();
-    join(split(name).0, &format!("{STAGED_HEAD}{nonce:0NONCE_DIGITS$x}{STAGED_TAIL}"))
+///
+/// # Errors
+/// When the operating system gives no random bytes.
+pub(crate) fn staged_beside(name: &str) -> Result<String> {
+    let nonce = getrandom::u64().map_err(|error| {
+        Error::new(Code::Internal, "the operating system gives no random bytes for a temporary name")
+            .because(error)
+            .help("see whether this machine or container allows the system call getrandom")
+    })?;
+    Ok(join(split(name).0, &format!("{STAGED_HEAD}{nonce:0NONCE_DIGITS$x}{STAGED_TAIL}")))
 }
 
 /// Whether `name` is one that [`staged_beside`] gives.
@@ -75,10 +75,10 @@ mod tests {
 
     #[test]
     fn staged_names_are_ours_alone() {
-        let staged = staged_beside("a/events.out.tfevents.1.h.v2");
+        let staged = staged_beside("a/events.out.tfevents.1.h.v2").unwrap();
         assert!(is_staged(&staged) && staged.starts_with("a/.phalanx."), "{staged}");
         assert!(!staged.contains("tfevents"));
-        assert_ne!(staged, staged_beside("a/events.out.tfevents.1.h.v2"));
+        assert_ne!(staged, staged_beside("a/events.out.tfevents.1.h.v2").unwrap());
         for other in [".phalanx.tmp", ".phalanx.0123.tmp", "a.tmp", ".phalanx.0123456789abcdeg.tmp", "x/.a.tmp"] {
             assert!(!is_staged(other), "{other}");
         }

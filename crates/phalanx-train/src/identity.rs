@@ -1,19 +1,32 @@
 //! What tells this process from others: its build, and its life.
 
-use phalanx_base::{Code, Context, Incarnation, Result};
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
+use phalanx_base::{Code, Context, Error, Incarnation, Result};
 use std::io::Read;
 
 /// A number that no other life of a task has.
-pub(crate) fn new_incarnation() -> Incarnation {
-    Incarnation(random() | 1)
+///
+/// # Errors
+/// As for [`random`].
+pub(crate) fn new_incarnation() -> Result<Incarnation> {
+    Ok(Incarnation(random()? | 1))
 }
 
-/// A number that nobody can guess.
-pub(crate) fn random() -> u64 {
-    // The standard library's hasher keys come from the operating system's randomness.
-    RandomState::new().hash_one(std::process::id())
+/// A number from the operating system that nobody can guess.
+///
+/// # Errors
+/// When the operating system gives no random bytes: an id that is not random may be another task's.
+pub(crate) fn random() -> Result<u64> {
+    random_from(getrandom::fill)
+}
+
+fn random_from<E: std::fmt::Display>(fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<u64> {
+    let mut bytes = [0; 8];
+    fill(&mut bytes).map_err(|error| {
+        Error::new(Code::Internal, "the operating system gives no random bytes for an id")
+            .because(error)
+            .help("see whether this machine or container allows the system call getrandom")
+    })?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 /// A fingerprint of the running executable: tasks of one job run the same binary, because no code ever crosses the
@@ -37,4 +50,24 @@ pub(crate) fn build() -> Result<String> {
 /// A job id as a number, for the hot path (FNV-1a).
 pub(crate) fn digest(job: &str) -> u64 {
     job.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_differ_and_a_life_is_never_0() {
+        let ids: Vec<u64> = (0..100).map(|_| random().unwrap()).collect();
+        let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
+        assert_eq!(distinct.len(), ids.len());
+        assert!((0..100).all(|_| new_incarnation().unwrap().0 != 0));
+    }
+
+    #[test]
+    fn without_random_bytes_there_is_no_id() {
+        let error = random_from(|_| Err("not allowed here")).unwrap_err();
+        assert_eq!(error.code(), Code::Internal);
+        assert!(error.to_string().contains("no random bytes") && error.next().is_some(), "{error}");
+    }
 }

@@ -26,7 +26,7 @@ fn on_every_store(test: impl Fn(&Dir)) {
 /// object store.
 fn real_store() -> Option<Dir> {
     let location = std::env::var("PHALANX_TEST_STORE").ok()?;
-    let nonce = crate::name::staged_beside("");
+    let nonce = crate::name::staged_beside("").expect("a name");
     let below = format!("{}/runs/one", nonce.trim_start_matches('.'));
     Some(Dir::open(&location).and_then(|dir| dir.child(&below)).expect("PHALANX_TEST_STORE names a store"))
 }

@@ -85,7 +85,7 @@ impl Saver {
     fn save_at(&mut self, client: &Client, cut: impl FnOnce(u64) -> Result<Vec<CutMade>>) -> Result<Option<Saved>> {
         let started = Instant::now();
         let direct = self.probe(client)?;
-        let id = random();
+        let id = random()?;
         let cuts = cut(id)?;
         let saved = self.save_cut(client, id, &cuts, direct);
         // A server that does not hear it gives the instant up with the next one.
@@ -147,7 +147,7 @@ impl Saver {
         }
         let dir = self.catalog.dir();
         // Under a temporary name: should this task die here, the file is swept one day.
-        let content = format!("{:016x}{:016x}", random(), random());
+        let content = format!("{:016x}{:016x}", random()?, random()?);
         let mut file = dir.stage("probe")?;
         std::io::Write::write_all(&mut file, content.as_bytes())
             .map_err(|error| Error::new(Code::StorageWrite, "the run directory cannot be written").because(error))?;

@@ -70,7 +70,7 @@ impl Server {
         };
         let address: Address = config.address_of(task)?.parse()?;
         let build = options.build.clone().map_or_else(identity::build, Ok)?;
-        let incarnation = identity::new_incarnation();
+        let incarnation = identity::new_incarnation()?;
         let who = Who { job: config.job_id(), task, incarnation, build, address: address.to_string() };
         let job = Arc::new(Job::new(options.interrupt.clone()));
         let membership = if task == chief {
