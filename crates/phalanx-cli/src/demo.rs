@@ -112,13 +112,12 @@ fn take_model_dir(dir: &Path) -> Result<()> {
         return Err(wrong(Code::JobResume, "holds another job").because("it has checkpoints that no demo wrote"));
     }
     // Found out here, with the flag's name, and not by six tasks.
-    let open = || std::fs::OpenOptions::new().create(true).append(true).open(run.events_file());
-    let opened = std::fs::create_dir_all(run.logs()).and_then(|()| open());
+    let made = run.create();
     // What an earlier demo found is not what this one finds.
     for old in [demo_task::TRAINED, demo_task::EVALUATED] {
         let _none = std::fs::remove_file(dir.join(old));
     }
-    opened.map(drop).map_err(|error| wrong(Code::StorageWrite, "cannot be written").because(error))
+    made.map_err(|error| wrong(Code::StorageWrite, "cannot be written").because(error.why().unwrap_or_default()))
 }
 
 fn program(args: &Args, model_dir: &Path) -> Result<Vec<OsString>> {

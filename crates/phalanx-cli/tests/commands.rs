@@ -1,6 +1,9 @@
 //! The commands around a job, as a user types them.
 
-use std::process::{Command, Output};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 fn phalanx(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
@@ -31,6 +34,59 @@ fn a_launched_job_has_a_page_and_a_status_after() {
     let (_, out, _) = run(&mut phalanx(&["status", path, "--json"]));
     let board: serde_json::Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((board["state"].as_str(), board["tasks"].as_array().map(Vec::len)), (Some("succeeded"), Some(3)));
+}
+
+/// The value of a field of the dashboard's state.
+fn asked(host: &str, token: &str) -> serde_json::Value {
+    let mut stream = std::net::TcpStream::connect(host).expect("the dashboard listens");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    write!(stream, "GET /api/state?t={token} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    serde_json::from_str(body).expect("JSON")
+}
+
+#[test]
+fn two_thousand_silent_connections_to_the_dashboard_stop_neither_it_nor_a_restart() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    // The worker dies when it is told to, once; the chief waits for its second life.
+    let script = r#"cd "$0"
+        case $TF_CONFIG in *'"type": "chief"'*) while [ ! -e back ]; do sleep 0.05; done; exit 0 ;; esac
+        [ $PHALANX_ATTEMPT = 2 ] && { echo > back; exit 0; }
+        while [ ! -e die ]; do sleep 0.05; done; kill -9 $$"#;
+    let mut child = Command::new("bash")
+        .args(["-c", r#"ulimit -n 1024; exec "$@""#, "bash", env!("CARGO_BIN_EXE_phalanx"), "launch", "--ps", "0"])
+        .args(["--workers", "1", "--progress", "plain", "--run-dir", path, "--", "sh", "-c", script, path])
+        .env_remove("PHALANX_TOKEN")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("bash runs");
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let url = lines.find_map(|line| Some(line.split_once("Dashboard http://")?.1.to_owned())).expect("an address");
+    let (host, token) = url.split_once("/?t=").expect("a token");
+    let silent: Vec<std::net::TcpStream> = (0..2000)
+        .map(|number| {
+            let mut stream = std::net::TcpStream::connect(host).expect("the dashboard listens");
+            if number % 2 == 0 {
+                let _closed = stream.write_all(b"GET /api/state HTTP/1.1\r\nHost: ");
+            }
+            stream
+        })
+        .collect();
+    assert_eq!(asked(host, token)["state"], "running");
+    std::fs::write(dir.path().join("die"), "").unwrap();
+    let rest: Vec<String> = lines.collect();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(0), "{rest:#?}");
+    assert!(rest.iter().any(|line| line.contains("Restarting worker/0")), "{rest:#?}");
+    drop(silent);
 }
 
 #[test]

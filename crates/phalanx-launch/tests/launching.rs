@@ -1,6 +1,7 @@
 //! Whole jobs of small shell programs under a real launcher.
 
 mod support;
+mod trouble;
 
 use std::time::Duration;
 use support::{Job, text};

@@ -10,6 +10,7 @@ mod assets;
 mod gate;
 mod metrics;
 mod routes;
+mod serve;
 mod stream;
 
 use gate::Gate;
@@ -19,10 +20,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often the files are looked at.
 const ROUND: Duration = Duration::from_millis(200);
+/// How long the end of the server may take.
+const LAST: Duration = Duration::from_secs(1);
 
 /// What all requests share.
 pub(crate) struct Shared {
@@ -86,9 +89,9 @@ impl Page {
         let serve = move || {
             runtime.block_on(async {
                 let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
-                let server = axum::serve(listener, routes::router(serving));
+                let server = serve::serve(listener, routes::router(serving));
                 // Streams have no end of their own: whoever stops does not wait for them.
-                tokio::select! { _ = server => {}, _ = stopped => {} }
+                tokio::select! { () = server => {}, _ = stopped => {} }
             });
         };
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
@@ -110,6 +113,10 @@ impl Drop for Page {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::Release);
         let _gone = self.stop.take().map(|stop| stop.send(()));
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+        // A thread that a disk holds is left behind: the launcher's end does not wait for it.
+        let until = Instant::now() + LAST;
+        while self.threads.iter().any(|thread| !thread.is_finished()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Paths and answers. `curl` works as well as a browser.
 
+use crate::serve::Known;
 use crate::{Shared, assets, metrics, stream};
 use axum::Router;
 use axum::body::Body;
@@ -49,7 +50,12 @@ async fn host(State(shared): State<Arc<Shared>>, request: Request, next: Next) -
 
 async fn token(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     match shared.gate.has_token(request.uri(), request.headers()) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            if let Some(known) = request.extensions().get::<Known>() {
+                known.set();
+            }
+            next.run(request).await
+        }
         Err(refused) => refused.into_response(),
     }
 }

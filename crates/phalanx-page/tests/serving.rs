@@ -2,6 +2,7 @@
 
 use phalanx_launch::RunDir;
 use phalanx_page::Page;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -111,5 +112,46 @@ fn a_stream_tells_everything_from_the_beginning() {
     }
     for part in ["event: state", "event: events", r#""kind":"finished""#, r#"[1500,0,"<script>alert(1)</script>"]"#] {
         assert!(seen.contains(part), "{part} is missing: {seen}");
+    }
+}
+
+/// Connects without ever asking for anything whole.
+fn strangers(served: &Served, count: usize) -> Vec<TcpStream> {
+    let connect = |number: usize| {
+        let mut stream = TcpStream::connect(served.host()).unwrap();
+        if number.is_multiple_of(2) {
+            write!(stream, "GET /api/state HTTP/1.1\r\nHost: ").unwrap();
+        }
+        stream
+    };
+    (0..count).map(connect).collect()
+}
+
+#[test]
+fn connections_that_say_nothing_keep_nobody_out_and_take_few_descriptors() {
+    let most = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: most.maximum, maximum: most.maximum }).unwrap();
+    let served = Served::new();
+    let mut stream = served.connect(&format!("/api/stream?t={}", served.token()), &served.own());
+    let mut first = [0; 64];
+    stream.read_exact(&mut first).unwrap();
+    let mut idle = strangers(&served, 2000);
+    let answer = served.get(&format!("/api/state?t={}", served.token()), &served.own());
+    assert_eq!(status(&answer), "200", "{answer}");
+    // The server's side of a connection is a descriptor too; ours are known.
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    assert!(open < idle.len() + 300, "{open} descriptors beside {} connections", idle.len());
+    // The newest of them has its time, and then it is closed too; a stream that has shown the token stays.
+    let mut newest = idle.pop().unwrap();
+    newest.set_read_timeout(Some(Duration::from_secs(40))).unwrap();
+    let mut rest = Vec::new();
+    let closed = newest.read_to_end(&mut rest);
+    assert!(closed.is_ok() || closed.unwrap_err().kind() == std::io::ErrorKind::ConnectionReset);
+    let mut lines = BufReader::new(stream).lines();
+    let until = std::time::Instant::now() + Duration::from_secs(40);
+    let mut alive = 0;
+    while alive < 2 {
+        assert!(std::time::Instant::now() < until, "no word on the stream");
+        alive += usize::from(lines.next().unwrap().unwrap().starts_with(':'));
     }
 }
