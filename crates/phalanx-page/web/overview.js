@@ -4,7 +4,7 @@ import { draw } from "./chart.js";
 import { store } from "./store.js";
 
 const charts = new Map();
-export const signs = { launched: "▶", started: "●", exited: "■", restarting: "↻", told: "◌", killed: "✕", finished: "⚑", checkpoint: "▣", evaluation: "◆" };
+export const signs = { launched: "▶", started: "●", exited: "■", restarting: "↻", told: "◌", killed: "✕", "given-up": "✕", finished: "⚑", checkpoint: "▣", evaluation: "◆" };
 
 const titles = (tag) => (tag === "global_step/sec" ? "throughput (steps per second)" : tag.replace(/^epoch_/, ""));
 const rank = (tag) => { const order = ["loss", "auc", "global_step/sec", "accuracy", "average_loss"]; const at = order.indexOf(tag.replace(/^epoch_/, "")); return at < 0 ? order.length : at; };
@@ -139,7 +139,7 @@ function topology(state) {
 
 function events() {
   const told = new Set(store.events.filter((event) => event.kind === "told").map((event) => `${event.task} ${event.attempt}`));
-  const bad = (event) => event.kind === "killed" || (event.kind === "exited" && event.exit !== 0 && !told.has(`${event.task} ${event.attempt}`));
+  const bad = (event) => event.kind === "killed" || event.kind === "given-up" || (event.kind === "exited" && event.exit !== 0 && !told.has(`${event.task} ${event.attempt}`));
   const words = (event) => (event.kind === "evaluation" ? event.text : `${event.task ? `${event.task} ` : ""}${event.kind}${event.text ? `: ${event.text}` : ""}`);
   const items = store.events.slice(-300).reverse().sort((a, b) => b.at - a.at).map((event) => el("li", {},
     el("time", {}, time(event.at)), el("span", { class: `mark ${bad(event) ? "failed" : ""}`, "aria-hidden": "true" }, signs[event.kind] ?? "·"),
