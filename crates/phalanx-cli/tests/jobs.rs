@@ -222,6 +222,25 @@ fn a_mistake_that_only_trainers_can_see_ends_every_task() {
 }
 
 #[test]
+fn the_task_that_has_the_reason_is_the_root_cause_and_not_one_that_was_told() {
+    let folder = folder();
+    let root = folder.path();
+    well(&["train", "job.toml", "--model-dir", "run", "--max-steps", "20"], root);
+    // Only the chief reads the checkpoint, and finds that it is of another model; the others hear of it and end first.
+    std::fs::remove_file(root.join("run/job.toml")).unwrap();
+    let other = "[data]\ntrain = \"line.csv\"\neval = \"line.csv\"\nlabel = \"y\"\n[columns]\nx = { kind = \"numeric\" }\n\
+                 [model]\nkind = \"linear_regressor\"\ncolumns = [\"x\"]\n[train]\nmax_steps = 1000\nbatch_size = 2\n";
+    std::fs::write(root.join("other.toml"), other).unwrap();
+    std::fs::write(root.join("line.csv"), "x,y\n1,2\n2,3\n3,4\n4,5\n").unwrap();
+    let flags = ["launch", "--ps", "2", "--workers", "1", "--no-page", "--run-dir", "logs", "--", PHALANX];
+    let output = run(&[&flags[..], &["train", "other.toml", "--model-dir", "run"]].concat(), root);
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report = err.split_once("job FAILED").unwrap_or_else(|| panic!("{err}")).1;
+    assert!(report.contains("root cause    chief/0: exit code 1"), "{err}");
+    assert!(report.contains("PX0513"), "{err}");
+}
+
+#[test]
 fn the_census_job_learns_the_census() {
     let Some(data) = std::env::var_os("PHALANX_DATA_DIR") else {
         eprintln!("skipped: needs data (PHALANX_DATA_DIR/census)");

@@ -174,5 +174,5 @@ impl<M: Module> StepContext<'_, M> {
 }
 
 fn ended() -> Error {
-    Error::new(Code::JobFailed, "the job ended before the step did")
+    Error::new(Code::JobFailed, "the job ended before the step did").relayed()
 }

@@ -180,7 +180,7 @@ impl Supervisor {
             }
             if self.should_stop() {
                 self.server.job().wait_for(phalanx_cluster::Phase::Ending)?;
-                return Err(Error::new(Code::JobFailed, "the job ended before the model was initialised"));
+                return Err(Error::new(Code::JobFailed, "the job ended before the model was initialised").relayed());
             }
             if started.elapsed() > self.ready_deadline {
                 return Err(Error::new(

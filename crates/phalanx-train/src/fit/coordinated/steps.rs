@@ -117,7 +117,7 @@ impl Kit {
                 Ok((sum / batch.rows() as f32, |_: &mut Gradients| Ok(Vec::new())))
             })
         })?;
-        step.ok_or_else(|| Error::new(Code::JobFailed, "the job ended before the step did"))?;
+        step.ok_or_else(|| Error::new(Code::JobFailed, "the job ended before the step did").relayed())?;
         Ok(Told { task: cx.task(), words: Some(tally.words()) }.to_words())
     }
 
