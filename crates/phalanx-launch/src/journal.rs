@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 /// Lines and events that wait for the disk; what comes while so many wait is dropped and counted.
 const QUEUE: usize = 4096;
+/// How long a full queue is waited for before anything is dropped.
+const STALLED: Duration = Duration::from_millis(100);
 /// How long lines stay in memory when nothing follows, and how often the directory is looked at.
 const ROUND: Duration = Duration::from_millis(20);
 const LOOK: Duration = Duration::from_secs(1);
@@ -27,7 +29,7 @@ enum Entry {
     End,
 }
 
-/// The launcher's end of the journal. No call waits for the disk.
+/// The launcher's end of the journal. No call waits for a disk that hangs.
 #[derive(Debug)]
 pub(crate) struct Journal {
     queue: SyncSender<Entry>,
@@ -36,6 +38,8 @@ pub(crate) struct Journal {
     /// Lines of each task that were dropped since the last one that was taken.
     gaps: BTreeMap<TaskId, u64>,
     dropped: u64,
+    /// Whether the queue stayed full although it was waited for: then nobody waits until it has moved.
+    stalled: bool,
 }
 
 impl Journal {
@@ -52,12 +56,12 @@ impl Journal {
         let events = append(&run.events_file()).map_err(|error| run.not_writable(error))?;
         let (queue, entries) = sync_channel(QUEUE);
         let (tell, troubles) = channel();
-        let id = identity(run);
+        let id = identity(run).ok();
         let logs = BTreeMap::new();
         let mut writer = Writer { run: run.clone(), job, lock: Some(lock), id, events, logs, tell, complained: false };
         let thread = std::thread::Builder::new().name("phalanx-journal".into());
         let writer = thread.spawn(move || writer.write(&entries)).context(Code::Internal, "no thread for the logs")?;
-        Ok(Self { queue, troubles, writer: Some(writer), gaps: BTreeMap::new(), dropped: 0 })
+        Ok(Self { queue, troubles, writer: Some(writer), gaps: BTreeMap::new(), dropped: 0, stalled: false })
     }
 
     pub(crate) fn event(&mut self, event: &Happened) {
@@ -78,10 +82,28 @@ impl Journal {
         }
     }
 
+    /// Puts an entry into the queue, or counts it as dropped. A program that prints faster than the disk writes is slowed
+    /// down; a disk that does not move for [`STALLED`] is not waited for again.
     fn put(&mut self, entry: Entry) -> bool {
-        let put = self.queue.try_send(entry).is_ok();
-        self.dropped += u64::from(!put);
-        put
+        let until = Instant::now() + STALLED;
+        let mut waiting = Some(entry);
+        while let Some(entry) = waiting.take() {
+            waiting = match self.queue.try_send(entry) {
+                Err(TrySendError::Full(entry)) => Some(entry),
+                // Without a writer nothing is kept, and that was said.
+                Ok(()) | Err(TrySendError::Disconnected(_)) => None,
+            };
+            self.stalled &= waiting.is_some();
+            if waiting.is_some() {
+                if self.stalled || Instant::now() > until {
+                    self.stalled = true;
+                    self.dropped += 1;
+                    return false;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        true
     }
 
     /// How many lines and events were dropped so far.
@@ -183,8 +205,11 @@ impl Writer {
 
     /// A directory that somebody removed is made again: the rest of the run is kept, and tasks find their place.
     fn look(&mut self) {
-        if identity(&self.run) == self.id {
-            return;
+        match identity(&self.run) {
+            Ok(id) if self.id == Some(id) => return,
+            // A disk that does not answer has lost nothing yet.
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return,
+            _ => {}
         }
         let made = self.make_again();
         let what = format!("the run directory {} was removed while the job runs", self.run.root().display());
@@ -203,12 +228,12 @@ impl Writer {
         self.logs.clear();
         write_whole(&self.run.job_file(), &self.job).map_err(|error| self.run.not_writable(error))?;
         self.events = append(&self.run.events_file()).map_err(|error| self.run.not_writable(error))?;
-        self.id = identity(&self.run);
+        self.id = identity(&self.run).ok();
         Ok(())
     }
 }
 
 /// Which directory the logs are in, whatever its name.
-fn identity(run: &RunDir) -> Option<(u64, u64)> {
-    std::fs::metadata(run.logs()).ok().map(|about| (about.dev(), about.ino()))
+fn identity(run: &RunDir) -> std::io::Result<(u64, u64)> {
+    std::fs::metadata(run.logs()).map(|about| (about.dev(), about.ino()))
 }

@@ -206,3 +206,29 @@ fn until(longest: Duration, mut so: impl FnMut() -> bool) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_killed_task_has_its_time_then_its_guard_and_then_it_is_given_up() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let guard = Command::new("sleep").arg("60").spawn().expect("sleep runs");
+        let pid = guard.id();
+        let guard = Arc::new(Mutex::new(guard));
+        let mut process =
+            Process { socket: Arc::new(ours), guard: Arc::clone(&guard), pid: None, killed: None, guard_killed: None };
+        let now = Instant::now();
+        process.order(Order::Terminate, now);
+        assert_eq!(process.overdue(now + 100 * KILLED), None, "it was asked, not killed");
+        process.order(Order::Kill, now);
+        process.order(Order::Kill, now + KILLED / 2);
+        assert_eq!(process.overdue(now + KILLED / 2), None);
+        assert_eq!(process.overdue(now + KILLED), Some(Overdue::Guard(pid)));
+        assert_eq!(process.overdue(now + KILLED), None, "said once");
+        assert_eq!(process.overdue(now + 2 * KILLED), Some(Overdue::Lost(pid)));
+        process.kill_guard();
+        assert!(until(KILLED, || !matches!(guard.lock().unwrap().try_wait(), Ok(None))));
+    }
+}

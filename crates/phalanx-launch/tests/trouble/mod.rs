@@ -202,6 +202,17 @@ fn a_log_that_nobody_takes_stops_neither_restarts_nor_ctrl_c() {
 }
 
 #[test]
+fn every_line_is_kept_where_the_disk_keeps_up() {
+    let job = Job::new();
+    let output = job.run(&["--ps", "0", "--workers", "0"], "seq 100000");
+    let err = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    let log = std::fs::read_to_string(job.dir.path().join("logs/chief-0.log")).unwrap();
+    let numbers: Vec<u32> = log.lines().map(|line| line.split_once(' ').unwrap().1.parse().expect(line)).collect();
+    assert!(numbers.into_iter().eq(1..=100_000), "{err}");
+}
+
+#[test]
 fn a_guard_that_stands_still_is_ended_with_its_task() {
     let job = Job::new();
     let pids = job.dir.path().join("pid");
