@@ -33,8 +33,9 @@ fn with_weight(claim: impl FnOnce(&Client) + Send + 'static) {
         let chief = &cluster.trainers()[0];
         chief.wait_until_formed().unwrap();
         let client = connections::client(chief).unwrap();
-        Remote::create(&client, layout("weight", &[2, 3], Sgd::new(0.5)), &[Bytes::from(vec![0; 24])]).unwrap();
-        client.set_ready().unwrap();
+        let remote =
+            Remote::create(&client, layout("weight", &[2, 3], Sgd::new(0.5)), &[Bytes::from(vec![0; 24])]).unwrap();
+        client.set_ready(&remote).unwrap();
         claim(&client);
         chief.leave(None);
         cluster.servers()[0].join().unwrap();

@@ -57,7 +57,7 @@ impl Server1 {
         let variable = VariableSpec { name, shape, optimizer: Sgd::new(1.0).into(), partitioner };
         let layout = Layout::new(vec![variable], vec![], 1, Placement::default()).unwrap();
         let remote = Remote::create(&client, layout, &[Bytes::from(vec![0; 16])]).unwrap();
-        client.set_ready().unwrap();
+        client.set_ready(&remote).unwrap();
         let job = client.options().job;
         Self { cluster, address, client, remote, steps: 0, job }
     }
@@ -317,7 +317,7 @@ fn without_the_token_nothing_is_done() {
         let mut options = server.client.options().clone();
         (options.token, options.incarnation) = (None, Incarnation(1));
         let addresses = connections::servers(&server.cluster.trainers()[0]).unwrap();
-        let refused = Client::connect(&addresses, options).unwrap().set_global_step(9).unwrap_err();
+        let refused = Client::connect(&addresses, options).unwrap().set_global_step(Incarnation(1), 9).unwrap_err();
         assert_eq!(refused.code(), Code::WrongToken);
         server.end();
     });

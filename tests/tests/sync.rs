@@ -4,7 +4,8 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use phalanx::prelude::*;
 use phalanx_base::{Error as PhalanxError, Incarnation};
-use phalanx_ps::Client;
+use phalanx_ps::client::Remote;
+use phalanx_ps::{Client, Layout, Placement};
 use phalanx_tests::within;
 use phalanx_train::connections;
 use std::sync::{Arc, Barrier, Mutex};
@@ -168,7 +169,8 @@ fn the_late_arrival_of_a_worker_that_was_shut_out_does_not_bring_it_back() {
             Client::connect(&connections::servers(chief).unwrap(), options).unwrap()
         };
         let (alive, lost) = (client(0), client(1));
-        alive.set_ready().unwrap();
+        let remote = Remote::announce(&alive, Layout::new(vec![], vec![], 1, Placement::default()).unwrap()).unwrap();
+        alive.set_ready(&remote).unwrap();
         for worker in [&alive, &lost] {
             assert_eq!(worker.join_rounds(2).unwrap(), 0);
         }

@@ -3,11 +3,15 @@
 use phalanx_base::{Code, Error, Result};
 use phalanx_formats::bundle::DataSource;
 use phalanx_storage::{Dir, ReadFile};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The data files of one checkpoint, open.
 #[derive(Clone)]
 pub struct Files {
     files: Vec<ReadFile>,
+    /// Bytes that were read so far, by all clones.
+    read: Arc<AtomicU64>,
 }
 
 impl Files {
@@ -17,10 +21,15 @@ impl Files {
     /// When one is missing.
     pub fn open(dir: &Dir, names: impl IntoIterator<Item = String>) -> Result<Self> {
         let files = names.into_iter().map(|name| dir.open_read(&name)).collect::<Result<_>>()?;
-        Ok(Self { files })
+        Ok(Self { files, read: Arc::default() })
+    }
+
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
     }
 
     pub(super) fn read(&self, shard: u32, offset: u64, into: &mut [u8]) -> Result<()> {
+        self.read.fetch_add(into.len() as u64, Ordering::Relaxed);
         self.file(shard)?.read_exact_at(offset, into)
     }
 
@@ -32,6 +41,7 @@ impl Files {
 
 impl DataSource for Files {
     fn read_range(&self, shard: u32, offset: u64, len: u64) -> Result<Vec<u8>> {
+        self.read.fetch_add(len, Ordering::Relaxed);
         self.file(shard)?.read_range(offset, len)
     }
 

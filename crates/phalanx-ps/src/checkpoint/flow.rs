@@ -130,6 +130,19 @@ fn first_row(slice: &TensorSlice, rows: u64, rank: usize) -> Option<u64> {
     (*slice == TensorSlice::rows(start, rows, rank)).then_some(start)
 }
 
+/// The rows of a tensor whose elements lie in data file `file`.
+pub(super) fn rows_in_file(info: &TensorInfo, width: usize, file: u32) -> Result<Range<usize>> {
+    let row = (info.shape.row_elements() * width).max(1) as u64;
+    let spans = runs(info, width)?.unwrap_or_default();
+    let mut own = spans.iter().filter(|(_, span)| span.shard == file);
+    let rows = |&(start, span): &(u64, Span)| (start / row) as usize..((start + span.size) / row) as usize;
+    let found = own.next().map_or(0..0, rows);
+    if own.next().is_some() {
+        return Err(Error::new(Code::CheckpointDamaged, "a server has two parts of a table"));
+    }
+    Ok(found)
+}
+
 fn short(name: &str) -> Error {
     Error::new(Code::CheckpointDamaged, format!("parts of {name} are missing"))
 }

@@ -9,6 +9,7 @@ mod compare;
 mod files;
 mod flow;
 mod reader;
+mod records;
 mod restore;
 mod verify;
 mod write;
@@ -16,7 +17,9 @@ mod write;
 pub use compare::{Difference, compare};
 pub use files::Files;
 pub use reader::Checkpoint;
-pub use restore::restore_server;
+pub use records::Applied;
+pub use restore::feed_server;
+pub(crate) use restore::{Plan, restore_part};
 pub use verify::verify_part;
 pub(crate) use write::write_cut;
 

@@ -41,6 +41,12 @@ impl Checkpoint {
         &self.name
     }
 
+    /// How many bytes of its data files were read through this handle so far.
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        self.files.bytes_read()
+    }
+
     /// What it contains.
     #[must_use]
     pub fn index(&self) -> &BundleIndex {

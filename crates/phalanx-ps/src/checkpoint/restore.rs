@@ -1,55 +1,136 @@
-//! Puts a checkpoint into servers, whatever the servers were that it came from.
+//! Puts one server's part of a checkpoint into the server, whatever servers the checkpoint came from.
 
-use super::flow::Flow;
+use super::flow::{Flow, rows_in_file};
 use super::reader::{Checkpoint, damaged};
-use super::{NOTES, applied, item_counts, item_names, part_name, table_keys, table_values};
+use super::{NOTES, item_counts, item_names, part_name, table_keys, table_values};
 use crate::client::Remote;
 use crate::plan::server_of_row;
-use crate::{Client, TableSpec};
+use crate::server::items::Item;
+use crate::{Client, Store};
 use bytes::Bytes;
-use phalanx_base::{Code, Error, Result};
+use phalanx_base::{Code, Error, Incarnation, Result};
+use phalanx_optim::Optimizer;
 use phalanx_wire::limits::PART_BYTES;
-use phalanx_wire::proto::params::{self, Applied, Assign, Range, Rows, Updates};
+use phalanx_wire::proto::params::{self, Assign, Range, Rows, Updates};
 use std::collections::HashMap;
 
-/// Restores what `server` holds of the model, slots and counts of updates included; the server is not ready yet. The
-/// checkpoint was [compared](super::compare) with the model. With `names`, also which updates the values contain: for a
-/// server that returns into a job that has gone on, and that was this server when the checkpoint was made.
+/// What one server holds of a model: what it needs of a checkpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    server: usize,
+    servers: usize,
+    shards: Vec<ShardPlan>,
+    tables: Vec<TablePlan>,
+}
+
+#[derive(Clone, Debug)]
+struct ShardPlan {
+    handle: u32,
+    variable: String,
+    first_row: usize,
+    /// Its elements, counted through the whole variable.
+    elements: std::ops::Range<usize>,
+    optimizer: Optimizer,
+}
+
+#[derive(Clone, Debug)]
+struct TablePlan {
+    handle: u32,
+    name: String,
+    dim: usize,
+    optimizer: Optimizer,
+}
+
+impl Plan {
+    /// What `server` is to hold of the model that was announced on it.
+    pub(crate) fn of(remote: &Remote, server: usize) -> Self {
+        let layout = remote.layout();
+        let shard = |i: usize| {
+            let (shard, handle) = (&layout.shards()[i], remote.handle(i));
+            let spec = &layout.variables()[shard.variable];
+            let (variable, optimizer) = (spec.name.clone(), spec.optimizer);
+            ShardPlan { handle, variable, first_row: shard.rows.start, elements: shard.elements.clone(), optimizer }
+        };
+        let table = |(i, spec): (usize, &crate::TableSpec)| {
+            let handle = remote.table_handle(server, i);
+            TablePlan { handle, name: spec.name.clone(), dim: spec.dim, optimizer: spec.optimizer }
+        };
+        let shards = layout.shards_on(server).map(shard).collect();
+        let tables = layout.tables().iter().enumerate().map(table).collect();
+        Self { server, servers: layout.servers(), shards, tables }
+    }
+
+    /// What this server holds, which is number `server` of `servers`.
+    pub(crate) fn held(store: &Store, server: usize, servers: usize) -> Self {
+        let mut plan = Self { server, servers: servers.max(1), shards: Vec::new(), tables: Vec::new() };
+        for (handle, item) in (0..).zip(store.items().list()) {
+            match item {
+                Item::Dense(shard) => {
+                    let row = shard.shape.row_elements();
+                    plan.shards.push(ShardPlan {
+                        handle,
+                        variable: shard.name.clone(),
+                        first_row: shard.rows.start,
+                        elements: shard.rows.start * row..shard.rows.end * row,
+                        optimizer: shard.optimizer,
+                    });
+                }
+                Item::Table(table) => {
+                    let (name, dim, optimizer) = (table.name.clone(), table.dim, table.optimizer);
+                    plan.tables.push(TablePlan { handle, name, dim, optimizer });
+                }
+            }
+        }
+        plan
+    }
+}
+
+/// Takes what is restored, message by message.
+pub(crate) type Target<'a> = dyn Fn(Assign, Vec<Bytes>) -> Result<()> + 'a;
+
+/// Drops what the server holds and restores its part of the checkpoint: values, slots, rows, counts of updates, and the
+/// tasks' notes on server 0. The server is not ready yet, and knows no updates.
 ///
 /// # Errors
-/// When the checkpoint is damaged, or the server does not answer.
-pub fn restore_server(
+/// When the checkpoint is damaged, or the target refuses. What was restored until then stays, and is dropped by the next
+/// attempt.
+pub(crate) fn restore_part(checkpoint: &Checkpoint, plan: &Plan, target: &Target<'_>) -> Result<()> {
+    let restore = Restore { checkpoint, plan, target };
+    target(Assign { clears: true, ..Assign::default() }, Vec::new())?;
+    restore.shards()?;
+    plan.tables.iter().try_for_each(|table| restore.table(table))?;
+    let mut assign = Assign { updates: restore.updates().map_err(|error| restore.explain(error))?, ..Assign::default() };
+    if plan.server == 0 {
+        assign.notes = restore.notes().map_err(|error| restore.explain(error))?;
+    }
+    target(assign, Vec::new())
+}
+
+/// The same from here: this task reads, and sends to this incarnation of `server`. For a server that does not see the
+/// directory.
+///
+/// # Errors
+/// When the checkpoint is damaged, or the server was restarted or does not answer.
+pub fn feed_server(
     client: &Client,
     remote: &Remote,
     server: usize,
+    incarnation: Incarnation,
     checkpoint: &Checkpoint,
-    names: bool,
 ) -> Result<()> {
-    let restore = Restore { client, remote, server, checkpoint };
-    restore.shards().map_err(|error| restore.explain(error))?;
-    for table in 0..remote.layout().tables().len() {
-        restore.table(table).map_err(|error| restore.explain(error))?;
-    }
-    let mut assign = Assign { updates: restore.updates()?, ..Assign::default() };
-    if server == 0 {
-        assign.notes = restore.notes().map_err(|error| restore.explain(error))?;
-    }
-    if names {
-        assign.forgets = true;
-        assign.applied = restore.applied().map_err(|error| restore.explain(error))?;
-    }
-    client.assign_to(server, assign, Vec::new())
+    let send = |assign: Assign, body: Vec<Bytes>| client.assign_to(server, incarnation, assign, body);
+    restore_part(checkpoint, &Plan::of(remote, server), &send)
 }
 
 struct Restore<'a> {
-    client: &'a Client,
-    remote: &'a Remote,
-    server: usize,
     checkpoint: &'a Checkpoint,
+    plan: &'a Plan,
+    target: &'a Target<'a>,
 }
 
 impl Restore<'_> {
-    /// What is wrong with the checkpoint is said of the checkpoint; a server that does not answer is not its fault.
+    /// What is wrong with the checkpoint is said of the checkpoint. Only for errors of reading: a server that refuses is
+    /// not the checkpoint's fault.
     fn explain(&self, error: Error) -> Error {
         match error.code() {
             Code::DataFormat | Code::DataMissing | Code::CheckpointDamaged | Code::NoSuchVariable => {
@@ -60,78 +141,94 @@ impl Restore<'_> {
     }
 
     fn flow(&self, name: &str, elements: std::ops::Range<usize>, width: usize) -> Result<Flow<'_>> {
-        Flow::open(&self.checkpoint.reader, &self.checkpoint.files, name, elements, width)
+        let flow = Flow::open(&self.checkpoint.reader, &self.checkpoint.files, name, elements, width);
+        flow.map_err(|error| self.explain(error))
+    }
+
+    fn fill(&self, flow: &mut Flow<'_>, block: &mut [u8]) -> Result<()> {
+        flow.fill(block).map_err(|error| self.explain(error))
     }
 
     fn shards(&self) -> Result<()> {
-        let layout = self.remote.layout();
-        for shard in layout.shards_on(self.server) {
-            let (handle, shard) = (self.remote.handle(shard), &layout.shards()[shard]);
-            let spec = &layout.variables()[shard.variable];
-            for part in 0..=spec.optimizer.slot_count() {
-                let name = part_name(&spec.optimizer, &spec.name, part);
-                let mut flow = self.flow(&name, shard.elements.clone(), 4)?;
+        for shard in &self.plan.shards {
+            for part in 0..=shard.optimizer.slot_count() {
+                let name = part_name(&shard.optimizer, &shard.variable, part);
                 let len = shard.elements.len();
+                if len == 0 {
+                    continue;
+                }
+                let mut flow = self.flow(&name, shard.elements.clone(), 4)?;
                 for start in (0..len).step_by(PART_BYTES / 4) {
                     let count = (PART_BYTES / 4).min(len - start);
                     let mut numbers = vec![0; 4 * count];
-                    flow.fill(&mut numbers)?;
+                    self.fill(&mut flow, &mut numbers)?;
                     let (start, count) = (start as u64, count as u64);
-                    let range = Range { handle, start, count, held: 0, slot: part as u32 };
+                    let range = Range { handle: shard.handle, start, count, held: 0, slot: part as u32 };
                     let assign = Assign { ranges: vec![range], ..Assign::default() };
-                    self.client.assign_to(self.server, assign, vec![numbers.into()])?;
+                    (self.target)(assign, vec![numbers.into()])?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Rows of all servers are read; those that live on this one are sent to it.
-    fn table(&self, table: usize) -> Result<()> {
-        let spec = &self.remote.layout().tables()[table];
-        let info = self.checkpoint.reader.info(&table_keys(&spec.name))?;
-        let total = info.shape.elements();
-        let (mut keys, mut parts) = self.table_flows(spec, total)?;
-        let row_bytes = 4 * spec.dim;
-        let block = (PART_BYTES / (8 + row_bytes * parts.len())).max(1);
-        let servers = self.client.servers();
-        for first in (0..total).step_by(block) {
-            let count = block.min(total - first);
+    /// The rows that live on this server. Where the checkpoint is of as many servers, they are those of this server's own
+    /// data file; otherwise all rows are read.
+    fn table(&self, table: &TablePlan) -> Result<()> {
+        let rows = self.rows_to_read(table).map_err(|error| self.explain(error))?;
+        let (mut keys, mut parts) = self.table_flows(table, rows.clone())?;
+        let row_bytes = 4 * table.dim;
+        let width = row_bytes * parts.len();
+        let block = (PART_BYTES / (8 + width)).max(1);
+        for first in rows.clone().step_by(block) {
+            let count = block.min(rows.end - first);
             let mut ids = vec![0; 8 * count];
-            keys.fill(&mut ids)?;
+            self.fill(&mut keys, &mut ids)?;
             let ids: Vec<i64> = ids.as_chunks().0.iter().map(|id| i64::from_le_bytes(*id)).collect();
-            let mine: Vec<usize> = (0..count).filter(|&i| server_of_row(ids[i], servers) == self.server).collect();
-            let width = row_bytes * parts.len();
+            let mine: Vec<usize> =
+                (0..count).filter(|&i| server_of_row(ids[i], self.plan.servers) == self.plan.server).collect();
             let mut rows = vec![0; width * mine.len()];
             let mut numbers = vec![0; row_bytes * count];
             for (part, flow) in parts.iter_mut().enumerate() {
-                flow.fill(&mut numbers)?;
+                self.fill(flow, &mut numbers)?;
                 for (row, &i) in rows.chunks_exact_mut(width).zip(&mine) {
                     row[part * row_bytes..][..row_bytes].copy_from_slice(&numbers[i * row_bytes..][..row_bytes]);
                 }
             }
             if !mine.is_empty() {
-                let handle = self.remote.table_handle(self.server, table);
-                let assign = Assign { rows: vec![Rows { handle, count: mine.len() as u64 }], ..Assign::default() };
+                let run = Rows { handle: table.handle, count: mine.len() as u64 };
                 let ids: Vec<u8> = mine.iter().flat_map(|&i| ids[i].to_le_bytes()).collect();
-                self.client.assign_to(self.server, assign, vec![ids.into(), rows.into()])?;
+                (self.target)(Assign { rows: vec![run], ..Assign::default() }, vec![ids.into(), rows.into()])?;
             }
         }
         Ok(())
     }
 
-    /// The ids of a table, and its values and slots.
-    fn table_flows(&self, spec: &TableSpec, total: usize) -> Result<(Flow<'_>, Vec<Flow<'_>>)> {
-        let keys = self.flow(&table_keys(&spec.name), 0..total, 8)?;
-        let mut parts = Vec::with_capacity(1 + spec.optimizer.slot_count());
-        for part in 0..=spec.optimizer.slot_count() {
-            let name = table_values(&part_name(&spec.optimizer, &spec.name, part));
-            let rows = self.checkpoint.reader.info(&name)?.shape.rows();
-            if rows != total {
-                let what = format!("table {:?} has {total} ids and {rows} rows in {name:?}", spec.name);
-                return Err(Error::new(Code::CheckpointDamaged, what));
+    fn rows_to_read(&self, table: &TablePlan) -> Result<std::ops::Range<usize>> {
+        let info = self.checkpoint.reader.info(&table_keys(&table.name))?;
+        let index = self.checkpoint.index();
+        let servers = self.plan.servers as u32;
+        let ours = (0..servers).all(|server| index.tensors().contains_key(&item_names(server)));
+        if ours && index.shards() == servers {
+            return rows_in_file(info, 8, self.plan.server as u32);
+        }
+        Ok(0..info.shape.elements())
+    }
+
+    /// The ids of these rows of a table, and their values and slots.
+    fn table_flows(&self, table: &TablePlan, rows: std::ops::Range<usize>) -> Result<(Flow<'_>, Vec<Flow<'_>>)> {
+        let info = |name: &str| self.checkpoint.reader.info(name).map_err(|error| self.explain(error));
+        let total = info(&table_keys(&table.name))?.shape.elements();
+        let keys = self.flow(&table_keys(&table.name), rows.clone(), 8)?;
+        let mut parts = Vec::with_capacity(1 + table.optimizer.slot_count());
+        for part in 0..=table.optimizer.slot_count() {
+            let name = table_values(&part_name(&table.optimizer, &table.name, part));
+            let found = info(&name)?.shape.rows();
+            if found != total {
+                let what = format!("table {:?} has {total} ids and {found} rows in {name:?}", table.name);
+                return Err(damaged(self.checkpoint.name(), Error::new(Code::CheckpointDamaged, what)));
             }
-            parts.push(self.flow(&name, 0..total * spec.dim, 4)?);
+            parts.push(self.flow(&name, rows.start * table.dim..rows.end * table.dim, 4)?);
         }
         Ok((keys, parts))
     }
@@ -139,19 +236,14 @@ impl Restore<'_> {
     /// How often each item was updated. A checkpoint that is not ours says only how many steps there were.
     fn updates(&self) -> Result<Vec<Updates>> {
         let (counts, steps) = (self.counts()?, self.checkpoint.global_step()?);
-        let layout = self.remote.layout();
         let of = |name: &str, first_row: usize, handle: u32| {
             let exactly = counts.get(&(name.to_owned(), first_row as i64));
             let any = || counts.iter().find(|((known, _), _)| known == name).map(|(_, found)| found);
             let (count, closed) = exactly.or_else(any).copied().unwrap_or((steps, steps));
             Updates { handle, count, closed }
         };
-        let shards = layout.shards_on(self.server).map(|i| {
-            let shard = &layout.shards()[i];
-            of(&layout.variables()[shard.variable].name, shard.rows.start, self.remote.handle(i))
-        });
-        let tables = layout.tables().iter().enumerate();
-        let tables = tables.map(|(i, spec)| of(&spec.name, 0, self.remote.table_handle(self.server, i)));
+        let shards = self.plan.shards.iter().map(|shard| of(&shard.variable, shard.first_row, shard.handle));
+        let tables = self.plan.tables.iter().map(|table| of(&table.name, 0, table.handle));
         Ok(shards.chain(tables).collect())
     }
 
@@ -185,39 +277,5 @@ impl Restore<'_> {
             note: note.to_vec(),
         };
         Ok(tasks.strings()?.iter().zip(notes.strings()?.iter()).map(note).collect())
-    }
-
-    /// A checkpoint of other servers knows nothing of what this one had applied.
-    fn applied(&self) -> Result<Vec<Applied>> {
-        let name = applied(self.server as u32);
-        let index = self.checkpoint.index();
-        if index.shards() as usize != self.client.servers() || !index.tensors().contains_key(&name) {
-            return Ok(Vec::new());
-        }
-        let numbers = self.checkpoint.reader.read(&name)?.i64s()?;
-        let read = |&[role, index, incarnation, step, parts_applied, parts, fenced]: &[i64; 7]| {
-            let small = |number: i64| u32::try_from(number).unwrap_or(u32::MAX);
-            Applied {
-                life: Some(params::Client {
-                    role: small(role),
-                    index: small(index),
-                    incarnation: incarnation.cast_unsigned(),
-                }),
-                step: step.cast_unsigned(),
-                parts_applied: small(parts_applied),
-                parts: small(parts),
-                fenced: fenced != 0,
-            }
-        };
-        Ok(numbers.as_chunks::<7>().0.iter().map(read).collect())
-    }
-}
-
-impl Client {
-    /// Replaces something on a server that is not ready.
-    pub(super) fn assign_to(&self, server: usize, assign: Assign, body: Vec<Bytes>) -> Result<()> {
-        let mut frame = self.frame(params::request::Op::Assign(assign));
-        body.into_iter().for_each(|bytes| frame.push(bytes));
-        self.block(self.call(server, frame)).map(drop)
     }
 }

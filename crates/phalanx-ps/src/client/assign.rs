@@ -11,7 +11,7 @@ use phalanx_wire::proto::params::{Assign, request};
 impl Client {
     /// Replaces the values of one server's shards, in as many messages as it takes.
     pub(super) fn assign(&self, remote: &Remote, server: usize, values: &[Bytes]) -> Result<()> {
-        self.assign_with(remote, server, 0, values, Assign::default)
+        self.assign_with(remote, server, remote.lives[server], values, Assign::default)
     }
 
     /// Replaces the values of all variables of a model that is being trained, one for each of the layout. Updates wait

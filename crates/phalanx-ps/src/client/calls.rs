@@ -175,32 +175,6 @@ impl Client {
         Ok(self.block(self.call(0, frame))?.0.global_step)
     }
 
-    /// Sets the count of committed steps, as a restore does.
-    ///
-    /// # Errors
-    /// When the server that counts them does not answer.
-    pub fn set_global_step(&self, step: u64) -> Result<()> {
-        let op = request::Op::Assign(params::Assign { global_step: Some(step), ..params::Assign::default() });
-        self.block(self.call(0, self.frame(op))).map(drop)
-    }
-
-    /// Tells every server that the model is initialised; the one that counts steps last, because others ask that one.
-    ///
-    /// # Errors
-    /// When a server does not answer.
-    pub fn set_ready(&self) -> Result<()> {
-        (0..self.servers.len()).rev().try_for_each(|server| self.set_server_ready(server))
-    }
-
-    /// Tells one server that what it holds is whole.
-    ///
-    /// # Errors
-    /// When the server does not answer.
-    pub fn set_server_ready(&self, server: usize) -> Result<()> {
-        let frame = self.frame(request::Op::SetReady(params::SetReady {}));
-        self.block(self.call(server, frame)).map(drop)
-    }
-
     /// Shuts a lost task's life out everywhere and answers for each server the last step that reached it and
     /// whether all of that step did.
     ///
@@ -216,29 +190,20 @@ impl Client {
         answers.into_iter().map(fenced).collect()
     }
 
-    /// Shuts a lost task's life out on one server.
-    ///
-    /// # Errors
-    /// When the server does not answer.
-    pub fn fence_on(&self, server: usize, task: TaskId, incarnation: Incarnation) -> Result<()> {
-        let lost = Some(to_wire(task, incarnation));
-        self.block(self.call(server, self.frame(request::Op::Fence(params::Fence { lost })))).map(drop)
-    }
-
     /// Makes the layout's shards and tables, or finds them made; answers the handles on each server.
     pub(super) fn make(&self, layout: &Layout, create: bool) -> Result<Vec<Made>> {
-        let answers = self.call_all(|server| self.make_frame(layout, server, create))?;
+        let answers = self.call_all(|server| self.make_frame(layout, server, 0, create))?;
         answers.into_iter().map(|(answer, _)| Made::read(answer)).collect()
     }
 
-    /// The same on one server.
-    pub(super) fn make_on(&self, layout: &Layout, server: usize, create: bool) -> Result<Made> {
-        Made::read(self.block(self.call(server, self.make_frame(layout, server, create)))?.0)
+    /// The same on one server; `life` 0 stands for whichever incarnation of it answers.
+    pub(super) fn make_on(&self, layout: &Layout, server: usize, life: u64, create: bool) -> Result<Made> {
+        Made::read(self.block(self.call(server, self.make_frame(layout, server, life, create)))?.0)
     }
 
-    fn make_frame(&self, layout: &Layout, server: usize, create: bool) -> OutFrame {
+    fn make_frame(&self, layout: &Layout, server: usize, life: u64, create: bool) -> OutFrame {
         let specs = layout.specs_for(server);
-        self.frame(if create {
+        self.frame_for(life, if create {
             request::Op::Create(params::Create { specs })
         } else {
             request::Op::Find(params::Find { specs })

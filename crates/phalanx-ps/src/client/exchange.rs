@@ -138,7 +138,7 @@ impl Client {
     /// Asks every server that was started anew for its handles; waits until it is restored.
     pub(super) fn find_again(&self, remote: &mut Remote) -> Result<()> {
         for server in 0..self.servers() {
-            let found = self.make_on(&remote.layout, server, false)?;
+            let found = self.make_on(&remote.layout, server, 0, false)?;
             if found.life != remote.lives[server] {
                 remote.take(server, found)?;
             }

@@ -5,7 +5,7 @@ use super::packing::{Piece, pieces};
 use super::{Client, RowSet};
 use crate::plan::Layout;
 use bytes::Bytes;
-use phalanx_base::{Code, Error, Result};
+use phalanx_base::{Code, Error, Incarnation, Result};
 
 /// A layout with the handles under which each server knows its part.
 #[derive(Debug)]
@@ -51,13 +51,19 @@ impl Remote {
         Self::new(client.make(&layout, true)?, layout)
     }
 
-    /// The same on one server only: one that returns into a job that goes on with the others.
+    /// The same on this incarnation of one server only: one that returns into a job that goes on with the others.
     ///
     /// # Errors
-    /// As [`Self::create`].
-    pub fn announce_on(&mut self, client: &Client, server: usize) -> Result<()> {
-        let made = client.make_on(&self.layout, server, true)?;
+    /// As [`Self::create`], and when the server was restarted.
+    pub fn announce_on(&mut self, client: &Client, server: usize, incarnation: Incarnation) -> Result<()> {
+        let made = client.make_on(&self.layout, server, incarnation.0, true)?;
         self.take(server, made)
+    }
+
+    /// The incarnation of a server that gave its handles out.
+    #[must_use]
+    pub fn incarnation(&self, server: usize) -> Incarnation {
+        Incarnation(self.lives[server])
     }
 
     /// Finds the model that the chief has made.

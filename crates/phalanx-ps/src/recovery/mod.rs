@@ -78,6 +78,14 @@ pub struct Known {
     pub checkpoints: usize,
 }
 
+impl Known {
+    /// What was lost with the server, where a driver does without a [`Recovery`] because no server has its part.
+    #[must_use]
+    pub fn loss(&self, saved: &Saved, surveys: &[Survey]) -> Loss {
+        Loss::judge(self, saved, surveys)
+    }
+}
+
 /// What the driver is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {

@@ -22,6 +22,8 @@ pub struct Progress {
     pub fenced: bool,
     /// The server was restored and has forgotten the newest steps: the next one may be any later one.
     pub behind: bool,
+    /// Of a restored server: steps up to this one are in its count of committed steps already.
+    pub counted: Option<u64>,
 }
 
 /// Which update a message carries.
@@ -102,6 +104,19 @@ impl Progress {
             .because(format!("{} of its {} parts were applied here", self.parts_applied, self.parts)))
     }
 
+    /// How many steps are missing between what a restored server has and `step`, which is pushed now.
+    #[must_use]
+    pub fn missed(&self, step: u64) -> u64 {
+        let has = self.step.saturating_sub(u64::from(self.parts_applied < self.parts));
+        if self.behind && step > self.step { step - 1 - has.min(step - 1) } else { 0 }
+    }
+
+    /// By how many steps the count of committed steps grows when `step` is complete. A restored server may have counted
+    /// that step already, or may be told only now of those before it.
+    pub fn count(&mut self, step: u64) -> u64 {
+        self.counted.take().map_or(1, |counted| step.saturating_sub(counted))
+    }
+
     /// Records that (`step`, `part`) was applied.
     pub fn advance(&mut self, step: u64, part: u32, parts: u32) {
         (self.step, self.parts_applied, self.parts, self.behind) = (step, part + 1, parts, false);
@@ -179,6 +194,18 @@ impl Applied {
         self.behind.store(true, Ordering::Release);
         let known = known.into_iter().map(|(life, progress)| (life, Progress { behind: true, ..progress }));
         lock(&self.tasks).extend(known.map(|(life, progress)| (life, Arc::new(Mutex::new(progress)))));
+    }
+
+    /// Whether steps were forgotten; see [`Progress::behind`].
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.behind.load(Ordering::Acquire)
+    }
+
+    /// Forgets everything, before a restore.
+    pub fn clear(&self) {
+        lock(&self.tasks).clear();
+        self.behind.store(false, Ordering::Release);
     }
 
     /// Every life and how far it came.

@@ -2,17 +2,30 @@
 
 use super::body::Body;
 use super::cut::not_ready;
+use super::dense::Dense;
 use super::items::Item;
 use super::notes::Notes;
 use super::service::identity;
+use super::table::Table;
 use super::{Progress, Store, lock};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
 use phalanx_wire::proto::params::{Applied, Assign};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+/// A message that replaces what is held, checked whole.
+struct Checked<'a> {
+    ranges: Vec<(Arc<Dense>, usize, Range<usize>, &'a [u8])>,
+    rows: Vec<(Arc<Table>, Vec<i64>, &'a [u8])>,
+    applied: Vec<((TaskId, Incarnation), Progress)>,
+    notes: Vec<(TaskId, &'a [u8])>,
+}
 
 impl Store {
-    /// Replaces values, slots, rows and the names of the updates in them, before the model is ready.
+    /// Replaces values, slots, rows and the names of the updates in them, before the model is ready. A message that is
+    /// refused changes nothing.
     ///
     /// # Errors
     /// When the message does not fit what is held here, or comes (again) after training has begun.
@@ -21,17 +34,21 @@ impl Store {
             return Err(Error::new(Code::VariableConflict, "the model is being trained, its values are not replaced")
                 .because("it was declared ready before this message came"));
         }
-        let mut body = Body::new(body);
-        for range in &ask.ranges {
-            let shard = self.dense(range.handle)?;
-            let elements = shard.check(range.start, range.count)?;
-            let values = body.numbers(elements.len())?;
-            shard.assign(range.slot as usize, elements, values)?;
+        if ask.clears {
+            // Handles stay; what they name is replaced, so that what was checked before would be of the former items.
+            Body::new(body).end()?;
+            if *ask != (Assign { clears: true, ..Assign::default() }) {
+                return Err(Error::new(Code::BadMessage, "a message that drops everything brings something too"));
+            }
+            self.clear();
+            return Ok(());
         }
-        for rows in &ask.rows {
-            let table = self.table(rows.handle)?;
-            let ids = body.ids(rows.count as usize)?;
-            table.assign(&ids, body.numbers(ids.len() * table.width())?)?;
+        let checked = self.check_assign(ask, body)?;
+        for (shard, slot, elements, values) in checked.ranges {
+            shard.assign(slot, elements, values)?;
+        }
+        for (table, ids, values) in checked.rows {
+            table.assign(&ids, values)?;
         }
         for updates in &ask.updates {
             match self.items().get(updates.handle)? {
@@ -40,16 +57,51 @@ impl Store {
             }
         }
         if ask.forgets {
-            self.applied.restore(ask.applied.iter().map(read).collect::<Result<Vec<_>>>()?);
+            self.applied.restore(checked.applied);
         }
-        for note in &ask.notes {
-            Notes::check(&note.note)?;
-            self.notes.keep(note.task.parse()?, &note.note);
-        }
+        checked.notes.into_iter().for_each(|(task, note)| self.notes.keep(task, note));
         if let Some(step) = ask.global_step {
             self.global_step.store(step, Ordering::Release);
         }
-        body.end()
+        Ok(())
+    }
+
+    fn check_assign<'a>(&self, ask: &'a Assign, body: &'a [Bytes]) -> Result<Checked<'a>> {
+        let mut body = Body::new(body);
+        let mut ranges = Vec::with_capacity(ask.ranges.len().min(1024));
+        for range in &ask.ranges {
+            let shard = self.dense(range.handle)?;
+            let elements = shard.check(range.start, range.count)?;
+            let slot = range.slot as usize;
+            shard.check_slot(slot)?;
+            let values = body.numbers(elements.len())?;
+            ranges.push((shard, slot, elements, values));
+        }
+        let mut rows = Vec::with_capacity(ask.rows.len().min(1024));
+        for run in &ask.rows {
+            let table = self.table(run.handle)?;
+            let ids = body.ids(run.count as usize)?;
+            let values = body.numbers(ids.len() * table.width())?;
+            rows.push((table, ids, values));
+        }
+        body.end()?;
+        ask.updates.iter().try_for_each(|updates| self.items().get(updates.handle).map(drop))?;
+        let applied = ask.applied.iter().map(read).collect::<Result<Vec<_>>>()?;
+        let mut notes = Vec::with_capacity(ask.notes.len().min(1024));
+        for note in &ask.notes {
+            Notes::check(&note.note)?;
+            notes.push((note.task.parse()?, note.note.as_slice()));
+        }
+        Ok(Checked { ranges, rows, applied, notes })
+    }
+
+    /// Drops everything that is held, as before a restore: no number of an attempt that failed stays.
+    pub(super) fn clear(&self) {
+        self.clear_items();
+        self.applied.clear();
+        self.notes.clear();
+        self.missed.store(0, Ordering::Release);
+        self.global_step.store(0, Ordering::Release);
     }
 
     /// Replaces values of a model that is being trained, between two updates; slots stay as they are. The same message
@@ -89,6 +141,6 @@ impl Store {
 }
 
 fn read(applied: &Applied) -> Result<((TaskId, Incarnation), Progress)> {
-    let Applied { life, step, parts_applied, parts, fenced } = *applied;
-    Ok((identity(life.as_ref())?, Progress { step, parts_applied, parts, fenced, behind: true }))
+    let Applied { life, step, parts_applied, parts, fenced, counted, .. } = *applied;
+    Ok((identity(life.as_ref())?, Progress { step, parts_applied, parts, fenced, behind: true, counted }))
 }

@@ -87,6 +87,14 @@ impl Dense {
         }
     }
 
+    /// Refuses a slot that the optimizer does not have; 0 is the value itself.
+    pub(crate) fn check_slot(&self, slot: usize) -> Result<()> {
+        if slot > self.optimizer.slot_count() {
+            return Err(Error::new(Code::ShapeMismatch, format!("{:?} has no slot {slot}", self.name)));
+        }
+        Ok(())
+    }
+
     /// The optimizer, at the learning rate that an update wants where it wants one.
     fn optimizer_at(&self, rate: Option<f32>) -> Optimizer {
         rate.map_or(self.optimizer, |rate| self.optimizer.with_learning_rate(rate))
@@ -190,9 +198,7 @@ impl Dense {
 
     /// Replaces the values of `range`, or one of their slots, counted from 1.
     pub(crate) fn assign(&self, slot: usize, range: Range<usize>, values: &[u8]) -> Result<()> {
-        if slot > self.optimizer.slot_count() {
-            return Err(Error::new(Code::ShapeMismatch, format!("{:?} has no slot {slot}", self.name)));
-        }
+        self.check_slot(slot)?;
         self.each_chunk(&range, |chunk, inside, at| {
             let first = slot * chunk.numbers.len() / (1 + self.optimizer.slot_count());
             read_f32s(&values[4 * at..], &mut chunk.numbers[first + inside.start..first + inside.end]);

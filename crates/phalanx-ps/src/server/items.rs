@@ -89,6 +89,23 @@ impl Items {
         specs.iter().map(find).collect()
     }
 
+    /// Replaces every item by an empty one: handles stay, numbers go.
+    pub(crate) fn clear(&mut self) {
+        for item in &mut self.list {
+            let clock = Arc::clone(&self.clock);
+            *item = match &*item {
+                Item::Dense(old) => {
+                    let (name, shape, rows) = (old.name.clone(), old.shape.clone(), old.rows.clone());
+                    Item::Dense(Arc::new(Dense::new(name, shape, rows, old.optimizer, clock)))
+                }
+                Item::Table(old) => {
+                    let name = old.name.clone();
+                    Item::Table(Arc::new(Table::new(name, old.dim, old.initializer, old.optimizer, clock)))
+                }
+            };
+        }
+    }
+
     fn no_such(&self, name: &str) -> Error {
         let error = Error::new(Code::NoSuchVariable, format!("there is no variable {name:?} here"));
         match phalanx_base::nearest(name, self.by_name.keys().map(|(known, _)| known.as_str())) {

@@ -28,6 +28,10 @@ impl Notes {
         }
     }
 
+    pub(crate) fn clear(&self) {
+        lock(&self.0).clear();
+    }
+
     pub(crate) fn all(&self) -> Vec<(TaskId, Vec<u8>)> {
         lock(&self.0).iter().map(|(task, note)| (*task, note.clone())).collect()
     }

@@ -1,6 +1,7 @@
 //! The store behind the bulk lane.
 
 use super::barrier::{Arrival, Hold};
+use super::restoring::Restoring;
 use super::saving::{IntoFile, ToFetch};
 use super::{Store, lock};
 use crate::Crew;
@@ -29,14 +30,16 @@ pub struct Service {
     /// The instants that are being written down, by their ids.
     saving: Mutex<Option<(u64, Arc<IntoFile>)>>,
     fetching: Mutex<Option<(u64, Arc<ToFetch>)>>,
+    /// The newest attempt to restore, by its id.
+    restoring: Mutex<Option<(u64, Arc<Restoring>)>>,
 }
 
 impl Service {
     /// Serves `store` as this life of `task` of the job with this digest.
     #[must_use]
     pub fn new(store: Arc<Store>, job: u64, task: TaskId, life: Incarnation) -> Self {
-        let (saving, fetching) = (Mutex::default(), Mutex::default());
-        Self { store, job, task, life, moved: Notify::new(), saving, fetching }
+        let (saving, fetching, restoring) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { store, job, task, life, moved: Notify::new(), saving, fetching, restoring }
     }
 
     async fn answer(self: &Arc<Self>, mut frame: InFrame) -> Result<OutFrame> {
@@ -50,6 +53,7 @@ impl Service {
                 .because("the request is for its former life")
                 .help("the task asks again by itself"));
         }
+        let named_life = ask.server_life != 0;
         let op = ask.op.ok_or_else(|| Error::new(Code::BadMessage, "a request asks for nothing"))?;
         let from = identity(ask.client.as_ref());
         let store = &self.store;
@@ -76,6 +80,10 @@ impl Service {
                 None
             }
             request::Op::SetReady(_) => {
+                if !named_life {
+                    return Err(Error::new(Code::BadMessage, "a server is declared ready without its incarnation")
+                        .because("a server that was restarted meanwhile would be declared ready without a model"));
+                }
                 store.set_ready();
                 None
             }
@@ -121,6 +129,7 @@ impl Service {
                 let notes = notes.map(|(task, note)| params::Note { task: task.to_string(), note }).collect();
                 Some(reply::Result::Notes(params::Notes { notes }))
             }
+            request::Op::Restore(ask) => Some(reply::Result::Restored(self.restore(ask).await?)),
             request::Op::Probe(ask) => Some(reply::Result::Probed(probe(ask).await?)),
         };
         let (global_step, server_life) = (store.global_step(), self.life.0);
@@ -208,6 +217,25 @@ impl Service {
         Ok(params::Saved { done, staged: String::new(), bytes: size })
     }
 
+    async fn restore(&self, ask: params::Restore) -> Result<params::Restored> {
+        let wait = Duration::from_millis(ask.wait_ms.into()).min(LONGEST_WAIT);
+        let restoring = {
+            let mut restoring = lock(&self.restoring);
+            match restoring.as_ref() {
+                Some((id, running)) if *id == ask.id => Arc::clone(running),
+                // One that is still at work would go on to write into the same items.
+                Some((_, other)) if !other.has_ended() => return Ok(params::Restored::default()),
+                _ => {
+                    let started = Restoring::start(Arc::clone(&self.store), ask.clone())?;
+                    *restoring = Some((ask.id, Arc::clone(&started)));
+                    started
+                }
+            }
+        };
+        let Some(outcome) = restoring.wait(wait).await else { return Ok(params::Restored::default()) };
+        Ok(params::Restored { done: true, read: outcome? })
+    }
+
     async fn arrive(&self, who: (TaskId, Incarnation), ask: &params::Arrive) -> Result<params::Arrived> {
         let wait = Duration::from_millis(ask.wait_ms.into()).min(LONGEST_WAIT);
         if !self.store.is_ready() {
@@ -257,6 +285,10 @@ impl Service {
             staleness: self.store.staleness.counts(),
             newest_clock,
             widest_lag,
+            applied: self.store.applied.all().iter().map(applied).collect(),
+            restored: self.store.applied.is_behind(),
+            closed: self.store.closed(),
+            missed: self.store.missed.load(std::sync::atomic::Ordering::Relaxed),
         }
     }
 }
@@ -269,6 +301,19 @@ impl Handler for Service {
                 None => error.at(self.task.to_string()),
             })
         })
+    }
+}
+
+/// A task's progress here as messages have it.
+fn applied(&((task, incarnation), progress): &((TaskId, Incarnation), super::Progress)) -> params::Applied {
+    params::Applied {
+        life: Some(to_wire(task, incarnation)),
+        step: progress.step,
+        parts_applied: progress.parts_applied,
+        parts: progress.parts,
+        fenced: progress.fenced,
+        behind: progress.behind,
+        counted: progress.counted,
     }
 }
 

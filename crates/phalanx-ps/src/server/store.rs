@@ -48,6 +48,8 @@ pub struct Store {
     ready: AtomicBool,
     stale: AtomicU64,
     repeats: AtomicU64,
+    /// Steps that a restored server has missed, as far as tasks have pushed again since.
+    pub(super) missed: AtomicU64,
     pub(super) staleness: Staleness,
     pub(super) counters: Counters,
     /// Whose message replaced values last, and its number.
@@ -67,6 +69,7 @@ impl Default for Store {
             ready: AtomicBool::default(),
             stale: AtomicU64::default(),
             repeats: AtomicU64::default(),
+            missed: AtomicU64::default(),
             staleness: Staleness::default(),
             counters: Counters::default(),
             replaced: Mutex::default(),
@@ -178,12 +181,16 @@ impl Store {
         let by_another = ask.on_behalf_of.is_some();
         let update = Update { step: ask.step, part: ask.part, parts: ask.parts, by_another };
         let counts = ask.counts && ask.round == 0 && update.is_last();
-        let verdict = self.applied.once(from, update, |verdict, _| {
+        let verdict = self.applied.once(from, update, |verdict, progress| {
             if verdict == Verdict::Fresh {
                 answer.stale = !Self::apply(ask, push, crew)?;
+                if progress.behind {
+                    self.missed.fetch_add(progress.missed(ask.step), Ordering::Relaxed);
+                }
                 self.notes.keep(from.0, &ask.note);
             }
-            let committed = self.global_step.fetch_add(counts.into(), Ordering::AcqRel);
+            let steps = if counts { progress.count(ask.step) } else { 0 };
+            let committed = self.global_step.fetch_add(steps, Ordering::AcqRel);
             if verdict == Verdict::Fresh && counts {
                 self.staleness.note(ask, committed);
             }
@@ -298,7 +305,21 @@ impl Store {
         self.items().counts()
     }
 
-    pub(super) fn items(&self) -> RwLockReadGuard<'_, Items> {
+    /// Replaces every shard and table by an empty one under the same handle.
+    pub(super) fn clear_items(&self) {
+        self.items.write().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Synchronous mode: rounds below this are closed, as far as anybody has said here.
+    pub(crate) fn closed(&self) -> u64 {
+        let closed = |item: &Item| match item {
+            Item::Dense(shard) => shard.close(0),
+            Item::Table(table) => table.close(0),
+        };
+        self.items().list().iter().map(closed).max().unwrap_or(0)
+    }
+
+    pub(crate) fn items(&self) -> RwLockReadGuard<'_, Items> {
         self.items.read().unwrap_or_else(PoisonError::into_inner)
     }
 

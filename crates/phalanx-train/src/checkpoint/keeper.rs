@@ -1,13 +1,13 @@
 //! The chief's thread that saves at its pace and restores a server that returns. Training does not wait for it.
 
-use super::{Saved, Saver, restore_one};
+use super::{Recovered, Restorer, Saved, Saver};
 use crate::Server;
 use crate::job::Job;
 use crate::summary::SummaryWriter;
 use phalanx_base::{Code, Context, Error, Fault, Result, TaskId};
 use phalanx_cluster::Phase;
 use phalanx_ps::Client;
-use phalanx_ps::client::Remote;
+use phalanx_ps::client::{Remote, ServerState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -19,6 +19,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How long after a server could not be restored it is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
+/// How often a server is asked what it has missed, and for how long.
+const COUNT: Duration = Duration::from_millis(500);
+const COUNT_FOR: Duration = Duration::from_secs(30);
+
 /// When to save: at once, then whenever so much time or so many steps have passed; never, where neither is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pace {
@@ -26,8 +30,8 @@ pub(crate) struct Pace {
     pub(crate) steps: Option<u64>,
 }
 
-/// How far training is, as far as a chief has heard that does not train itself, and how many steps more it may be.
-pub(crate) type Follow = Arc<dyn Fn() -> (u64, u64) + Send + Sync>;
+/// How far training is, as far as a chief has heard that does not train itself.
+pub(crate) type Follow = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 #[derive(Default)]
 struct State {
@@ -70,6 +74,7 @@ impl Keeper {
         saver: Saver,
         pace: Pace,
         summaries: Arc<SummaryWriter>,
+        uncounted: Vec<usize>,
     ) -> Result<Self> {
         let shared = Arc::new(Shared::default());
         let ending = Arc::new(AtomicBool::new(false));
@@ -81,7 +86,9 @@ impl Keeper {
         // A save that waits for a lost server would keep this thread from restoring it.
         let saving = server.client_until(move |job| needless(job) || job.lacks_a_server())?;
         let (server, theirs) = (server.clone(), Arc::clone(&shared));
-        let work = Work { server, client, saving, remote, saver, pace, summaries, last: None, empty: Vec::new() };
+        let counting = uncounted.into_iter().map(Counting::new).collect();
+        let (last, empty) = (None, Vec::new());
+        let work = Work { server, client, saving, remote, saver, pace, summaries, last, empty, counting };
         let thread = std::thread::Builder::new().name("phalanx-keeper".into()).spawn(move || work.run(&theirs));
         let thread = thread.context(Code::Internal, "the thread that saves cannot be started")?;
         Ok(Self { shared, ending, thread: Some(thread) })
@@ -145,6 +152,22 @@ struct Work {
     last: Option<(Instant, u64)>,
     /// Servers that are back and have not got their part yet.
     empty: Vec<Empty>,
+    /// Servers of which nobody could say how much they had lost.
+    counting: Vec<Counting>,
+}
+
+/// A server that counts what it has missed while trainers push to it again.
+struct Counting {
+    server: usize,
+    until: Instant,
+    next: Instant,
+}
+
+impl Counting {
+    fn new(server: usize) -> Self {
+        let now = Instant::now();
+        Self { server, until: now + COUNT_FOR, next: now + COUNT }
+    }
 }
 
 /// A server that is back and holds nothing.
@@ -161,7 +184,7 @@ impl Work {
             self.server.say(&format!("training goes on, but: {error}"));
         }
         loop {
-            let (step, slack, asked) = {
+            let (step, asked) = {
                 let mut state = shared.lock();
                 if !state.stop && state.asked == state.done {
                     let waited = shared.changed.wait_timeout(state, LOOK);
@@ -173,10 +196,10 @@ impl Work {
                 let (step, follow) = (state.step, state.follows.clone());
                 let asked = state.asked;
                 drop(state);
-                let (step, slack) = follow.map_or((step, 0), |follow| follow());
-                (step, slack, asked)
+                (follow.map_or(step, |follow| follow()), asked)
             };
-            self.recover(step, slack);
+            self.recover(step);
+            self.count_missed();
             // A server without its part could not be saved.
             let awaited = asked > shared.lock().done;
             if self.empty.is_empty() && (awaited || self.is_due(step)) {
@@ -221,7 +244,7 @@ impl Work {
 
     /// Gives servers that were started anew their part of the newest checkpoint; tries again where that fails for reasons
     /// that may pass.
-    fn recover(&mut self, step: u64, slack: u64) {
+    fn recover(&mut self, step: u64) {
         for task in self.server.job().take_returned() {
             self.saver.forget_who_sees();
             self.empty.retain(|known| known.task != task);
@@ -233,7 +256,7 @@ impl Work {
                 self.empty.push(empty);
                 continue;
             }
-            match self.recover_one(empty.task, step, slack) {
+            match self.recover_one(empty.task, step) {
                 Ok(()) => {}
                 Err(error) if error.code().fault() == Fault::Infrastructure && Instant::now() < empty.until => {
                     self.server.say(&format!("{} could not be restored yet: {error}", empty.task));
@@ -245,39 +268,45 @@ impl Work {
         }
     }
 
-    /// How many steps were committed at most before the server was lost.
-    fn steps_until_lost(&self, server: usize, noted: u64, slack: u64) -> Result<u64> {
-        if server > 0 {
-            return Ok(noted.max(self.client.global_step()?));
+    fn recover_one(&mut self, task: TaskId, seen: u64) -> Result<()> {
+        let server = task.index as usize;
+        let rounds = self.saver.rounds();
+        let restorer = Restorer { server: &self.server, client: &self.client, catalog: self.saver.catalog(), rounds };
+        if let Recovered::Restored { name, loss } = restorer.recover(&mut self.remote, server, seen)? {
+            restorer.report(server, &name, &loss);
+            self.counting.retain(|counting| counting.server != server);
+            if loss.at_most.is_none() {
+                self.counting.push(Counting::new(server));
+            }
         }
-        // It was this one that counted: since this task last heard of it, each trainer had one step under way.
-        Ok(noted + slack + self.server.config().trainers().len() as u64)
+        Ok(())
     }
 
-    fn recover_one(&mut self, task: TaskId, step: u64, slack: u64) -> Result<()> {
-        let server = task.index as usize;
-        if self.client.describe(server)?.ready {
-            return Ok(());
+    /// Logs what a server has missed, once every trainer that is here has pushed to it again.
+    fn count_missed(&mut self) {
+        for mut counting in std::mem::take(&mut self.counting) {
+            let now = Instant::now();
+            if now < counting.next {
+                self.counting.push(counting);
+                continue;
+            }
+            counting.next = now + COUNT;
+            let state = self.client.state_within(counting.server, COUNT);
+            let trainers = self.server.config().trainers();
+            let mut live = self.server.live();
+            live.retain(|(task, _)| trainers.iter().any(|(trainer, _)| trainer == task));
+            let pushed = |state: &ServerState| {
+                let records = &state.survey.records;
+                live.iter().all(|life| records.iter().any(|record| record.life == *life && !record.behind))
+            };
+            match state {
+                Ok(state) if pushed(&state) || now >= counting.until => self.server.say(&format!(
+                    "ps/{} has missed {} steps that the trainers here had pushed before",
+                    counting.server, state.missed
+                )),
+                Err(_) if now >= counting.until => {}
+                _ => self.counting.push(counting),
+            }
         }
-        self.remote.announce_on(&self.client, server)?;
-        let say = |line: &str| self.server.say(line);
-        let restored = restore_one(&self.client, &self.remote, server, self.saver.catalog(), &say)?;
-        let (name, saved) = restored.ok_or_else(|| {
-            Error::new(Code::ServerLost, format!("{task} is back without the parameters it held"))
-                .because("there is no checkpoint")
-                .help("start the job again")
-        })?;
-        if server == 0 {
-            self.client.set_global_step(step.max(saved))?;
-        }
-        for (task, incarnation) in self.server.job().ever_lost() {
-            self.client.fence_on(server, task, incarnation)?;
-        }
-        self.client.set_server_ready(server)?;
-        let lost = self.steps_until_lost(server, step, slack)?.saturating_sub(saved);
-        self.server.say(&format!(
-            "{task} is back with its part of {name}; what it took in after step {saved} is lost, at most {lost} steps"
-        ));
-        Ok(())
     }
 }

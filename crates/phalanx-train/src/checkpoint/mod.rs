@@ -17,7 +17,7 @@ mod saver;
 pub use catalog::Catalog;
 pub(crate) use catalog::now;
 pub(crate) use keeper::{Follow, Keeper, Pace};
-pub(crate) use restore::{restore_job, restore_one};
+pub(crate) use restore::{Recovered, Restorer, lost_for_good, sees};
 pub use retention::Retention;
 pub use saver::Saved;
 pub(crate) use saver::Saver;

@@ -1,67 +1,222 @@
-//! From the run directory into the servers.
+//! From the run directory into the servers: a whole job, or one server that came back.
 
 use super::Catalog;
-use phalanx_base::{Code, Error, Result};
-use phalanx_ps::checkpoint::{Checkpoint, compare, restore_server};
+use crate::Server;
+use crate::identity::random;
+use phalanx_base::{Code, Error, Incarnation, Result};
+use phalanx_cluster::Phase;
+use phalanx_ps::Client;
+use phalanx_ps::checkpoint::{Applied, Checkpoint, compare, feed_server};
 use phalanx_ps::client::Remote;
-use phalanx_ps::{Client, Layout};
+use phalanx_ps::recovery::{Action, Event, Failure, Known, Loss, Outcome, Recovery, Saved};
+use phalanx_storage::Dir;
+use std::time::{Duration, Instant};
 
-/// Restores all servers from the newest checkpoint that can be used; answers its name and step, or `None` where there
-/// is no checkpoint. A damaged one is said, and the one before it is used.
-pub(crate) fn restore_job(
-    client: &Client,
-    remote: &Remote,
-    catalog: &Catalog,
-    say: &dyn Fn(&str),
-) -> Result<Option<(String, u64)>> {
-    newest(catalog, remote.layout(), say, |checkpoint| {
-        for server in 0..client.servers() {
-            restore_server(client, remote, server, checkpoint, false)?;
+/// How long the servers may take to read.
+const DEADLINE: Duration = Duration::from_secs(1800);
+
+/// How long another server may take to say which updates it has.
+const SURVEY: Duration = Duration::from_secs(3);
+
+/// What restores.
+pub(crate) struct Restorer<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) client: &'a Client,
+    pub(crate) catalog: &'a Catalog,
+    /// Synchronous training.
+    pub(crate) rounds: bool,
+}
+
+/// What became of a server that came back.
+pub(crate) enum Recovered {
+    /// It held its part.
+    Held,
+    /// It has its part of a checkpoint.
+    Restored { name: String, loss: Loss },
+}
+
+impl Restorer<'_> {
+    /// Restores all servers, of which none has a model, from the newest checkpoint that can be used; answers its name and
+    /// what was lost, or `None` where there is no checkpoint. A damaged one is logged, and the one before it is used.
+    pub(crate) fn restore_job(&self, remote: &Remote) -> Result<Option<(String, Loss)>> {
+        let mut last: Option<Error> = None;
+        for name in self.catalog.newest_first() {
+            match self.restore_all(remote, &name) {
+                Ok(loss) => return Ok(Some((name, loss))),
+                Err(error) if Failure::of(error.code()) == Failure::Damaged => {
+                    self.pass_over(&name, &error);
+                    last = Some(error);
+                }
+                Err(error) => return Err(error.at(format!("{}/{name}", self.catalog.dir().location()))),
+            }
         }
-        let step = checkpoint.global_step()?;
-        client.set_global_step(step)?;
-        Ok(step)
-    })
-}
+        last.map_or(Ok(None), |error| Err(self.catalog.nothing_usable(error)))
+    }
 
-/// Restores one server that returned into a job that goes on.
-pub(crate) fn restore_one(
-    client: &Client,
-    remote: &Remote,
-    server: usize,
-    catalog: &Catalog,
-    say: &dyn Fn(&str),
-) -> Result<Option<(String, u64)>> {
-    newest(catalog, remote.layout(), say, |checkpoint| {
-        restore_server(client, remote, server, checkpoint, true)?;
-        checkpoint.global_step()
-    })
-}
+    fn restore_all(&self, remote: &Remote, name: &str) -> Result<Loss> {
+        let checkpoint = self.open(remote, name)?;
+        let incarnations: Vec<Incarnation> = (0..self.client.servers()).map(|i| remote.incarnation(i)).collect();
+        let everybody: Vec<(usize, Incarnation)> = incarnations.iter().copied().enumerate().collect();
+        self.put(remote, &everybody, &checkpoint)?;
+        let mut counts = Loss::default();
+        for (server, incarnation) in everybody.into_iter().rev() {
+            // Trainers that are still here push on; those of former jobs are nobody's now.
+            let live = self.server.live();
+            let mut applied = checkpoint.applied(server, self.client.servers())?;
+            applied.retain(|applied| live.contains(&applied.life));
+            let saved = saved_by(&checkpoint, &applied)?;
+            let known = Known { server, rounds: self.rounds, live, ..Known::default() };
+            counts = known.loss(&saved, &[]);
+            self.client.set_applied(server, incarnation, &applied, &counts)?;
+        }
+        Ok(counts)
+    }
 
-fn newest(
-    catalog: &Catalog,
-    layout: &Layout,
-    say: &dyn Fn(&str),
-    restore: impl Fn(&Checkpoint) -> Result<u64>,
-) -> Result<Option<(String, u64)>> {
-    let mut last: Option<Error> = None;
-    for name in catalog.newest_first() {
-        let restored = Checkpoint::open(catalog.dir(), &name).and_then(|checkpoint| {
-            let difference = compare(checkpoint.index(), layout);
-            difference.check(&name)?;
-            if !difference.extra.is_empty() {
-                say(&format!("{name} has {} tensors that the model has not", difference.extra.len()));
-            }
-            restore(&checkpoint)
-        });
-        match restored {
-            Ok(step) => return Ok(Some((name, step))),
-            Err(error) if matches!(error.code(), Code::CheckpointDamaged | Code::CheckpointMissing) => {
-                say(&format!("{name} is passed over: {error}"));
+    /// Gives a server that came back its part of the newest checkpoint that can be used, and declares it ready. `seen`:
+    /// the most committed steps that this task has heard of. A failure that may pass is returned; call this again then.
+    pub(crate) fn recover(&self, remote: &mut Remote, server: usize, seen: u64) -> Result<Recovered> {
+        let checkpoints = self.catalog.newest_first();
+        let (rounds, live) = (self.rounds, self.server.live());
+        let mut recovery = Recovery::new(Known { server, rounds, seen, live, checkpoints: checkpoints.len() });
+        let mut action = recovery.begin();
+        let mut applied = Vec::new();
+        let mut last = None;
+        loop {
+            let done = match action {
+                Action::Finish(Outcome::Held) => return Ok(Recovered::Held),
+                Action::Finish(Outcome::Restored(checkpoint, loss)) => {
+                    return Ok(Recovered::Restored { name: checkpoints[checkpoint].clone(), loss });
+                }
+                Action::Finish(Outcome::NoCheckpoint) => return Err(lost_for_good(server, "there is no checkpoint")),
+                Action::Finish(Outcome::NoneUsable) => {
+                    let none = || Error::new(Code::CheckpointDamaged, "no checkpoint can be used");
+                    return Err(self.catalog.nothing_usable(last.unwrap_or_else(none)));
+                }
+                Action::Finish(Outcome::Failed) | Action::Wait => {
+                    return Err(last.unwrap_or_else(|| Error::new(Code::Internal, "a recovery failed without a reason")));
+                }
+                Action::Describe => self.client.state_of(server).map(|state| {
+                    Event::Described { incarnation: state.incarnation, ready: state.ready }
+                }),
+                Action::Announce(incarnation) => {
+                    remote.announce_on(self.client, server, incarnation).map(|()| Event::Announced)
+                }
+                Action::Restore(incarnation, checkpoint) => {
+                    let restored = self.restore_one(remote, server, incarnation, &checkpoints[checkpoint]);
+                    if let Err(error) = &restored
+                        && Failure::of(error.code()) == Failure::Damaged
+                    {
+                        self.pass_over(&checkpoints[checkpoint], error);
+                    }
+                    restored.map(|(saved, found)| {
+                        applied = found;
+                        Event::Restored(saved)
+                    })
+                }
+                Action::Survey => Ok(Event::Surveyed(self.client.survey(server, SURVEY))),
+                Action::Commit(incarnation, loss) => {
+                    self.commit(server, incarnation, &applied, &loss).map(|()| Event::Committed)
+                }
+            };
+            let event = done.unwrap_or_else(|error| {
+                let failure = Failure::of(error.code());
+                if failure == Failure::Restarted {
+                    self.server.say(&format!("ps/{server} was restarted while it was being restored; beginning again"));
+                }
                 last = Some(error);
+                Event::Failed(failure)
+            });
+            if self.server.job().phase() == Phase::Over {
+                return Err(Error::new(Code::JobFailed, "the job ended while a server was being restored"));
             }
-            Err(error) => return Err(error.at(format!("{}/{name}", catalog.dir().location()))),
+            action = recovery.next(event);
         }
     }
-    last.map_or(Ok(None), |error| Err(catalog.nothing_usable(error)))
+
+    /// Logs what a recovery has found out.
+    pub(crate) fn report(&self, server: usize, name: &str, loss: &Loss) {
+        let more = match loss.at_most {
+            Some(_) => String::new(),
+            None => "; what the trainers that are still here had pushed is counted when they push again".to_owned(),
+        };
+        let saved = loss.saved;
+        self.server.say(&format!(
+            "ps/{server} is back with its part of {name}; what it took in after step {saved} is lost, {loss}{more}"
+        ));
+    }
+
+    fn pass_over(&self, name: &str, error: &Error) {
+        self.server.say(&format!("{name} is passed over: {error}"));
+    }
+
+    fn open(&self, remote: &Remote, name: &str) -> Result<Checkpoint> {
+        let checkpoint = Checkpoint::open(self.catalog.dir(), name)?;
+        let difference = compare(checkpoint.index(), remote.layout());
+        difference.check(name)?;
+        if !difference.extra.is_empty() {
+            let extra = difference.extra.len();
+            self.server.say(&format!("{name} has {extra} tensors that the model does not have"));
+        }
+        Ok(checkpoint)
+    }
+
+    fn restore_one(
+        &self,
+        remote: &Remote,
+        server: usize,
+        incarnation: Incarnation,
+        name: &str,
+    ) -> Result<(Saved, Vec<Applied>)> {
+        let checkpoint = self.open(remote, name)?;
+        let applied = checkpoint.applied(server, self.client.servers())?;
+        self.put(remote, &[(server, incarnation)], &checkpoint)?;
+        Ok((saved_by(&checkpoint, &applied)?, applied))
+    }
+
+    /// Servers that see the directory read their parts themselves, all at once; this task feeds the others.
+    fn put(&self, remote: &Remote, servers: &[(usize, Incarnation)], checkpoint: &Checkpoint) -> Result<()> {
+        let dir = self.catalog.dir();
+        let see = sees(self.client, dir, servers.iter().map(|&(server, _)| server))?;
+        let (location, deadline) = (dir.location(), Instant::now() + DEADLINE);
+        let (seeing, blind): (Vec<_>, Vec<_>) = servers.iter().copied().zip(see).partition(|&(_, sees)| sees);
+        let seeing: Vec<(usize, Incarnation)> = seeing.into_iter().map(|(server, _)| server).collect();
+        self.client.restore(&seeing, random()?, (&location, checkpoint.name()), deadline)?;
+        for ((server, incarnation), _) in blind {
+            feed_server(self.client, remote, server, incarnation, checkpoint)?;
+        }
+        Ok(())
+    }
+
+    fn commit(&self, server: usize, incarnation: Incarnation, applied: &[Applied], loss: &Loss) -> Result<()> {
+        self.client.set_applied(server, incarnation, applied, loss)?;
+        for lost in self.server.job().ever_lost() {
+            self.client.fence_on(server, incarnation, lost)?;
+        }
+        self.client.set_server_ready(server, incarnation)
+    }
+}
+
+fn saved_by(checkpoint: &Checkpoint, applied: &[Applied]) -> Result<Saved> {
+    Ok(Saved { global_step: checkpoint.global_step()?, records: applied.iter().map(Applied::record).collect() })
+}
+
+/// The error for a server whose part is nowhere.
+pub(crate) fn lost_for_good(server: usize, why: &str) -> Error {
+    Error::new(Code::ServerLost, format!("ps/{server} is back without the parameters it held"))
+        .because(why)
+        .help("start the whole job again; give it a run directory, so that a server can be restored")
+}
+
+/// Which of these servers see the run directory: each is shown a file in it that nobody else has.
+pub(crate) fn sees(client: &Client, dir: &Dir, servers: impl Iterator<Item = usize>) -> Result<Vec<bool>> {
+    // Under a temporary name: should this task die here, the file is swept one day.
+    let content = format!("{:016x}{:016x}", random()?, random()?);
+    let mut file = dir.stage("probe")?;
+    std::io::Write::write_all(&mut file, content.as_bytes())
+        .map_err(|error| Error::new(Code::StorageWrite, "the run directory cannot be written").because(error))?;
+    let file = file.finish()?.name;
+    let location = dir.location();
+    let seen = servers.map(|server| client.probe(server, &location, &file, &content)).collect();
+    dir.remove(&file)?;
+    seen
 }

@@ -1,6 +1,6 @@
 //! One save: from the servers' instant to the published name.
 
-use super::Catalog;
+use super::{Catalog, sees};
 use crate::identity::random;
 use phalanx_base::{Code, Error, Result};
 use phalanx_formats::bundle::{BundleIndex, data_file};
@@ -60,6 +60,11 @@ impl Saver {
     /// The checkpoints there are.
     pub(crate) fn catalog(&self) -> &Catalog {
         &self.catalog
+    }
+
+    /// Whether training is synchronous.
+    pub(crate) fn rounds(&self) -> bool {
+        self.rounds
     }
 
     /// A server was started anew, perhaps elsewhere: whether it sees the directory is to be found out again.
@@ -140,23 +145,12 @@ impl Saver {
         self.catalog.publish(name, &staged, &index)
     }
 
-    /// Whether all servers see the run directory: each is shown a file in it that nobody else has.
+    /// Whether all servers see the run directory.
     fn probe(&mut self, client: &Client) -> Result<bool> {
         if let Some(seen) = self.seen {
             return Ok(seen);
         }
-        let dir = self.catalog.dir();
-        // Under a temporary name: should this task die here, the file is swept one day.
-        let content = format!("{:016x}{:016x}", random()?, random()?);
-        let mut file = dir.stage("probe")?;
-        std::io::Write::write_all(&mut file, content.as_bytes())
-            .map_err(|error| Error::new(Code::StorageWrite, "the run directory cannot be written").because(error))?;
-        let file = file.finish()?.name;
-        let location = dir.location();
-        let probe = |server: usize| client.probe(server, &location, &file, &content);
-        let seen = (0..client.servers()).try_fold(true, |seen, server| Ok(seen && probe(server)?));
-        dir.remove(&file)?;
-        let seen = seen?;
+        let seen = sees(client, self.catalog.dir(), 0..client.servers())?.into_iter().all(|sees| sees);
         self.seen = Some(seen);
         Ok(seen)
     }

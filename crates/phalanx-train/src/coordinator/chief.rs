@@ -61,13 +61,8 @@ impl<M: Module> Coordinator<M> {
         server.desk()?.open(Arc::clone(&shared));
         let stop = Arc::new(AtomicBool::new(false));
         let services = session.follow({
-            // A step that was pushed and not reported is one that a worker still has.
             let shared = Arc::clone(&shared);
-            Arc::new(move || {
-                let queue = shared.lock();
-                let held: usize = queue.workers(shared.now()).map(|worker| worker.in_flight).sum();
-                (shared.committed.load(Ordering::Acquire), held as u64)
-            })
+            Arc::new(move || shared.committed.load(Ordering::Acquire))
         });
         let watcher =
             Watcher { server: server.clone(), shared: Arc::clone(&shared), stop: Arc::clone(&stop), services };

@@ -75,9 +75,14 @@ impl Chief {
         while silent() && Instant::now() < until && self.job.phase() < Phase::Ending {
             std::thread::sleep(Duration::from_millis(20));
         }
+        self.job.add_lost(known.difference(&self.live()).copied().collect());
+    }
+
+    /// The incarnations of the tasks that are here, this one among them.
+    pub(crate) fn live(&self) -> BTreeSet<(TaskId, Incarnation)> {
         let mut here: BTreeSet<_> = self.lock().roster.lives().collect();
         here.insert((self.who.task, self.who.incarnation));
-        self.job.add_lost(known.difference(&here).copied().collect());
+        here
     }
 
     /// Whether other trainers are at work.

@@ -113,6 +113,14 @@ impl Membership {
         }
     }
 
+    /// The chief: the incarnations of the tasks that are here, its own among them.
+    pub(crate) fn live(&self) -> BTreeSet<(TaskId, Incarnation)> {
+        match self {
+            Self::Chief(chief) => chief.live(),
+            Self::Member(_) => BTreeSet::new(),
+        }
+    }
+
     /// The chief: takes note of lives that the servers know and that are nobody's now.
     pub(crate) fn take_over(&self, known: BTreeSet<(TaskId, Incarnation)>) {
         if let Self::Chief(chief) = self {

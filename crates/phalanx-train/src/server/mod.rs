@@ -164,6 +164,11 @@ impl Server {
         self.inner.membership.has_trainers()
     }
 
+    /// The chief: the incarnations of the tasks that are here, its own among them.
+    pub(crate) fn live(&self) -> BTreeSet<(TaskId, Incarnation)> {
+        self.inner.membership.live()
+    }
+
     /// The chief: a lost server may come back from now on.
     pub(crate) fn wait_for_servers(&self) {
         self.inner.membership.wait_for_servers();

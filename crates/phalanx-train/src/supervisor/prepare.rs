@@ -2,7 +2,7 @@
 
 use super::Supervisor;
 use crate::Session;
-use crate::checkpoint::{Catalog, Keeper, Saver, restore_job, restore_one};
+use crate::checkpoint::{Keeper, Recovered, Restorer, Saver, lost_for_good};
 use crate::services::Services;
 use crate::session::{Parts, to_wire};
 use crate::summary::SummaryWriter;
@@ -10,6 +10,7 @@ use phalanx_base::{Code, Error, Result};
 use phalanx_nn::Book;
 use phalanx_nn::burn::module::Module;
 use phalanx_ps::client::Remote;
+use phalanx_ps::recovery::Loss;
 use phalanx_ps::{Client, Layout, VariableSpec};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -53,8 +54,9 @@ impl Supervisor {
             if let Some(remark) = saver.as_ref().and_then(|saver| saver.catalog().remark()) {
                 self.server.say(remark);
             }
-            let remote = self.initialize(&client, layout, &book, &module, saver.as_mut())?;
-            let services = saver.map_or_else(|| Ok(Services::none()), |saver| self.services(&client, &remote, saver));
+            let (remote, uncounted) = self.initialize(&client, &layout, &book, &module, saver.as_mut())?;
+            let services = saver
+                .map_or_else(|| Ok(Services::none()), |saver| self.services(&client, &remote, saver, uncounted));
             (remote, services?)
         } else {
             self.wait_for_model(&client)?;
@@ -79,15 +81,41 @@ impl Supervisor {
         Ok(layout)
     }
 
-    /// Makes the model on the servers that have none: from the newest checkpoint, or else from `module`'s values.
+    /// Makes the model on the servers that have none: from the newest checkpoint, or else from `module`'s values. A server
+    /// that is restarted meanwhile is waited for, and everything begins again. Answers also which servers have lost nobody
+    /// knows how much.
     fn initialize<M: Module>(
         &self,
         client: &Client,
-        layout: Layout,
+        layout: &Layout,
+        book: &Book,
+        module: &M,
+        mut saver: Option<&mut Saver>,
+    ) -> Result<(Remote, Vec<usize>)> {
+        if saver.is_some() {
+            // Whatever a lost server held, there is something to make it from again.
+            self.server.wait_for_servers();
+        }
+        let until = Instant::now() + self.server.options().server_grace;
+        loop {
+            let initialized = self.try_to_initialize(client, layout, book, module, saver.as_deref_mut());
+            match initialized {
+                Err(error) if error.code() == Code::ServerRestarted && Instant::now() < until && !self.should_stop() => {
+                    self.server.say(&format!("beginning again: {error}"));
+                }
+                initialized => return initialized,
+            }
+        }
+    }
+
+    fn try_to_initialize<M: Module>(
+        &self,
+        client: &Client,
+        layout: &Layout,
         book: &Book,
         module: &M,
         saver: Option<&mut Saver>,
-    ) -> Result<Remote> {
+    ) -> Result<(Remote, Vec<usize>)> {
         let mut empty = Vec::new();
         for server in 0..client.servers() {
             if !client.describe(server)?.ready {
@@ -100,62 +128,67 @@ impl Supervisor {
         }
         if empty.is_empty() {
             self.server.say(&format!("the servers hold the model at step {}; going on with it", client.global_step()?));
-            return Remote::find(client, layout);
+            return Ok((Remote::find(client, layout.clone())?, Vec::new()));
         }
-        let remote = Remote::announce(client, layout)?;
-        let catalog = saver.as_ref().map(|saver| saver.catalog());
-        let restored = catalog.map_or(Ok(None), |catalog| self.restore(client, &remote, catalog, &empty))?;
-        let remote = match restored {
-            Some((name, step)) if empty.len() == client.servers() => {
-                self.server.say(&format!("restored {name}: going on at step {step}"));
-                remote
-            }
-            Some((name, saved)) => {
-                let lost = client.global_step()?.saturating_sub(saved);
-                let which: Vec<String> = empty.iter().map(|server| format!("ps/{server}")).collect();
-                let (which, lost) = (which.join(", "), format!("at most {lost} steps"));
-                self.server.say(&format!(
-                    "{which} had lost its part and has that of {name}; what came after step {saved} is lost there, {lost}"
-                ));
-                remote
+        let mut remote = Remote::announce(client, layout.clone())?;
+        if empty.len() < client.servers() {
+            // The others hold a model that has been trained on: initial values beside it would be a wrong model.
+            let nowhere = || lost_for_good(empty[0], "the job has no run directory, and the other servers go on");
+            let uncounted = self.recover(client, &mut remote, saver.ok_or_else(nowhere)?, &empty)?;
+            return Ok((remote, uncounted));
+        }
+        let restorer = |saver: &'_ Saver| -> Result<Option<(String, Loss)>> {
+            let (server, catalog, rounds) = (&self.server, saver.catalog(), saver.rounds());
+            Restorer { server, client, catalog, rounds }.restore_job(&remote)
+        };
+        let mut uncounted = Vec::new();
+        match saver.as_deref().map_or(Ok(None), restorer)? {
+            Some((name, loss)) => {
+                self.server.say(&format!("restored {name}: going on at step {}", loss.saved));
+                if !loss.counted.is_empty() {
+                    self.server.say(&format!("trainers had gone on after step {}: {loss} are lost", loss.saved));
+                    uncounted = empty;
+                }
             }
             None => {
-                let remote = Remote::create(client, remote.layout().clone(), &to_wire(book.values(module)?))?;
+                remote = Remote::create(client, layout.clone(), &to_wire(book.values(module)?))?;
                 if let Some(saved) = saver.map_or(Ok(None), |saver| saver.save_first(client))? {
                     self.server.say(&saved.to_string());
                 }
-                remote
             }
-        };
-        // The server that counts steps last, because others ask that one.
-        empty.iter().rev().try_for_each(|&server| client.set_server_ready(server))?;
-        Ok(remote)
+        }
+        client.set_ready(&remote)?;
+        Ok((remote, uncounted))
     }
 
-    fn restore(
+    /// Restores the servers that lost their part; those last that count steps, because others ask that one.
+    fn recover(
         &self,
         client: &Client,
-        remote: &Remote,
-        catalog: &Catalog,
+        remote: &mut Remote,
+        saver: &Saver,
         empty: &[usize],
-    ) -> Result<Option<(String, u64)>> {
-        let say = |line: &str| self.server.say(line);
-        if empty.len() == client.servers() {
-            return restore_job(client, remote, catalog, &say);
-        }
-        // The others hold a model that has been trained on.
-        let mut restored = None;
-        for &server in empty {
-            restored = restore_one(client, remote, server, catalog, &say)?;
-            if let (0, Some((_, step))) = (server, &restored) {
-                client.set_global_step(*step)?;
+    ) -> Result<Vec<usize>> {
+        let restorer =
+            Restorer { server: &self.server, client, catalog: saver.catalog(), rounds: saver.rounds() };
+        let mut uncounted = Vec::new();
+        for &server in empty.iter().rev() {
+            if let Recovered::Restored { name, loss } = restorer.recover(remote, server, 0)? {
+                restorer.report(server, &name, &loss);
+                uncounted.extend(loss.at_most.is_none().then_some(server));
             }
         }
-        Ok(restored)
+        Ok(uncounted)
     }
 
     /// What the chief does beside training.
-    fn services(&self, client: &Client, remote: &Remote, saver: Saver) -> Result<Services> {
+    fn services(
+        &self,
+        client: &Client,
+        remote: &Remote,
+        saver: Saver,
+        uncounted: Vec<usize>,
+    ) -> Result<Services> {
         let summaries = SummaryWriter::open_with(saver.catalog().dir(), Arc::clone(&self.server.options().say))?;
         let summaries = Arc::new(summaries);
         let step = client.global_step()?;
@@ -165,8 +198,8 @@ impl Supervisor {
             summaries.saved(step, &first);
         }
         let own = Remote::find(client, remote.layout().clone())?;
-        let keeper = Keeper::start(&self.server, own, saver, self.run_dir.save_pace(), Arc::clone(&summaries))?;
-        self.server.wait_for_servers();
+        let (pace, written) = (self.run_dir.save_pace(), Arc::clone(&summaries));
+        let keeper = Keeper::start(&self.server, own, saver, pace, written, uncounted)?;
         Ok(Services::new(keeper, summaries, self.run_dir.summary_pace()))
     }
 
