@@ -103,3 +103,18 @@ fn killed_and_asked_to_stop_it_goes_on_with_the_same_numbers() {
     }
     assert!(std::fs::read_dir(dir.path().join("chief")).unwrap().next().is_none(), "the backup is gone");
 }
+
+/// Each of them would train a model of its own, and the job would look as if it had succeeded.
+#[test]
+fn a_program_that_ignores_its_cluster_is_refused_unless_it_says_so() {
+    for mut worker in start(&["--epochs=1", "--alone=refuse"], &[&[], &[]]) {
+        let end = worker.expect(2, LONG);
+        let told = ["error[PX0112]", "MirroredStrategy would ignore the cluster", "Strategy::multi_worker_mirrored"];
+        assert!(told.iter().all(|words| end.text.contains(words)), "{}", end.text);
+    }
+    for mut worker in start(&["--epochs=1", "--alone=ignore"], &[&[], &[]]) {
+        assert!(worker.expect(0, LONG).text.contains("done: "));
+    }
+    // A worker that has nobody to train with ignores nobody.
+    start(&["--epochs=1", "--alone=refuse"], &[&[]])[0].expect(0, LONG);
+}

@@ -142,3 +142,26 @@ fn a_nan_gradient_fails_the_job_by_name_unless_it_is_to_be_skipped() {
     assert!(worker.text.contains("step skipped"), "{}", worker.text);
     running.ps[0].expect(0, LONG);
 }
+
+/// The program starts as the guide shows; no checkpoint is due for a long time.
+#[test]
+fn a_signal_at_a_chief_saves_its_last_step() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130)] {
+        let dir = tempfile::tempdir().unwrap();
+        let model_dir = format!("--model-dir={}", dir.path().display());
+        let mut job = Job::new(PROGRAM, 2, 1, &["--max-steps=1000000", "--save-steps=1000000", &model_dir]);
+        job.by_tf_config = true;
+        let mut running = job.start_all();
+        running.trainers[0].wait_for_line(&["own step 200,"], LONG);
+        running.ps.iter().chain(&running.trainers).for_each(|task| task.signal(signal));
+        let end = running.trainers[0].expect(code, LONG);
+        running.ps.iter_mut().for_each(|ps| drop(ps.expect(code, LONG)));
+        let done =
+            end.text.lines().find_map(|line| line.strip_prefix("done: ")?.split_once(' ')?.0.parse::<u64>().ok());
+        // The gradients of the last step go with the end.
+        let last = done.expect("the chief says how far it came") + 1;
+        let newest = std::fs::read_to_string(dir.path().join("checkpoint")).unwrap();
+        let newest = newest.lines().next().unwrap_or_default();
+        assert_eq!(newest, format!("model_checkpoint_path: \"model.ckpt-{last}\""), "{}", end.text);
+    }
+}

@@ -3,6 +3,7 @@
 //! Nothing here does IO, spawns a thread or reads a clock. Read [`Error`] first: every failure a user can see is
 //! one of its [`Code`]s, and says what happened, where, why, and what to do next.
 
+mod address;
 mod code;
 mod combiner;
 mod error;
@@ -15,6 +16,7 @@ mod snippet;
 mod suggest;
 mod task;
 
+pub use address::Address;
 pub use code::{Code, Fault};
 pub use combiner::Combiner;
 pub use error::{Context, Error, Result};

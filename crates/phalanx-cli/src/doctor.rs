@@ -1,7 +1,8 @@
 //! `phalanx doctor`: what on this machine or in this configuration will get in the way, and how to mend it.
 
-use phalanx_base::{Role, TaskId};
-use phalanx_cluster::{Json, TaskConfig};
+use phalanx::coordinator::{ClusterResolver, TfConfigClusterResolver};
+use phalanx_base::{Address, TaskId};
+use phalanx_cluster::Json;
 use phalanx_launch::free_ports;
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
@@ -156,8 +157,7 @@ fn disk(args: &DoctorArgs) -> Finding {
 
 /// TF_CONFIG, the own port and the others.
 fn task(args: &DoctorArgs) -> Vec<Finding> {
-    let text = std::env::var("TF_CONFIG").ok();
-    let config = match TaskConfig::from_tf_config(text.as_deref()) {
+    let config = match TfConfigClusterResolver.resolve() {
         Ok(config) => config,
         Err(error) => {
             let fix = error.next().unwrap_or("see phalanx tf-config").to_owned();
@@ -176,21 +176,19 @@ fn task(args: &DoctorArgs) -> Vec<Finding> {
         let fix = "set PHALANX_TOKEN to the same secret on every task";
         found.push(finding(Grade::Warn, "token", "none: whoever reaches a task's port may take part", Some(fix)));
     }
-    if own.role != Role::Evaluator {
-        found.push(own_port(&config, own));
+    if let Ok(address) = config.address_of(own) {
+        found.push(own_port(address));
     }
     if args.connect {
-        found.extend(
-            config.tasks().into_iter().filter(|(task, _)| *task != own).map(|(task, address)| peer(task, &address)),
-        );
+        found
+            .extend(config.tasks().iter().filter(|(task, _)| *task != own).map(|(task, address)| peer(*task, address)));
     }
     found
 }
 
-fn own_port(config: &TaskConfig, own: TaskId) -> Finding {
-    let address = config.address_of(own).unwrap_or_default();
-    let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok()).unwrap_or(0);
-    match TcpListener::bind(("0.0.0.0", port)) {
+fn own_port(address: &Address) -> Finding {
+    let port = address.port();
+    match TcpListener::bind(address.listen_on()) {
         Ok(_) => finding(Grade::Ok, "own port", format!("{port} is free"), None),
         Err(error) => {
             let fix = format!("see who has it: ss -ltnp sport = :{port}");
@@ -199,8 +197,8 @@ fn own_port(config: &TaskConfig, own: TaskId) -> Finding {
     }
 }
 
-fn peer(task: TaskId, address: &str) -> Finding {
-    let reached = address.to_socket_addrs().and_then(|mut list| {
+fn peer(task: TaskId, address: &Address) -> Finding {
+    let reached = (address.host(), address.port()).to_socket_addrs().and_then(|mut list| {
         let first = list.next().ok_or_else(|| std::io::Error::other("the name has no address"))?;
         TcpStream::connect_timeout(&first, Duration::from_secs(2))
     });

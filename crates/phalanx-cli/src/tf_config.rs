@@ -3,7 +3,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use phalanx_base::{Code, Error};
+use phalanx::coordinator::TfConfigClusterResolver;
+use phalanx_base::Error;
 use phalanx_cluster::{DistributeConfig, EstimatorConfig, Json, Warning};
 
 /// Says what a TF_CONFIG means, as TensorFlow reads it, or what is wrong with it.
@@ -67,13 +68,9 @@ pub(crate) fn run(args: &TfConfigArgs) -> ExitCode {
 }
 
 fn read(args: &TfConfigArgs) -> phalanx_base::Result<(Json, Vec<Warning>)> {
-    let text = match (&args.tf_config, std::env::var_os("TF_CONFIG")) {
-        (Some(text), _) => Some(text.clone()),
-        (None, Some(text)) => Some(
-            text.into_string()
-                .map_err(|_| Error::new(Code::ConfigSyntax, "TF_CONFIG is not JSON").because("not UTF-8"))?,
-        ),
-        (None, None) => None,
+    let text = match &args.tf_config {
+        Some(text) => Some(text.clone()),
+        None => TfConfigClusterResolver::text()?,
     };
     Ok(match args.rules {
         Rules::Estimator => {

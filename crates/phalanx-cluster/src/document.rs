@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use phalanx_base::{Code, Error, Result, Snippet};
+use phalanx_base::{Address, Code, Error, Result, Snippet};
 
 use crate::ClusterSpec;
 use crate::node::{Entry, Node, Span, Value};
@@ -114,6 +114,12 @@ impl<'a> Document<'a> {
             .ok()
             .filter(|&index| index <= ClusterSpec::MAX_INDEX)
             .ok_or_else(|| refuse(format!("indices run from 0 to {}", ClusterSpec::MAX_INDEX)))
+    }
+
+    /// The address of a task; the error points at it.
+    pub(crate) fn read_address(&self, job: &str, index: u32, node: &Node) -> Result<Address> {
+        let point = |why| Snippet::new(SOURCE, self.text, node.span.clone(), why);
+        Address::read(&self.address(job, index, node)?, point).map_err(|error| error.at(path(job, Some(index))))
     }
 
     fn address(&self, job: &str, index: u32, node: &Node) -> Result<String> {

@@ -103,6 +103,9 @@ pub(crate) fn read(
     let spec = doc.cluster()?;
     let who = if spec.is_empty() { checks::local(&doc)? } else { checks::clustered(&doc, &spec, why)? };
     let mut config = derive::estimator(&doc, &spec, &who, &mut warnings)?;
+    if why == Purpose::Run {
+        traps::check_addresses(&doc)?;
+    }
     (config.service, config.model_dir, config.warnings) = (service, model_dir, warnings.into_vec());
     Ok((config, spec))
 }

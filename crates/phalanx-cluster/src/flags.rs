@@ -1,6 +1,6 @@
 //! The other way to say who a process is: `--ps_hosts --worker_hosts --job_name --task_index`.
 
-use phalanx_base::{Code, Error, Result, Role, Snippet, TaskId, nearest};
+use phalanx_base::{Address, Code, Error, Result, Role, Snippet, TaskId, nearest};
 
 use crate::ClusterSpec;
 
@@ -19,7 +19,7 @@ use crate::ClusterSpec;
 /// };
 /// let config = TaskConfig::from_flags(&flags).unwrap();
 /// assert_eq!(config.task().unwrap().to_string(), "worker/0");
-/// assert_eq!(config.chief().unwrap().1, "b:1");
+/// assert_eq!(config.chief().unwrap().1.to_string(), "b:1");
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
@@ -132,7 +132,7 @@ fn hosts<'a>(flag: &str, list: Option<&'a str>) -> Result<Vec<&'a str>> {
                     let snippet = Snippet::new(flag, list, span, "an address is missing here");
                     Err(flag_error(format!("{flag} has an empty address")).snippet(snippet))
                 }
-                host => Ok(host),
+                host => Address::read(host, |why| Snippet::new(flag, list, span, why)).map(|_| host),
             }
         })
         .collect()

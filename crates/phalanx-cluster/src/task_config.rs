@@ -1,8 +1,6 @@
 //! What a task has to know of its job before it does anything.
 
-use std::collections::BTreeMap;
-
-use phalanx_base::{Code, Error, Result, Role, TaskId};
+use phalanx_base::{Address, Code, Error, Result, Role, TaskId};
 
 use crate::estimator::{self, Purpose};
 use crate::{ClusterSpec, Flags, Json, Warning};
@@ -16,13 +14,15 @@ use crate::{ClusterSpec, Flags, Json, Warning};
 /// use phalanx_cluster::TaskConfig;
 /// let text = r#"{"cluster": {"chief": ["a:1"], "ps": ["b:1"], "worker": ["c:1"]}, "task": {"type": "ps", "index": 0}}"#;
 /// let config = TaskConfig::from_tf_config(Some(text)).unwrap();
-/// assert_eq!(config.chief().unwrap().1, "a:1");
+/// assert_eq!(config.chief().unwrap().1.to_string(), "a:1");
 /// assert_eq!(config.trainers().len(), 2);
 /// assert!(TaskConfig::from_tf_config(None).unwrap().is_local());
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct TaskConfig {
     cluster: ClusterSpec,
+    /// Every task that listens: the chief, the workers, the parameter servers, by index.
+    tasks: Vec<(TaskId, Address)>,
     task: Option<TaskId>,
     model_dir: Option<String>,
     service: Option<Json>,
@@ -47,7 +47,8 @@ impl TaskConfig {
         let index = index.map_err(|_| Error::new(Code::ConfigTaskIndex, "the task's index is too large"))?;
         let task = if cluster.is_empty() { None } else { Some(TaskId::new(config.task_type.parse()?, index)) };
         let model_dir = config.model_dir.as_ref().and_then(Json::as_str).map(str::to_owned);
-        Ok(Self { cluster, task, model_dir, service: config.service, warnings: config.warnings })
+        let tasks = listening(&cluster)?;
+        Ok(Self { cluster, tasks, task, model_dir, service: config.service, warnings: config.warnings })
     }
 
     /// Reads `--ps_hosts --worker_hosts --job_name --task_index`; none of them is local mode.
@@ -65,13 +66,15 @@ impl TaskConfig {
     /// One task of a cluster that was put together by hand.
     ///
     /// # Errors
-    /// When the cluster has no chief or two, or does not list the task (an evaluator need not be listed).
+    /// When the cluster has no chief or two, does not list the task (an evaluator need not be listed), or has an address that
+    /// is none.
     pub fn from_cluster(cluster: ClusterSpec, task: TaskId) -> Result<Self> {
         if cluster.has_job("chief") && cluster.has_job("master") {
             return Err(Error::new(Code::ConfigChief, "the cluster has a \"chief\" and a \"master\""));
         }
-        let config = Self { cluster, task: Some(task), ..Self::default() };
-        let chiefs = config.listed(Role::Chief).len();
+        let tasks = listening(&cluster)?;
+        let config = Self { cluster, tasks, task: Some(task), ..Self::default() };
+        let chiefs = config.with_role(Role::Chief).len();
         if chiefs > 1 {
             return Err(Error::new(Code::ConfigChief, format!("the cluster has {chiefs} chiefs")));
         }
@@ -128,28 +131,27 @@ impl TaskConfig {
 
     /// The chief and its address; `None` in local mode.
     #[must_use]
-    pub fn chief(&self) -> Option<(TaskId, &str)> {
-        let of = |role| self.listed(role).first_key_value().filter(|(index, _)| **index == 0);
-        let found = [Role::Chief, Role::Worker].into_iter().find_map(|role| Some((role, of(role)?.1)));
-        found.map(|(role, address)| (TaskId::new(role, 0), address.as_str()))
+    pub fn chief(&self) -> Option<(TaskId, &Address)> {
+        let first = |role| self.tasks.iter().find(|(task, _)| *task == TaskId::new(role, 0));
+        first(Role::Chief).or_else(|| first(Role::Worker)).map(|(task, address)| (*task, address))
     }
 
     /// The parameter servers, by index.
     #[must_use]
-    pub fn ps_addresses(&self) -> Vec<(TaskId, String)> {
+    pub fn ps_addresses(&self) -> Vec<(TaskId, Address)> {
         self.with_role(Role::Ps)
     }
 
     /// The tasks of the job `worker`, by index.
     #[must_use]
-    pub fn workers(&self) -> Vec<(TaskId, String)> {
+    pub fn workers(&self) -> Vec<(TaskId, Address)> {
         self.with_role(Role::Worker)
     }
 
     /// Everybody who trains: the chief first, then the workers.
     #[must_use]
-    pub fn trainers(&self) -> Vec<(TaskId, String)> {
-        [Role::Chief, Role::Worker].into_iter().flat_map(|role| self.with_role(role)).collect()
+    pub fn trainers(&self) -> Vec<(TaskId, Address)> {
+        self.tasks.iter().filter(|(task, _)| task.role != Role::Ps).cloned().collect()
     }
 
     /// This task's place among [`TaskConfig::trainers`], by which data is shared out; `None` if it does not train.
@@ -163,20 +165,21 @@ impl TaskConfig {
 
     /// Every task that listens: all but evaluators and jobs that are no role.
     #[must_use]
-    pub fn tasks(&self) -> Vec<(TaskId, String)> {
-        [Role::Chief, Role::Worker, Role::Ps].into_iter().flat_map(|role| self.with_role(role)).collect()
+    pub fn tasks(&self) -> &[(TaskId, Address)] {
+        &self.tasks
     }
 
     /// Where a task listens.
     ///
     /// # Errors
     /// When the cluster does not list it.
-    pub fn address_of(&self, task: TaskId) -> Result<&str> {
-        let job = match task.role {
-            Role::Chief if self.cluster.has_job("master") => "master",
-            role => role.as_str(),
+    pub fn address_of(&self, task: TaskId) -> Result<&Address> {
+        let found = self.tasks.iter().find(|(listed, _)| *listed == task).map(|(_, address)| address);
+        let Some(address) = found else {
+            let why = self.cluster.task_address(task.role.as_str(), task.index).err();
+            return Err(why.unwrap_or_else(|| Error::new(Code::NoSuchTask, format!("{task} listens nowhere"))));
         };
-        self.cluster.task_address(job, task.index)
+        Ok(address)
     }
 
     /// A name for the job that all of its tasks agree on and that another job on the same machines does not have:
@@ -185,18 +188,21 @@ impl TaskConfig {
     pub fn job_id(&self) -> String {
         let Some((_, chief)) = self.chief() else { return "local".to_owned() };
         // FNV-1a; a zero byte, which no address has, ends each address.
-        let bytes = self.ps_addresses().into_iter().flat_map(|(_, address)| (address + "\0").into_bytes());
+        let bytes = self.ps_addresses().into_iter().flat_map(|(_, address)| format!("{address}\0").into_bytes());
         let sum = bytes.fold(0x811c_9dc5_u32, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         format!("{chief}/{sum:08x}")
     }
 
-    fn listed(&self, role: Role) -> &BTreeMap<u32, String> {
-        static NOBODY: BTreeMap<u32, String> = BTreeMap::new();
-        let master = || (role == Role::Chief).then(|| self.cluster.find("master")).flatten();
-        self.cluster.find(role.as_str()).or_else(master).unwrap_or(&NOBODY)
+    fn with_role(&self, role: Role) -> Vec<(TaskId, Address)> {
+        self.tasks.iter().filter(|(task, _)| task.role == role).cloned().collect()
     }
+}
 
-    fn with_role(&self, role: Role) -> Vec<(TaskId, String)> {
-        self.listed(role).iter().map(|(&index, address)| (TaskId::new(role, index), address.clone())).collect()
-    }
+/// The tasks of a cluster that listen, with their addresses. The legacy job `master` is the chief.
+fn listening(cluster: &ClusterSpec) -> Result<Vec<(TaskId, Address)>> {
+    let jobs = [("chief", Role::Chief), ("master", Role::Chief), ("worker", Role::Worker), ("ps", Role::Ps)];
+    let tasks = jobs.into_iter().filter_map(|(job, role)| Some((role, cluster.find(job)?)));
+    let tasks =
+        tasks.flat_map(|(role, tasks)| tasks.iter().map(move |(&index, text)| (TaskId::new(role, index), text)));
+    tasks.map(|(task, text)| Ok((task, text.parse::<Address>().map_err(|error| error.at(task.to_string()))?))).collect()
 }

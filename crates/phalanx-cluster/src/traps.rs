@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use phalanx_base::{Code, Error, nearest};
+use phalanx_base::{Code, Error, Result, nearest};
 
 use crate::Warning;
 use crate::document::{Document, brief, path};
-use crate::node::{Node, Span, Value};
+use crate::node::{Entry, Node, Span, Value};
 use crate::python;
 
 /// Everything that TensorFlow reads at the top.
@@ -108,10 +108,8 @@ fn addresses(doc: &Document<'_>, found: &mut Warnings) {
         for (index, node) in tasks(&job.value) {
             let Some(address) = node.as_str() else { continue };
             let place = path(&job.key.text, Some(index));
-            if let Some(why) = malformed(address) {
-                let what = || format!("{:?} is not an address", brief(address));
-                let error = || doc.error(Code::ConfigAddress, &node.span, what(), why).at(place.clone());
-                found.add(|| error().help("write host:port"));
+            if let Err(error) = doc.read_address(&job.key.text, index, node) {
+                found.add(|| error);
             } else if let Some(first) = seen.get(address) {
                 let what = || format!("two tasks have the address {address}");
                 let error = || doc.error(Code::ConfigAddress, &node.span, what(), format!("also {first}"));
@@ -120,6 +118,17 @@ fn addresses(doc: &Document<'_>, found: &mut Warnings) {
             seen.entry(address).or_insert(place);
         }
     }
+}
+
+/// Fails where a task that listens has an address that nobody can dial: TensorFlow finds that out later.
+pub(crate) fn check_addresses(doc: &Document<'_>) -> Result<()> {
+    let listens = |job: &&Entry| ["chief", "master", "worker", "ps"].contains(&job.key.text.as_str());
+    for job in doc.root.get("cluster").map_or(&[][..], Node::entries).iter().filter(listens) {
+        for (index, node) in tasks(&job.value) {
+            doc.read_address(&job.key.text, index, node)?;
+        }
+    }
+    Ok(())
 }
 
 /// The tasks of a job, whichever way they are written; what is not a task is passed over.
@@ -131,22 +140,6 @@ fn tasks(job: &Node) -> Vec<(u32, &Node)> {
             .filter_map(|task| Some((u32::try_from(python::int_of_text(&task.key.text).ok()?).ok()?, &task.value)))
             .collect(),
         _ => Vec::new(),
-    }
-}
-
-/// Why this cannot be dialled, if it cannot.
-fn malformed(address: &str) -> Option<&'static str> {
-    if address.contains("://") {
-        return Some("an address has no scheme");
-    }
-    if address.is_empty() || address.contains(char::is_whitespace) {
-        return Some("empty, or with a space in it");
-    }
-    match address.rsplit_once(':') {
-        None => Some("the port is missing"),
-        Some(("", _)) => Some("the host is missing"),
-        Some((_, port)) if port.parse::<u16>().is_err() => Some("the port is not a number up to 65535"),
-        Some(_) => None,
     }
 }
 

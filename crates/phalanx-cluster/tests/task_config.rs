@@ -1,6 +1,6 @@
 //! What a task runs with, from TF_CONFIG and from flags.
 
-use phalanx_base::{Code, Role, TaskId};
+use phalanx_base::{Address, Code, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
 
 fn read(cluster: &str, job: &str, index: u32) -> phalanx_base::Result<TaskConfig> {
@@ -8,8 +8,12 @@ fn read(cluster: &str, job: &str, index: u32) -> phalanx_base::Result<TaskConfig
     TaskConfig::from_tf_config(Some(&format!(r#"{{"cluster": {cluster}, "task": {task}}}"#)))
 }
 
-fn names(tasks: &[(TaskId, String)]) -> String {
+fn names(tasks: &[(TaskId, Address)]) -> String {
     tasks.iter().map(|(task, address)| format!("{task}={address}")).collect::<Vec<_>>().join(" ")
+}
+
+fn address(text: &str) -> Address {
+    text.parse().unwrap()
 }
 
 const FULL: &str = r#"{"ps": ["p0:1", "p1:1"], "worker": ["w0:1"], "chief": ["c:1"], "evaluator": ["e:1"]}"#;
@@ -29,12 +33,12 @@ fn without_a_cluster_one_process_does_everything() {
 fn every_task_finds_the_others() {
     let config = read(FULL, "worker", 0).unwrap();
     assert_eq!(config.task(), Some(TaskId::new(Role::Worker, 0)));
-    assert_eq!(config.chief(), Some((TaskId::new(Role::Chief, 0), "c:1")));
+    assert_eq!(config.chief(), Some((TaskId::new(Role::Chief, 0), &address("c:1"))));
     assert_eq!(names(&config.ps_addresses()), "ps/0=p0:1 ps/1=p1:1");
     assert_eq!(names(&config.workers()), "worker/0=w0:1");
     assert_eq!(names(&config.trainers()), "chief/0=c:1 worker/0=w0:1");
-    assert_eq!(names(&config.tasks()), "chief/0=c:1 worker/0=w0:1 ps/0=p0:1 ps/1=p1:1");
-    assert_eq!(config.address_of(TaskId::new(Role::Ps, 1)).unwrap(), "p1:1");
+    assert_eq!(names(config.tasks()), "chief/0=c:1 worker/0=w0:1 ps/0=p0:1 ps/1=p1:1");
+    assert_eq!(config.address_of(TaskId::new(Role::Ps, 1)).unwrap(), &address("p1:1"));
     assert_eq!(config.address_of(TaskId::new(Role::Ps, 2)).unwrap_err().code(), Code::NoSuchTask);
     assert_eq!((config.is_chief(), config.trainer_index()), (false, Some(1)));
     assert_eq!(read(FULL, "ps", 0).unwrap().trainer_index(), None);
@@ -54,13 +58,13 @@ fn all_tasks_agree_on_the_job_and_other_jobs_differ() {
 #[test]
 fn the_chief_is_chief_or_master_or_worker_0() {
     let legacy = read(r#"{"master": ["m:1"], "worker": ["w:1"]}"#, "master", 0).unwrap();
-    assert_eq!(legacy.chief(), Some((TaskId::new(Role::Chief, 0), "m:1")));
-    assert_eq!(legacy.address_of(TaskId::new(Role::Chief, 0)).unwrap(), "m:1");
+    assert_eq!(legacy.chief(), Some((TaskId::new(Role::Chief, 0), &address("m:1"))));
+    assert_eq!(legacy.address_of(TaskId::new(Role::Chief, 0)).unwrap(), &address("m:1"));
     assert!(legacy.is_chief());
 
     let headless = r#"{"worker": ["a:1", "b:1"], "ps": ["p:1"]}"#;
     let first = read(headless, "worker", 0).unwrap();
-    assert_eq!(first.chief(), Some((TaskId::new(Role::Worker, 0), "a:1")));
+    assert_eq!(first.chief(), Some((TaskId::new(Role::Worker, 0), &address("a:1"))));
     assert!(first.is_chief());
     assert_eq!(names(&first.trainers()), "worker/0=a:1 worker/1=b:1");
     let second = read(headless, "worker", 1).unwrap();
@@ -102,7 +106,7 @@ fn flags(ps: &str, workers: &str, job: &str, index: i64) -> phalanx_base::Result
 #[test]
 fn flags_make_the_first_worker_the_chief() {
     let task = |job, index| flags("p0:1,p1:1", "w0:1, w1:1,w2:1", job, index).unwrap();
-    assert_eq!(names(&task("ps", 1).tasks()), "chief/0=w0:1 worker/0=w1:1 worker/1=w2:1 ps/0=p0:1 ps/1=p1:1");
+    assert_eq!(names(task("ps", 1).tasks()), "chief/0=w0:1 worker/0=w1:1 worker/1=w2:1 ps/0=p0:1 ps/1=p1:1");
     assert_eq!(task("worker", 0).task(), Some(TaskId::new(Role::Chief, 0)));
     assert_eq!(task("worker", 2).task(), Some(TaskId::new(Role::Worker, 1)));
     assert_eq!(task("ps", 1).task(), Some(TaskId::new(Role::Ps, 1)));
@@ -130,4 +134,31 @@ fn flags_that_make_no_sense_say_why() {
         assert_eq!(error.code(), Code::Flags);
         assert!(error.report().contains(said), "{}", error.report());
     }
+}
+
+#[test]
+fn an_address_that_nobody_can_dial_is_refused_where_it_stands() {
+    let text = r#"{"cluster": {"chief": ["c:1"], "worker": ["w:1", "w"]}, "task": {"type": "chief", "index": 0}}"#;
+    let error = TaskConfig::from_tf_config(Some(text)).unwrap_err();
+    assert_eq!((error.code(), error.place()), (Code::ConfigAddress, Some("cluster.worker[1]")));
+    let report = error.report();
+    assert!(report.contains("\"w\" is not an address") && report.contains("^^^ the port is missing"), "{report}");
+    let why = error.why().unwrap().to_owned();
+
+    let flags = Flags { worker_hosts: Some("c:1, w".into()), job_name: Some("worker".into()), ..Flags::default() };
+    let error = TaskConfig::from_flags(&Flags { task_index: Some(0), ..flags }).unwrap_err();
+    assert_eq!((error.code(), error.why()), (Code::ConfigAddress, Some(why.as_str())), "{error}");
+    assert!(error.report().contains("--worker_hosts"), "{}", error.report());
+
+    let cluster = ClusterSpec::new().job("chief", ["c:1"]).job("ps", ["p"]);
+    let error = TaskConfig::from_cluster(cluster, TaskId::new(Role::Chief, 0)).unwrap_err();
+    assert_eq!((error.code(), error.place()), (Code::ConfigAddress, Some("ps/0")));
+    assert_eq!(error.why(), Some(why.as_str()));
+
+    // Nobody dials these.
+    let text =
+        r#"{"cluster": {"chief": ["c:1"], "evaluator": ["e"], "other": [""]}, "task": {"type": "chief", "index": 0}}"#;
+    let config = TaskConfig::from_tf_config(Some(text)).unwrap();
+    let reports: Vec<String> = config.warnings().iter().map(|warning| warning.report()).collect();
+    assert!(reports.iter().any(|report| report.contains("\"e\" is not an address")), "{reports:?}");
 }

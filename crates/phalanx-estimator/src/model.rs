@@ -50,8 +50,11 @@ pub trait Trainable: Send + Sync + 'static {
     /// When the model cannot be made.
     fn module(&self, device: &Device) -> Result<Self::Module>;
 
-    /// How gradients change a variable.
-    fn optimizer(&self, variable: &str) -> Optimizer;
+    /// How gradients change a variable of [`Self::module`].
+    ///
+    /// # Errors
+    /// When the model has no such variable.
+    fn optimizer(&self, variable: &str) -> Result<Optimizer>;
 
     /// Its tables.
     fn tables(&self) -> &[Table] {
@@ -191,8 +194,8 @@ impl<F: ModelFn> Trainable for OwnModel<F> {
         self.function.module(device)
     }
 
-    fn optimizer(&self, _variable: &str) -> Optimizer {
-        self.optimizer
+    fn optimizer(&self, _variable: &str) -> Result<Optimizer> {
+        Ok(self.optimizer)
     }
 
     fn served(&self, input: ServingInput) -> Result<Served> {

@@ -4,7 +4,7 @@ use crate::WarmStart;
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_cluster::TaskConfig;
 use phalanx_storage::Dir;
-use phalanx_train::{Say, ServerOptions};
+use phalanx_train::{ClusterResolver, Say, ServerOptions, TfConfigClusterResolver};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,12 +71,7 @@ impl RunConfig {
     /// # Errors
     /// When the variable's text is not a valid `TF_CONFIG`.
     pub fn from_env() -> Result<Self> {
-        let text = match std::env::var("TF_CONFIG") {
-            Ok(text) => Some(text),
-            Err(std::env::VarError::NotPresent) => None,
-            Err(error) => return Err(error).context(Code::ConfigSyntax, "TF_CONFIG cannot be read"),
-        };
-        let task = TaskConfig::from_tf_config(text.as_deref())?;
+        let task = TfConfigClusterResolver.resolve()?;
         let options = ServerOptions::from_env()?;
         task.warnings().iter().for_each(|warning| (options.say)(&warning.report()));
         Ok(Self { task, options, ..Self::default() })

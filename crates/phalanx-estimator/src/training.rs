@@ -7,6 +7,7 @@ use phalanx_base::{Code, Context, Error, Result};
 use phalanx_data::Dataset;
 use phalanx_nn::default_device;
 use phalanx_nn::model::Mode;
+use phalanx_optim::Sgd;
 use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_train::checkpoint::Saved;
 use phalanx_train::{Server, Session, Step, Supervisor};
@@ -92,7 +93,7 @@ impl<M: Trainable> Trainer<'_, M> {
         {
             self.server.say(&format!("starting from {from}"));
         }
-        let supervisor = self.supervisor();
+        let supervisor = self.supervisor()?;
         let module = self.estimator.model.module(&default_device())?;
         let mut session = supervisor.prepare_or_wait_for_session(module)?;
         let first = session.global_step();
@@ -135,9 +136,10 @@ impl<M: Trainable> Trainer<'_, M> {
         Ok(made)
     }
 
-    fn supervisor(&self) -> Supervisor {
+    fn supervisor(&self) -> Result<Supervisor> {
         let (model, config) = (&*self.estimator.model, &self.estimator.config);
-        let mut supervisor = Supervisor::new(self.server, model.optimizer(""))
+        // Every variable is given its own optimizer below, so no gradient meets this one.
+        let mut supervisor = Supervisor::new(self.server, Sgd::new(0.0))
             .run_dir(self.estimator.dir.clone())
             .checkpoint_basename(crate::trained::BASENAME)
             .max_to_keep(config.keep_checkpoint_max)
@@ -151,9 +153,9 @@ impl<M: Trainable> Trainer<'_, M> {
             Cadence::Steps(_) | Cadence::Ends => supervisor.save_model_secs(None),
         };
         for variable in self.estimator.variables.iter() {
-            supervisor = supervisor.optimizer_of(variable, model.optimizer(variable));
+            supervisor = supervisor.optimizer_of(variable, model.optimizer(variable)?);
         }
-        model.tables().iter().fold(supervisor, |supervisor, table| supervisor.table(table.spec.clone()))
+        Ok(model.tables().iter().fold(supervisor, |supervisor, table| supervisor.table(table.spec.clone())))
     }
 
     /// A trainer that is alone saves between two of its steps, exactly at those that were asked for.

@@ -178,7 +178,7 @@ impl<M: Trainable> Estimator<M> {
                 start.into()
             };
             out.add_f32s(&parameter.name, &parameter.shape, &numbers)?;
-            let optimizer = self.model.optimizer(&parameter.name);
+            let optimizer = self.model.optimizer(&parameter.name)?;
             slots(&optimizer, &parameter.name, |slot, name| {
                 out.add_f32s(&name, &parameter.shape, &vec![optimizer.slot_init(slot); elements])
             })?;

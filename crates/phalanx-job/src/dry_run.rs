@@ -3,10 +3,10 @@
 use crate::Job;
 use crate::run::newest;
 use phalanx_base::{Code, Context, Error, Result};
-use phalanx_cluster::TaskConfig;
 use phalanx_estimator::{Canned, Estimator, RunConfig, ServingInput, Steps};
 use phalanx_nn::with_threads;
 use phalanx_storage::Dir;
+use phalanx_train::{ClusterResolver, TfConfigClusterResolver};
 use std::path::Path;
 
 /// Two ways to the same prediction differ by no more than this.
@@ -24,8 +24,7 @@ impl Job {
 
     fn one_of_everything(&self) -> Result<Vec<String>> {
         let mut done = Vec::new();
-        let text = std::env::var("TF_CONFIG").ok();
-        let task = TaskConfig::from_tf_config(text.as_deref())?;
+        let task = TfConfigClusterResolver.resolve()?;
         done.push(match task.task() {
             Some(task) => format!("this task would be {task}; a dry run stays in this process"),
             None => "this process would be the whole job".to_owned(),

@@ -25,7 +25,7 @@ pub fn client_options(server: &Server) -> Options {
 /// The parameter servers and where they are.
 ///
 /// # Errors
-/// When the cluster has none, or an address is malformed.
+/// When the cluster has none.
 pub fn servers(server: &Server) -> Result<Vec<(TaskId, Address)>> {
     server.servers()
 }

@@ -1,6 +1,6 @@
 //! Where a program learns which task of which cluster it is, under TensorFlow's names.
 
-use phalanx_base::{Code, Context, Result, TaskId};
+use phalanx_base::{Code, Error, Result, TaskId};
 use phalanx_cluster::{ClusterSpec, TaskConfig};
 
 /// Knows the cluster and this task's place in it. [`Server::resolved`](crate::Server::resolved) starts the task.
@@ -24,14 +24,20 @@ pub trait ClusterResolver {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TfConfigClusterResolver;
 
+impl TfConfigClusterResolver {
+    /// The text of `TF_CONFIG`; `None` where the variable is not set. Nothing else here reads the variable.
+    ///
+    /// # Errors
+    /// When it is not text.
+    pub fn text() -> Result<Option<String>> {
+        let not_text = |_| Error::new(Code::ConfigSyntax, "TF_CONFIG is not JSON").because("it is not UTF-8");
+        std::env::var_os("TF_CONFIG").map(|text| text.into_string().map_err(not_text)).transpose()
+    }
+}
+
 impl ClusterResolver for TfConfigClusterResolver {
     fn resolve(&self) -> Result<TaskConfig> {
-        let text = match std::env::var("TF_CONFIG") {
-            Ok(text) => Some(text),
-            Err(std::env::VarError::NotPresent) => None,
-            Err(error) => return Err(error).context(Code::ConfigSyntax, "TF_CONFIG cannot be read"),
-        };
-        TaskConfig::from_tf_config(text.as_deref())
+        TaskConfig::from_tf_config(Self::text()?.as_deref())
     }
 }
 

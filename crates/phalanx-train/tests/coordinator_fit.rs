@@ -368,7 +368,9 @@ fn what_cannot_be_is_refused_with_a_reason() {
 
 #[test]
 fn another_optimizer_than_the_supervisors_is_refused() {
-    let fit = |strategy: ParameterServerStrategy| strategy.fit(line(Sgd::new(0.1)), data(), quiet(Fit::epochs(1)));
+    let fit = |strategy: ParameterServerStrategy| {
+        strategy.fit(line(Sgd::new(0.1)), data(), quiet(Fit::epochs(1))).map(|done| done.map(drop))
+    };
     let error = job_with(Sgd::new(1000.0), 1, "async", settings(|_| {}), |strategy, _| fit(strategy)).unwrap_err();
     assert_eq!(
         (error.code(), error.what()),

@@ -14,7 +14,6 @@ pub mod control;
 pub mod limits;
 pub mod memory;
 
-mod address;
 mod connect;
 mod fault;
 mod frame;
@@ -46,11 +45,11 @@ pub mod proto {
     }
 }
 
-pub use address::Address;
 pub use connect::{Lane, connect};
 pub use fault::{from_status, from_wire, may_have_happened, to_status, to_wire};
 pub use frame::{InFrame, OutFrame};
 pub use listen::{Endpoint, Listening};
+pub use phalanx_base::Address;
 pub use retry::{Backoff, Outcome};
 pub use space::Space;
 pub use token::Token;

@@ -223,3 +223,20 @@ fn a_stream_is_refused_where_nobody_takes_it() {
     drop(listening);
     assert_eq!(code(Some(&token)), Code::PeerUnreachable);
 }
+
+/// A server whose address is no loopback address listens on every interface of its family.
+#[test]
+fn a_server_of_an_ipv6_address_is_reached_over_ipv6() {
+    for own in ["[::1]:0", "[2001:db8::4]:0"] {
+        let mut listening = Listening::bind(&own.parse().unwrap(), 1).unwrap();
+        let echo = Arc::new(Echo);
+        listening.serve(Endpoint { control: Arc::clone(&echo) as _, bulk: Some(echo), token: None }).unwrap();
+        let tcp = std::net::TcpStream::connect((std::net::Ipv6Addr::LOCALHOST, listening.port()));
+        assert!(tcp.is_ok(), "{own}: {tcp:?}");
+        let address: Address = format!("[::1]:{}", listening.port()).parse().unwrap();
+        over_both_ways(&address, None, async |lane| {
+            let answer = lane.call(frame(5, 100), SECONDS).await.ok().unwrap();
+            assert_eq!(answer.header::<Handles>().unwrap().handles, [5]);
+        });
+    }
+}

@@ -25,6 +25,9 @@ struct Args {
     /// After so many steps of its own this worker stands still
     #[arg(long)]
     stall_after: Option<u64>,
+    /// Replicas in this process alone: refuse or ignore a cluster that TF_CONFIG names
+    #[arg(long)]
+    alone: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -33,7 +36,11 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> phalanx::Result<()> {
     let options = ServerOptions { formation_deadline: Duration::from_secs(30), ..ServerOptions::from_env()? };
-    let strategy = Strategy::multi_worker_mirrored(&task_from_env()?, &options)?;
+    let strategy = match args.alone.as_deref() {
+        None => Strategy::multi_worker_mirrored(&task_from_env()?, &options)?,
+        Some("refuse") => Strategy::mirrored(["cpu:0", "cpu:1"])?,
+        Some(_) => Strategy::mirrored(["cpu:0", "cpu:1"])?.ignoring_tf_config(),
+    };
     let network = || {
         let hidden = Dense::new(16).activation(Function::Tanh);
         Sequential::new().add(hidden).add(Dropout::new(0.2)).add(Dense::new(1)).seed(9).build([4])

@@ -93,9 +93,10 @@ impl Trainable for Canned {
         Self::served(self, input)
     }
 
-    fn optimizer(&self, variable: &str) -> Optimizer {
-        let at = self.kept.variables.iter().position(|plan| plan.name == variable).unwrap_or(0);
-        self.kept.optimizers[at]
+    fn optimizer(&self, variable: &str) -> Result<Optimizer> {
+        let mut planned = self.kept.variables.iter().zip(&self.kept.optimizers);
+        let found = planned.find(|(plan, _)| plan.name == variable).map(|(_, optimizer)| *optimizer);
+        found.ok_or_else(|| Error::new(Code::NoSuchVariable, format!("the model has no variable {variable:?}")))
     }
 
     fn tables(&self) -> &[Table] {
@@ -174,4 +175,28 @@ fn row_gradients(leaves: Vec<Leaf<'_>>, rows: &[RowValues], gradients: &mut Grad
         leaf.scatter(rows, gradients, &mut out)?;
     }
     Ok(out.into_iter().map(|numbers| numbers.map(Flat::from)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{IntoModel, WideDeepRegressor};
+    use phalanx_feature::numeric_column;
+    use phalanx_nn::Book;
+    use phalanx_optim::{Adagrad, Ftrl};
+
+    #[test]
+    fn every_variable_has_its_optimizer_and_no_other_name_has_one() {
+        let (linear, deep) = (Optimizer::from(Ftrl::new(0.3)), Optimizer::from(Adagrad::new(0.7)));
+        let model = WideDeepRegressor::new([numeric_column("x")], [numeric_column("x")]).hidden_units([2]);
+        let model = model.linear_optimizer(Ftrl::new(0.3)).dnn_optimizer(Adagrad::new(0.7)).to_model(0).unwrap();
+        let book = Book::of(&model.module(&phalanx_nn::default_device()).unwrap()).unwrap();
+        for parameter in book.parameters() {
+            let expected = if parameter.name.starts_with("linear") { linear } else { deep };
+            assert_eq!(model.optimizer(&parameter.name).unwrap(), expected, "{}", parameter.name);
+        }
+        for unknown in ["", "linear/x"] {
+            assert_eq!(model.optimizer(unknown).unwrap_err().code(), Code::NoSuchVariable);
+        }
+    }
 }

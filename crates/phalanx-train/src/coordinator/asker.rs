@@ -38,7 +38,7 @@ impl Asker {
         Ok(Self {
             server: server.clone(),
             chief: format!("{chief} ({address})"),
-            address: address.parse()?,
+            address: address.clone(),
             who: phalanx_ps::client_of(options.task, options.incarnation),
             job: identity::digest(&server.config().job_id()),
         })

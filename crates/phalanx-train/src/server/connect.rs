@@ -54,7 +54,7 @@ impl Server {
 
     /// The parameter servers and where they are.
     pub(crate) fn servers(&self) -> Result<Vec<(TaskId, Address)>> {
-        let servers = addresses(self.inner.config.ps_addresses().into_iter())?;
+        let servers = self.inner.config.ps_addresses();
         if servers.is_empty() {
             return Err(Error::new(Code::BadSetting, "the cluster has no parameter server")
                 .at("the cluster")
@@ -62,8 +62,4 @@ impl Server {
         }
         Ok(servers)
     }
-}
-
-pub(super) fn addresses(tasks: impl Iterator<Item = (TaskId, String)>) -> Result<Vec<(TaskId, Address)>> {
-    tasks.map(|(task, address)| Ok((task, address.parse()?))).collect()
 }

@@ -1,6 +1,5 @@
 //! From a place in a cluster to a task that listens and has said hello.
 
-use super::connect::addresses;
 use super::{Inner, Server};
 use crate::coordinator::Desk;
 use crate::job::Job;
@@ -11,7 +10,7 @@ use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, TaskConfig};
 use phalanx_ps::Store;
 use phalanx_ps::server::Service;
-use phalanx_wire::{Address, Endpoint, Listening};
+use phalanx_wire::{Endpoint, Listening};
 use std::sync::{Arc, Mutex};
 
 impl Server {
@@ -44,9 +43,9 @@ impl Server {
                 .because("it follows checkpoints and talks to nobody; chief, worker and ps have servers")
                 .help("give this process another task"));
         }
-        let address: Address = config.address_of(task)?.parse()?;
+        let address = config.address_of(task)?;
         let listening =
-            Listening::bind(&address, options.threads).map_err(|error| error.at(format!("{task} at {address}")))?;
+            Listening::bind(address, options.threads).map_err(|error| error.at(format!("{task} at {address}")))?;
         Self::start_on(listening, config, options, None)
     }
 
@@ -68,16 +67,16 @@ impl Server {
         let (Some(task), Some((chief, chief_address))) = (config.task(), config.chief()) else {
             return Err(Error::new(Code::Internal, "a server needs a cluster"));
         };
-        let address: Address = config.address_of(task)?.parse()?;
+        let address = config.address_of(task)?.clone();
         let build = options.build.clone().map_or_else(identity::build, Ok)?;
         let incarnation = identity::new_incarnation()?;
         let who = Who { job: config.job_id(), task, incarnation, build, address: address.to_string() };
         let job = Arc::new(Job::new(options.interrupt.clone()));
         let membership = if task == chief {
-            let others = addresses(config.tasks().into_iter().filter(|(other, _)| *other != task))?;
+            let others = config.tasks().iter().filter(|(other, _)| *other != task).cloned().collect();
             Membership::chief(who, others, Arc::clone(&job), options.clone())
         } else {
-            let chief = (chief, chief_address.parse()?);
+            let chief = (chief, chief_address.clone());
             Membership::member(who, chief, Arc::clone(&job), options.clone())
         };
         let store = (task.role == Role::Ps).then(Arc::<Store>::default);

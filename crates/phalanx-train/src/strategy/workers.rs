@@ -35,8 +35,7 @@ impl Workers {
         if trainers.len() == 1 {
             return Ok(None);
         }
-        let peer = |(task, address): &(TaskId, String)| Ok(Peer { task: *task, address: address.parse()? });
-        let peers: Vec<Peer> = trainers.iter().map(peer).collect::<Result<_>>()?;
+        let peers: Vec<Peer> = trainers.into_iter().map(|(task, address)| Peer { task, address }).collect();
         let address = &peers[rank].address;
         let mut listening =
             Listening::bind(address, options.threads).map_err(|error| error.at(format!("{task} at {address}")))?;
