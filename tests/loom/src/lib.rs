@@ -5,8 +5,8 @@
 //! RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --release -p phalanx-loom
 //! ```
 //!
-//! Without `--cfg loom` the package is empty. Tokio and hyper do not build with that flag, so no crate of the product is a
-//! dependency, except `phalanx-base`. Instead a concurrent core lives in a small file of its own that takes atomics, locks
+//! Without `--cfg loom` the package is empty. Tokio and hyper do not build with that flag, so no crate of the product that
+//! names them is a dependency. Instead a concurrent core lives in a small file of its own that takes atomics, locks
 //! and `Arc` from `crate::sync`. In the product's crate that is the standard library (`use std::sync;` in its `lib.rs`).
 //! A test here includes the same file and hands it loom's types:
 //!

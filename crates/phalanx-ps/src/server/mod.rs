@@ -8,6 +8,8 @@ mod barrier;
 mod body;
 pub(crate) mod cut;
 pub(crate) mod dense;
+#[cfg(test)]
+mod dense_tests;
 mod index;
 pub(crate) mod items;
 mod load;
