@@ -12,8 +12,8 @@ use bytes::Bytes;
 use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
 use phalanx_wire::proto::params::{Applied, Assign};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 /// A message that replaces what is held, checked whole.
 struct Checked<'a> {
