@@ -99,7 +99,7 @@ codes! {
     /// A run directory has, or lacks, what the description of a job says about going on with it.
     JobResume = 116, Usage;
     /// Another launcher uses the run directory.
-    RunDirInUse = 117, Usage;
+    SecondLauncher = 117, Usage;
 
     /// Nothing answers at a task's address.
     PeerUnreachable = 201, Infrastructure;
@@ -127,7 +127,7 @@ codes! {
     JobFailed = 212, Infrastructure;
     /// A parameter server was started anew: what a task knew of its former life does not hold.
     ServerRestarted = 213, Infrastructure;
-    /// A task ended with success and never took part in its job.
+    /// A task exited with 0 and never joined its job.
     NeverJoined = 214, Usage;
 
     /// A variable or table of that name exists with another shape, type or rule.

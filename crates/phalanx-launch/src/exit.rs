@@ -7,15 +7,15 @@ pub enum Exit {
     Code(i32),
     /// This signal ended it.
     Signal(i32),
-    /// SIGKILL ended it, and at that time the kernel ended a process of this control group for lack of memory.
+    /// SIGKILL ended it, and at that time the kernel killed a process of this cgroup for lack of memory.
     OutOfMemory,
     /// The program cannot be executed.
     NotStarted(String),
     /// The operating system had no descriptors, processes or memory for it.
     NoResources(String),
-    /// It returned 0, and never took part in the job that others formed.
+    /// It returned 0 and never joined the job that other tasks formed.
     NeverJoined,
-    /// It was killed and is still there, as process number so: the kernel does not let it go.
+    /// It was killed, and this process of it has not exited: it is stuck in the kernel.
     Stuck(u32),
 }
 
@@ -76,13 +76,13 @@ impl std::fmt::Display for Exit {
         match self {
             Self::Code(code) => write!(f, "exit code {code}{}", meaning(*code)),
             Self::Signal(signal) => write!(f, "signal {signal} ({})", signal_name(*signal)),
-            Self::OutOfMemory => f.write_str("signal 9 (killed; the kernel ran out of memory in this control group)"),
+            Self::OutOfMemory => f.write_str("signal 9 (killed: out of memory in this cgroup)"),
             Self::NotStarted(why) => write!(f, "not started: {why}"),
             Self::NoResources(why) => write!(f, "could not be started: {why}"),
             Self::NeverJoined => {
-                write!(f, "{}: exit code 0 without having taken part in the job", phalanx_base::Code::NeverJoined)
+                write!(f, "{}: exit code 0, but it never joined the job", phalanx_base::Code::NeverJoined)
             }
-            Self::Stuck(pid) => write!(f, "process {pid} does not end, although it was killed"),
+            Self::Stuck(pid) => write!(f, "process {pid} has not exited after SIGKILL"),
         }
     }
 }

@@ -70,7 +70,7 @@ impl Journal {
 
     pub(crate) fn line(&mut self, task: TaskId, at_ms: u64, text: &str) {
         if let Some(gap) = self.gaps.get(&task).copied() {
-            let text = format!("[phalanx] {gap} lines are missing here: the disk was too slow for them");
+            let text = format!("[phalanx] {gap} lines were dropped here: the disk was too slow");
             if !self.put(Entry::Line { task, at_ms, text }) {
                 self.gaps.insert(task, gap + 1);
                 return;
@@ -212,10 +212,10 @@ impl Writer {
             _ => {}
         }
         let made = self.make_again();
-        let what = format!("the run directory {} was removed while the job runs", self.run.root().display());
+        let what = format!("the run directory {} was removed while the job is running", self.run.root().display());
         match made {
             Ok(()) => {
-                let text = format!("{what}; it was made again, without what was logged before");
+                let text = format!("{what}; it was recreated, and earlier logs are lost");
                 let _ = self.tell.send(text);
             }
             Err(error) => self.complain(Err(error.because(what))),

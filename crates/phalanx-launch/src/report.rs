@@ -99,15 +99,17 @@ impl Report {
 
     fn why_not_again(&self, exit: &Exit, attempts: u32) -> String {
         match (exit, exit.class()) {
-            (Exit::NoResources(_), _) => "it was tried for as long as --restart-window".to_owned(),
-            (Exit::Stuck(_), _) => "the process that is left still has its place".to_owned(),
+            (Exit::NoResources(_), _) => "it could not be started for as long as --restart-window allows".to_owned(),
+            (Exit::Stuck(_), _) => "its process is still there and may hold its port".to_owned(),
             (_, Class::Retryable) if attempts > 1 => {
                 format!("it was started {attempts} times (--max-restarts within --restart-window)")
             }
             (_, Class::Retryable) => "restarts are off (--restart, --max-restarts)".to_owned(),
-            (Exit::Signal(_), _) => "a program that crashes so would crash again".to_owned(),
-            (Exit::NotStarted(_), _) => "a program that is not there does not come by waiting".to_owned(),
-            (Exit::NeverJoined, _) => "the same would happen again: see that the program reads TF_CONFIG".to_owned(),
+            (Exit::Signal(_), _) => {
+                "the same crash would happen again; --restart ROLE=on-failure restarts it all the same".to_owned()
+            }
+            (Exit::NotStarted(_), _) => "the program cannot be executed".to_owned(),
+            (Exit::NeverJoined, _) => "the same would happen again; check that the program reads TF_CONFIG".to_owned(),
             _ => "this exit code means that the same would happen again".to_owned(),
         }
     }
@@ -131,7 +133,8 @@ impl Report {
         if self.ending == Ending::Success && !self.joined {
             let count = self.tasks.len();
             warnings.push(format!(
-                "nobody listened at an address of TF_CONFIG: {count} programs ran, each for itself, and not one job"
+                "no task listened on its TF_CONFIG address: {count} independent programs ran, not one job; check that the \
+                 program reads TF_CONFIG"
             ));
         }
         warnings

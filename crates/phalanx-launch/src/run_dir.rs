@@ -265,7 +265,7 @@ impl RunDir {
                 let _ = Read::by_ref(&mut file).take(1024).read_to_string(&mut holder);
                 let holder =
                     if holder.is_empty() { "a launcher that has not said who it is".to_owned() } else { holder };
-                Err(Error::new(Code::RunDirInUse, "another launcher uses this run directory")
+                Err(Error::new(Code::SecondLauncher, "another launcher uses this run directory")
                     .at(self.root.display().to_string())
                     .because(format!("it is {}", holder.trim()))
                     .help("stop that one, or choose another directory with --run-dir"))
@@ -317,7 +317,7 @@ mod tests {
         run.create().unwrap();
         let first = run.lock().unwrap();
         let error = run.lock().unwrap_err();
-        assert_eq!(error.code(), Code::RunDirInUse);
+        assert_eq!(error.code(), Code::SecondLauncher);
         let first_is = format!("process {} on {}", std::process::id(), host());
         assert!(error.to_string().contains(&first_is), "{error}");
         drop(first);

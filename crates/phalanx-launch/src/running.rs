@@ -126,9 +126,9 @@ impl<'a> Running<'a> {
             let seconds = KILLED.as_secs();
             match what {
                 Overdue::Guard(guard) => {
-                    let program = process.pid.map_or_else(String::new, |pid| format!(" of process {pid}"));
+                    let program = process.pid.map_or_else(String::new, |pid| format!(", for process {pid}"));
                     self.watcher.warn(&format!(
-                        "{task} was killed {seconds} s ago and does not end: its guard (process {guard}){program} is killed"
+                        "{task} has not exited {seconds} s after SIGKILL: killing its guard (process {guard}{program})"
                     ));
                     process.kill_guard();
                 }
@@ -146,8 +146,10 @@ impl<'a> Running<'a> {
         }
         if self.journal.dropped() > 0 && !std::mem::replace(&mut self.said_dropped, true) {
             let logs = self.launch.run.logs();
-            let text =
-                format!("the disk under {} is too slow: the job goes on, lines are missing there", logs.display());
+            let text = format!(
+                "the disk under {} is too slow: log lines are being dropped, the job continues",
+                logs.display()
+            );
             self.watcher.warn(&text);
         }
     }
@@ -159,10 +161,11 @@ impl<'a> Running<'a> {
         let logs = self.launch.run.logs();
         let dropped = self.journal.dropped();
         if dropped > 0 {
-            self.watcher.warn(&format!("{dropped} lines and events are missing in {}", logs.display()));
+            self.watcher.warn(&format!("{dropped} log lines and events were dropped from {}", logs.display()));
         }
         if !written {
-            let text = format!("the disk under {} does not answer: the last lines are not in the logs", logs.display());
+            let text =
+                format!("the disk under {} is not responding: the last log lines were not written", logs.display());
             self.watcher.warn(&text);
         }
     }
@@ -288,7 +291,9 @@ impl<'a> Running<'a> {
             Next::Restart(pause) => {
                 (Kind::Restarting, attempt + 1, format!("starts again in {:.1} s", pause.as_secs_f32()))
             }
-            Next::GiveUp => (Kind::GivenUp, attempt, "is given up; the job goes on without it".to_owned()),
+            Next::GiveUp => {
+                (Kind::GivenUp, attempt, "failed too often and is given up; the job continues without it".to_owned())
+            }
             Next::Over => return,
         };
         self.happened(Happened::now(kind, Some(task), attempt, text));

@@ -148,7 +148,7 @@ impl Screen {
             "nothing left running".to_owned()
         } else {
             let pids: Vec<String> = left.iter().map(u32::to_string).collect();
-            format!("left running, because the kernel does not end it: process {}", pids.join(", "))
+            format!("left running, stuck in the kernel: process {}", pids.join(", "))
         };
         self.say("Stopped", &format!("{} tasks, {rest}", report.tasks.len()));
         self.say("Next", &format!("phalanx dashboard {}", report.run.root().display()));

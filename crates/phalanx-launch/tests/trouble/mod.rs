@@ -173,7 +173,7 @@ fn no_port_is_lost_to_somebody_who_takes_all_that_are_free() {
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(out.matches("| listening").count(), TASKS, "{out}{err}");
     assert_eq!(output.status.code(), Some(0), "{err}");
-    assert!(!err.contains("nobody listened"), "{err}");
+    assert!(!err.contains("no task listened"), "{err}");
 }
 
 #[test]
@@ -194,10 +194,10 @@ fn a_log_that_nobody_takes_stops_neither_restarts_nor_ctrl_c() {
     let output = running.ends(Duration::from_secs(30));
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{err}");
-    let missing = err.lines().find(|line| line.contains("lines and events are missing in")).expect("a count");
+    let missing = err.lines().find(|line| line.contains("log lines and events were dropped from")).expect("a count");
     let count: u32 = missing.split_whitespace().nth(1).expect("a number").parse().expect(missing);
     assert!(count > 6000, "{missing}");
-    assert!(err.contains("the disk under") && err.contains("does not answer"), "{err}");
+    assert!(err.contains("the disk under") && err.contains("is not responding"), "{err}");
     job.none_left_within(LIMIT);
 }
 
@@ -226,7 +226,7 @@ fn a_guard_that_stands_still_is_ended_with_its_task() {
     let output = running.ends(Duration::from_secs(40));
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{err}");
-    assert!(err.contains(&format!("its guard (process {guard}) of process {task} is killed")), "{err}");
+    assert!(err.contains(&format!("killing its guard (process {guard}, for process {task})")), "{err}");
     assert!(err.contains("nothing left running"), "{err}");
     job.none_left_within(LIMIT);
 }
@@ -263,7 +263,10 @@ fn a_worker_that_is_killed_too_often_is_given_up_and_the_job_succeeds() {
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{err}");
     for worker in ["worker/0", "worker/1"] {
-        assert!(err.contains(&format!("{worker} is given up; the job goes on without it")), "{err}");
+        assert!(
+            err.contains(&format!("{worker} failed too often and is given up; the job continues without it")),
+            "{err}"
+        );
         assert!(err.contains(&format!("{worker} failed: signal 9 (killed)")), "{err}");
     }
 }
@@ -278,12 +281,12 @@ fn a_run_directory_that_is_removed_is_made_again_and_that_is_said_once() {
     let has_lines = || std::fs::metadata(&log).is_ok_and(|about| about.len() > 0);
     until("a log", has_lines);
     std::fs::remove_dir_all(job.dir.path()).unwrap();
-    until("the news", || running.said().contains("was removed while the job runs"));
+    until("the news", || running.said().contains("was removed while the job is running"));
     until("a new log", has_lines);
     assert!(logs.join("job.json").exists() && logs.join("status").is_dir());
     kill_process(pid_of(&running.child), Signal::INT).expect("it runs");
     let err = text(&running.ends(LIMIT).stderr);
-    assert_eq!(err.matches("was removed while the job runs").count(), 1, "{err}");
+    assert_eq!(err.matches("was removed while the job is running").count(), 1, "{err}");
     let events = std::fs::read_to_string(logs.join("events.jsonl")).unwrap();
     assert!(events.contains(r#""outcome":"stopped""#), "{events}");
 }
@@ -318,12 +321,12 @@ fn success_without_having_taken_part_is_a_failure() {
     let output = job.run(&["--ps", "1", "--workers", "1"], script);
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{err}");
-    assert!(err.contains("root cause    chief/0: PX0214: exit code 0 without having taken part"), "{err}");
+    assert!(err.contains("root cause    chief/0: PX0214: exit code 0, but it never joined the job"), "{err}");
     // Programs of others say nothing of themselves: that they did not listen either is worth a warning.
     let output = Job::new().run(&["--ps", "1", "--workers", "1"], "exit 0");
     let err = text(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{err}");
-    assert!(err.contains("3 programs ran, each for itself"), "{err}");
+    assert!(err.contains("3 independent programs ran"), "{err}");
     let err = text(&Job::new().run(&["--ps", "0", "--workers", "0"], "exit 0").stderr);
-    assert!(!err.contains("each for itself"), "{err}");
+    assert!(!err.contains("independent programs"), "{err}");
 }
