@@ -180,8 +180,9 @@ fn task(args: &DoctorArgs) -> Vec<Finding> {
         found.push(own_port(address));
     }
     if args.connect {
-        found
-            .extend(config.tasks().iter().filter(|(task, _)| *task != own).map(|(task, address)| peer(*task, address)));
+        found.extend(
+            config.tasks().into_iter().filter(|(task, _)| *task != own).map(|(task, address)| peer(task, &address)),
+        );
     }
     found
 }

@@ -165,8 +165,8 @@ impl TaskConfig {
 
     /// Every task that listens: all but evaluators and jobs that are no role.
     #[must_use]
-    pub fn tasks(&self) -> &[(TaskId, Address)] {
-        &self.tasks
+    pub fn tasks(&self) -> Vec<(TaskId, Address)> {
+        self.tasks.clone()
     }
 
     /// Where a task listens.

@@ -37,7 +37,7 @@ fn every_task_finds_the_others() {
     assert_eq!(names(&config.ps_addresses()), "ps/0=p0:1 ps/1=p1:1");
     assert_eq!(names(&config.workers()), "worker/0=w0:1");
     assert_eq!(names(&config.trainers()), "chief/0=c:1 worker/0=w0:1");
-    assert_eq!(names(config.tasks()), "chief/0=c:1 worker/0=w0:1 ps/0=p0:1 ps/1=p1:1");
+    assert_eq!(names(&config.tasks()), "chief/0=c:1 worker/0=w0:1 ps/0=p0:1 ps/1=p1:1");
     assert_eq!(config.address_of(TaskId::new(Role::Ps, 1)).unwrap(), &address("p1:1"));
     assert_eq!(config.address_of(TaskId::new(Role::Ps, 2)).unwrap_err().code(), Code::NoSuchTask);
     assert_eq!((config.is_chief(), config.trainer_index()), (false, Some(1)));
@@ -106,7 +106,7 @@ fn flags(ps: &str, workers: &str, job: &str, index: i64) -> phalanx_base::Result
 #[test]
 fn flags_make_the_first_worker_the_chief() {
     let task = |job, index| flags("p0:1,p1:1", "w0:1, w1:1,w2:1", job, index).unwrap();
-    assert_eq!(names(task("ps", 1).tasks()), "chief/0=w0:1 worker/0=w1:1 worker/1=w2:1 ps/0=p0:1 ps/1=p1:1");
+    assert_eq!(names(&task("ps", 1).tasks()), "chief/0=w0:1 worker/0=w1:1 worker/1=w2:1 ps/0=p0:1 ps/1=p1:1");
     assert_eq!(task("worker", 0).task(), Some(TaskId::new(Role::Chief, 0)));
     assert_eq!(task("worker", 2).task(), Some(TaskId::new(Role::Worker, 1)));
     assert_eq!(task("ps", 1).task(), Some(TaskId::new(Role::Ps, 1)));

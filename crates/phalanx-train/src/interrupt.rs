@@ -71,6 +71,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// One that somebody has sent SIGTERM to.
+    #[cfg(test)]
+    pub(crate) fn terminated() -> Self {
+        Self(Arc::new(AtomicU32::new(TERMINATE)))
+    }
+
     /// The request to stop, if there was one.
     #[must_use]
     pub fn error(&self) -> Option<Error> {

@@ -266,3 +266,34 @@ fn a_variable_is_read_as_one_tensor_and_by_rows() {
     })
     .unwrap();
 }
+
+/// An assertion in the function that a chief runs, as the guide's example has it, ends the cluster with its panic.
+#[test]
+fn a_coordinator_that_panics_or_fails_ends_its_cluster() {
+    let run = |fails: fn() -> Result<()>| {
+        let (done, wait) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let options = ServerOptions { say: Arc::new(|_| {}), ..ServerOptions::default() };
+            let cluster = MiniCluster::start_with(2, 3, options).unwrap();
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                cluster.run(|server| {
+                    let strategy = ParameterServerStrategy::new(Supervisor::new(server, Sgd::new(1.0)));
+                    strategy.run(ledger(), steps(), |coordinator| {
+                        for _ in 0..20 {
+                            coordinator.schedule("count", &[])?;
+                        }
+                        coordinator.join()?;
+                        coordinator.schedule("count", &[])?;
+                        fails()
+                    })
+                })
+            }));
+            let _ = done.send(ended);
+        });
+        wait.recv_timeout(std::time::Duration::from_secs(60)).expect("the job ends")
+    };
+    let panic = run(|| panic!("the loss is too high")).unwrap_err();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"the loss is too high"));
+    let error = run(|| Err(Error::new(Code::DataRow, "a row made me stumble"))).unwrap().unwrap_err();
+    assert_eq!((error.code(), error.what()), (Code::DataRow, "a row made me stumble"));
+}

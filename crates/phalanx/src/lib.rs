@@ -59,7 +59,7 @@ mod exit;
 mod guide;
 
 pub use exit::exit;
-pub use phalanx_base::{Code, Error, Fault, Incarnation, Result, Role, Shape, TaskId};
+pub use phalanx_base::{Address, Code, Error, Fault, Incarnation, Result, Role, Shape, TaskId};
 pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
 pub use phalanx_data as data;
 pub use phalanx_estimator as estimator;

@@ -73,7 +73,7 @@ impl Server {
         let who = Who { job: config.job_id(), task, incarnation, build, address: address.to_string() };
         let job = Arc::new(Job::new(options.interrupt.clone()));
         let membership = if task == chief {
-            let others = config.tasks().iter().filter(|(other, _)| *other != task).cloned().collect();
+            let others = config.tasks().into_iter().filter(|(other, _)| *other != task).collect();
             Membership::chief(who, others, Arc::clone(&job), options.clone())
         } else {
             let chief = (chief, chief_address.clone());

@@ -57,3 +57,41 @@ impl Strategy {
         Ok(Self { interrupt: options.interrupt.clone(), ..strategy })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Interrupt;
+    use crate::fit::{Compile, Fit, Verbose};
+    use phalanx_base::{Role, TaskId};
+    use phalanx_cluster::ClusterSpec;
+    use phalanx_data::Column;
+    use phalanx_nn::model::{Dense, Sequential};
+    use phalanx_optim::Sgd;
+
+    #[test]
+    fn a_strategy_stops_when_its_process_is_asked_to() {
+        let options = ServerOptions { interrupt: Interrupt::terminated(), ..ServerOptions::default() };
+        let strategy = Strategy::named("mirrored:2", "cpu", &TaskConfig::local(), &options).unwrap();
+        let model = || strategy.scope(|| Sequential::new().add(Dense::new(1)).build([1])).unwrap();
+        let mut loop_of_its_own = model().optimizer(Sgd::new(0.1)).unwrap();
+        let inputs = strategy.values_from_function(Ok).unwrap();
+        let error = strategy.run(&mut loop_of_its_own, inputs, |_, _| Ok(())).err().unwrap();
+        assert_eq!(error.code(), Code::Terminated);
+        let mut fitted = model().compile(Sgd::new(0.1), "mse", [""; 0]).unwrap();
+        let x = Column::f32(vec![1.0; 64]).with_row_shape([1]).unwrap();
+        let fit = Fit::epochs(1000).batch_size(8).verbose(Verbose::Silent);
+        let error = fitted.fit((x, Column::f32(vec![1.0; 64])), fit).err().unwrap();
+        assert_eq!((error.code(), fitted.iterations()), (Code::Terminated, 1));
+    }
+
+    #[test]
+    fn a_name_that_ignores_the_cluster_is_refused() {
+        let cluster = ClusterSpec::new().job("chief", ["127.0.0.1:1"]).job("ps", ["127.0.0.1:2"]);
+        let config = TaskConfig::from_cluster(cluster, TaskId::new(Role::Ps, 0)).unwrap();
+        for name in ["auto", "default", "one_device", "mirrored:2", "central_storage:2"] {
+            let error = Strategy::named(name, "cpu", &config, &ServerOptions::default()).err().unwrap();
+            assert_eq!(error.code(), Code::ConfigIgnored, "{name}");
+        }
+    }
+}
