@@ -65,8 +65,8 @@ impl MiniCluster {
     /// chief's result when every task has ended.
     ///
     /// A part that returns ends its task, as the end of a process would: without
-    /// [`Supervisor::stop`](crate::Supervisor::stop) before it, a chief fails the job and a worker counts as lost. An error or
-    /// a panic of any trainer fails the job, except that a worker whose error is the infrastructure's counts as lost.
+    /// [`Supervisor::stop`](crate::Supervisor::stop) before it, a chief fails the job and a worker counts as lost. A
+    /// mistake or a panic of any trainer fails the job; a worker whose error is the infrastructure's counts as lost.
     ///
     /// ```
     /// use phalanx_base::{Code, Error};
@@ -87,7 +87,8 @@ impl MiniCluster {
         let first_panic = Mutex::new(None);
         let run = |server: &Server| {
             let done = run_part(server, &part, &first_panic);
-            if let Some(error) = done.as_ref().err().filter(|error| error.code().fault() != Fault::Infrastructure) {
+            let mistake = |error: &&Error| matches!(error.code().fault(), Fault::Usage | Fault::User | Fault::Internal);
+            if let Some(error) = done.as_ref().err().filter(mistake) {
                 // No other task would do better, and nobody starts this one again.
                 chief.fail_job(Error::new(error.code(), format!("{} failed", server.task())).because(error));
             }
