@@ -1,9 +1,11 @@
 //! Bytes that no honest client sends, over both ways to a parameter server.
 
+use hmac::{Hmac, Mac};
 use phalanx_base::{Code, Error};
 use phalanx_wire::proto::params::{Fault, Request};
-use phalanx_wire::{Address, Lane, connect, from_status};
+use phalanx_wire::{Address, Lane, Token, connect, from_status};
 use prost::Message;
+use sha2::{Digest, Sha256};
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
@@ -43,7 +45,10 @@ pub fn frame(request: &Request, body: &[u8]) -> Vec<u8> {
 }
 
 /// A connection to the socket for neighbours.
-pub struct Neighbour(UnixStream);
+pub struct Neighbour {
+    stream: UnixStream,
+    port: u16,
+}
 
 impl Neighbour {
     /// Connects, and says nothing yet.
@@ -52,23 +57,52 @@ impl Neighbour {
     /// When nobody listens.
     #[must_use]
     pub fn connect(port: u16) -> Self {
-        let name = SocketAddr::from_abstract_name(format!("phalanx-bulk:{port}")).expect("a socket's name");
+        let name = SocketAddr::from_abstract_name(format!("phalanx:127.0.0.1:{port}")).expect("a socket's name");
         let stream = UnixStream::connect_addr(&name).expect("the server listens for neighbours");
         stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
         stream.set_write_timeout(Some(PATIENCE)).expect("a deadline");
-        Self(stream)
+        Self { stream, port }
     }
 
-    /// The greeting of an honest client.
-    #[must_use]
-    pub fn greet(mut self, token: &[u8]) -> Self {
-        self.send(&[b"PHALANX1", &(token.len() as u32).to_le_bytes()[..], token].concat());
-        self
+    /// The handshake of a client that wants to send frames, as decision 023 describes it.
+    ///
+    /// # Errors
+    /// What the server does instead of accepting.
+    ///
+    /// # Panics
+    /// When the server accepts and does not prove that it knows the token.
+    pub fn greet(mut self, token: Option<&str>) -> Result<Self, Received> {
+        let (mine, mut theirs) = ([42; 32], [0; 32]);
+        self.send(&[&b"PHALANX2F"[..], &[u8::from(token.is_some())], &mine].concat());
+        if self.stream.read_exact(&mut theirs).is_err() {
+            return Err(Received::Closed);
+        }
+        let mut key = [0; 64];
+        if let Some(token) = token {
+            key[..32].copy_from_slice(&Sha256::digest(token));
+        }
+        let proof = |side: &[u8; 6]| {
+            let mac = Hmac::<Sha256>::new(&key.into()).chain_update(side).chain_update(b"F");
+            mac.chain_update(self.port.to_le_bytes()).chain_update(mine).chain_update(theirs).finalize().into_bytes()
+        };
+        let (client, server) = (proof(b"client"), proof(b"server"));
+        self.send(&client);
+        let mut kind = [0];
+        match self.stream.read_exact(&mut kind) {
+            Err(_) => Err(Received::Closed),
+            Ok(()) if kind == [0] => {
+                let mut proof = [0; 32];
+                self.stream.read_exact(&mut proof).expect("the server's proof");
+                assert_eq!(proof[..], server[..], "the server knows the token");
+                Ok(self)
+            }
+            Ok(()) => Err(self.rest(kind[0])),
+        }
     }
 
     /// Sends bytes as they are; a server that has closed the connection is seen when the answer is read.
     pub fn send(&mut self, bytes: &[u8]) {
-        let _ = self.0.write_all(bytes);
+        let _ = self.stream.write_all(bytes);
     }
 
     /// Sends a frame and waits for what comes of it.
@@ -83,17 +117,24 @@ impl Neighbour {
     /// # Panics
     /// When neither an answer nor an end comes in time.
     pub fn receive(&mut self) -> Received {
-        let mut start = [0; 5];
-        match self.0.read_exact(&mut start) {
+        let mut kind = [0];
+        match self.stream.read_exact(&mut kind) {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                 panic!("the server neither answers nor closes")
             }
-            Err(_) => return Received::Closed,
-            Ok(()) => {}
+            Err(_) => Received::Closed,
+            Ok(()) => self.rest(kind[0]),
         }
-        let [kind, length @ ..] = start;
+    }
+
+    /// What follows the byte that tells answers from refusals.
+    fn rest(&mut self, kind: u8) -> Received {
+        let mut length = [0; 4];
+        if self.stream.read_exact(&mut length).is_err() {
+            return Received::Closed;
+        }
         let mut bytes = vec![0; u32::from_le_bytes(length) as usize];
-        if self.0.read_exact(&mut bytes).is_err() {
+        if self.stream.read_exact(&mut bytes).is_err() {
             return Received::Closed;
         }
         if kind == 0 {
@@ -108,8 +149,8 @@ impl Neighbour {
 ///
 /// # Panics
 /// When neither an answer nor an end comes in time.
-pub async fn grpc(address: &Address, bytes: Vec<u8>) -> Received {
-    let mut channel = connect(address, Lane::Bulk);
+pub async fn grpc(address: &Address, token: Option<&Token>, bytes: Vec<u8>) -> Received {
+    let mut channel = connect(address, Lane::Bulk, token);
     let request = http::Request::post("http://phalanx/phalanx.Bulk/Call")
         .header("content-type", "application/grpc")
         .header("te", "trailers")
@@ -121,7 +162,11 @@ pub async fn grpc(address: &Address, bytes: Vec<u8>) -> Received {
     };
     let answer = tokio::time::timeout(PATIENCE, call).await.expect("the server neither answers nor closes");
     match answer {
-        Err(_) => Received::Closed,
+        Err(error) => {
+            let status = tonic::Status::from_error(error.into());
+            let error = from_status(&status, "the server");
+            if error.code() == Code::WrongToken { Received::Refused(error) } else { Received::Closed }
+        }
         Ok(answer) => match tonic::Status::from_header_map(answer.headers()) {
             Some(status) if status.code() != tonic::Code::Ok => Received::Refused(from_status(&status, "the server")),
             _ => Received::Answer,

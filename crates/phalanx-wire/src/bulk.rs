@@ -3,8 +3,8 @@
 use crate::frame::FrameCodec;
 use crate::spares::Spares;
 use crate::{
-    Address, InFrame, Lane, OutFrame, Outcome, Token, connect, from_status, limits, may_have_happened, neighbour,
-    to_status,
+    Address, InFrame, Lane, OutFrame, Outcome, Token, connect, fault, from_status, limits, may_have_happened,
+    neighbour, to_status,
 };
 use http::uri::PathAndQuery;
 use phalanx_base::{Code, Error, Result};
@@ -13,7 +13,7 @@ use std::future::Future;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -50,12 +50,11 @@ const PATH: &str = "/phalanx.Bulk/Call";
 #[derive(Clone)]
 pub(crate) struct Server {
     handler: Arc<dyn Handler>,
-    token: Option<Token>,
 }
 
 impl Server {
-    pub(crate) fn new(handler: Arc<dyn Handler>, token: Option<Token>) -> Self {
-        Self { handler, token }
+    pub(crate) fn new(handler: Arc<dyn Handler>) -> Self {
+        Self { handler }
     }
 }
 
@@ -68,9 +67,6 @@ impl UnaryService<InFrame> for Server {
     type Future = Pending<'static, Result<Response<OutFrame>, Status>>;
 
     fn call(&mut self, request: Request<InFrame>) -> Self::Future {
-        if let Err(error) = Token::check(self.token.as_ref(), request.metadata()) {
-            return Box::pin(async move { Err(to_status(&error)) });
-        }
         let answer = Arc::clone(&self.handler).call(request.into_inner());
         Box::pin(async move { answer.await.map(Response::new).map_err(|error| to_status(&error)) })
     }
@@ -111,7 +107,7 @@ pub trait Transport: Send + Sync {
 #[must_use]
 pub fn reach(address: &Address, peer: String, token: Option<Token>) -> Box<dyn Transport> {
     let grpc = Client::new(address, peer, token.clone());
-    if address.is_loopback() { Box::new(neighbour::Client::new(address.port(), token, grpc)) } else { Box::new(grpc) }
+    if address.is_loopback() { Box::new(neighbour::Client::new(address, token, grpc)) } else { Box::new(grpc) }
 }
 
 /// A stream of bytes to a neighbour, whose [`Handler::welcome`] sees `hello` first. Blocks for at most `patience`.
@@ -123,10 +119,8 @@ pub fn stream(address: &Address, token: Option<&Token>, hello: &[u8], patience: 
     let nobody = |error: io::Error| {
         Error::new(Code::PeerUnreachable, "no stream can be opened").at(address.to_string()).because(error)
     };
-    if !address.is_loopback() {
-        return Err(nobody(io::ErrorKind::Unsupported.into()));
-    }
-    neighbour::stream(address.port(), token, hello, patience).map_err(nobody)?
+    neighbour::stream(address, token, hello, patience)
+        .map_err(|error| fault::inside(&error).cloned().unwrap_or_else(|| nobody(error)))
 }
 
 /// The way to a server in this same process: its frames are not copied, and it is the caller's thread that answers them.
@@ -170,16 +164,22 @@ impl Transport for Inside {
 
 /// The client's end of the lane over gRPC.
 pub struct Client {
-    channel: Channel,
+    address: Address,
     token: Option<Token>,
     peer: String,
+    channel: Mutex<Channel>,
 }
 
 impl Client {
     /// A lane to `address`. Call inside of a tokio runtime. `peer` names it in messages.
     #[must_use]
     pub fn new(address: &Address, peer: String, token: Option<Token>) -> Self {
-        Self { channel: connect(address, Lane::Bulk), token, peer }
+        let channel = Mutex::new(connect(address, Lane::Bulk, token.as_ref()));
+        Self { address: address.clone(), token, peer, channel }
+    }
+
+    fn channel(&self) -> MutexGuard<'_, Channel> {
+        self.channel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -187,8 +187,8 @@ impl Transport for Client {
     fn call(&self, frame: OutFrame, deadline: Duration) -> Pending<'_, Outcome<InFrame>> {
         let mut request = Request::new(frame);
         request.set_timeout(deadline);
-        Token::put(self.token.as_ref(), request.metadata_mut());
-        let mut grpc = tonic::client::Grpc::new(self.channel.clone()).max_decoding_message_size(limits::FRAME_BYTES);
+        let channel = self.channel().clone();
+        let mut grpc = tonic::client::Grpc::new(channel).max_decoding_message_size(limits::FRAME_BYTES);
         Box::pin(async move {
             let call = async {
                 grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
@@ -198,6 +198,12 @@ impl Transport for Client {
             let answer = tokio::time::timeout(deadline, call)
                 .await
                 .unwrap_or_else(|_| Err(Status::deadline_exceeded(format!("{} s passed", deadline.as_secs_f32()))));
+            if let Err(status) = &answer
+                && matches!(status.code(), tonic::Code::DeadlineExceeded | tonic::Code::Cancelled)
+            {
+                // The connection may be half open: the next call gets another one.
+                *self.channel() = connect(&self.address, Lane::Bulk, self.token.as_ref());
+            }
             match answer {
                 Ok(response) => Outcome::Done(response.into_inner()),
                 Err(status) if may_have_happened(&status) => Outcome::Unknown(from_status(&status, &self.peer)),

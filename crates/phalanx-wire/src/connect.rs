@@ -1,8 +1,11 @@
 //! Reaching a peer: by Unix socket when it is this machine, else by TCP.
 
-use crate::{Address, limits};
+use crate::handshake::{self, Purpose};
+use crate::{Address, Token, fault, limits};
 use hyper_util::rt::TokioIo;
+use phalanx_base::{Code, Error};
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -21,65 +24,138 @@ pub enum Lane {
 
 /// A channel to `address` that connects when first used, and again whenever it must. Call inside of a tokio runtime.
 #[must_use]
-pub fn connect(address: &Address, lane: Lane) -> Channel {
+pub fn connect(address: &Address, lane: Lane, token: Option<&Token>) -> Channel {
     let mut endpoint = Endpoint::from_static("http://phalanx")
-        .connect_timeout(limits::CONNECT)
         .initial_stream_window_size(limits::WINDOW)
         .initial_connection_window_size(limits::WINDOW)
-        .max_frame_size(limits::HTTP2_FRAME)
-        .tcp_nodelay(true);
+        .max_frame_size(limits::HTTP2_FRAME);
     if lane == Lane::Control {
         // Without these a channel does not get over a partition. The bulk lane has none: its connection is driven by
-        // the thread that computes, which cannot answer pings during a long step.
+        // the thread that computes, which cannot answer pings during a long step. The kernel watches that one (`tune`).
         endpoint = endpoint
             .http2_keep_alive_interval(Duration::from_secs(2))
             .keep_alive_timeout(Duration::from_secs(4))
             .keep_alive_while_idle(true);
     }
-    let address = address.clone();
+    let (address, token) = (address.clone(), token.cloned());
     endpoint.connect_with_connector_lazy(tower::service_fn(move |_: Uri| {
-        let address = address.clone();
-        async move { open(&address).await.map(TokioIo::new) }
+        let (address, token) = (address.clone(), token.clone());
+        async move {
+            let stream = open(&address, token.as_ref()).await;
+            stream.map(TokioIo::new).map_err(|error| fault::wrap(fault::unreachable(error)))
+        }
     }))
 }
 
-async fn open(address: &Address) -> io::Result<Stream> {
-    if address.is_loopback()
-        && let Ok(stream) = open_local(GRPC, address.port())
-    {
-        return Ok(Stream::Unix(stream));
+async fn open(address: &Address, token: Option<&Token>) -> io::Result<Stream> {
+    match open_local(address, token, Purpose::Calls).await {
+        Ok(stream) => return Ok(Stream::Unix(stream)),
+        Err(error) if refused(&error) => return Err(error),
+        Err(_) => {}
     }
-    let stream = TcpStream::connect((address.host(), address.port())).await?;
-    stream.set_nodelay(true)?;
-    Ok(Stream::Tcp(stream))
+    let connecting = TcpStream::connect((address.host(), address.port()));
+    let stream = tokio::time::timeout(limits::CONNECT, connecting).await.map_err(|_| late("no connection"))??;
+    tune(&stream)?;
+    let mut stream = Stream::Tcp(stream);
+    greet(&mut stream, token, Purpose::Calls, address.port()).await?;
+    Ok(stream)
 }
 
-/// The local twin of a port for gRPC.
-pub(crate) const GRPC: &str = "phalanx";
-/// The local twin of a port for frames of [`crate::neighbour`].
-pub(crate) const BULK: &str = "phalanx-bulk";
+/// Whether the peer was reached and will not do: another way to it would not help.
+pub(crate) fn refused(error: &io::Error) -> bool {
+    fault::inside(error).is_some()
+}
 
+async fn greet<S>(stream: &mut S, token: Option<&Token>, purpose: Purpose, port: u16) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let greeting = handshake::greet(stream, token, purpose, port);
+    tokio::time::timeout(limits::HANDSHAKE, greeting).await.unwrap_or_else(|_| Err(late("no handshake")))
+}
+
+/// A peer that accepts connections and says nothing. Another way to it is not tried: it would take as long.
+fn late(what: &str) -> io::Error {
+    let error = Error::new(Code::PeerUnreachable, "the connection failed");
+    fault::wrap(
+        error.because(format!("{what} in time")).help("see whether the task is stopped or something else listens"),
+    )
+}
+
+/// Sends small messages at once, and has the kernel end a connection whose other end is gone.
+pub(crate) fn tune(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::net::sockopt;
+        let third = limits::UNACKNOWLEDGED / 3;
+        sockopt::set_socket_keepalive(stream, true)?;
+        sockopt::set_tcp_keepidle(stream, third)?;
+        sockopt::set_tcp_keepintvl(stream, third)?;
+        sockopt::set_tcp_keepcnt(stream, 3)?;
+        sockopt::set_tcp_user_timeout(stream, limits::UNACKNOWLEDGED.as_millis() as u32)?;
+    }
+    Ok(())
+}
+
+/// A connection to a task of this machine and this user, past its handshake.
+///
+/// # Errors
+/// When there is none; one that is [`refused`] is there and does not take us.
 #[cfg(target_os = "linux")]
-pub(crate) fn open_blocking(kind: &str, port: u16) -> io::Result<std::os::unix::net::UnixStream> {
-    std::os::unix::net::UnixStream::connect_addr(&local_name(kind, port)?)
+pub(crate) async fn open_local(address: &Address, token: Option<&Token>, purpose: Purpose) -> io::Result<UnixStream> {
+    if !address.is_loopback() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let mut stream = connect_local(address.listen_on())?;
+    if !is_ours(&stream)? {
+        // Somebody else has taken the name. The task itself, if it runs, is found at its port.
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    greet(&mut stream, token, purpose, address.port()).await?;
+    Ok(stream)
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn open_blocking(_kind: &str, _port: u16) -> io::Result<std::os::unix::net::UnixStream> {
+pub(crate) async fn open_local(_: &Address, _: Option<&Token>, _: Purpose) -> io::Result<UnixStream> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-pub(crate) fn open_local(kind: &str, port: u16) -> io::Result<UnixStream> {
-    let stream = open_blocking(kind, port)?;
-    stream.set_nonblocking(true)?;
-    UnixStream::from_std(stream)
+/// Whether the process at the other end runs as this user, or as root. Abstract sockets have no permissions.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_ours(stream: &UnixStream) -> io::Result<bool> {
+    let uid = stream.peer_cred()?.uid();
+    Ok(uid == 0 || uid == rustix::process::geteuid().as_raw())
+}
+
+/// Says which process listens on the local twin of a port.
+#[cfg(target_os = "linux")]
+pub(crate) fn holder(address: SocketAddr) -> Option<String> {
+    let who = connect_local(address).ok()?.peer_cred().ok()?;
+    let pid = who.pid().map_or_else(String::new, |pid| format!(", process {pid}"));
+    Some(format!("a process of user {}{pid} has taken the name", who.uid()))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn holder(_: SocketAddr) -> Option<String> {
+    None
 }
 
 /// The local twin of a TCP port, in Linux' abstract namespace: it leaves no file behind, and is gone with its process.
 #[cfg(target_os = "linux")]
-pub(crate) fn local_name(kind: &str, port: u16) -> io::Result<std::os::unix::net::SocketAddr> {
+pub(crate) fn local_name(address: SocketAddr) -> io::Result<std::os::unix::net::SocketAddr> {
     use std::os::linux::net::SocketAddrExt;
-    std::os::unix::net::SocketAddr::from_abstract_name(format!("{kind}:{port}"))
+    std::os::unix::net::SocketAddr::from_abstract_name(format!("phalanx:{address}"))
+}
+
+/// Connects to the local twin of a port, at once or not at all: whoever has taken the name may accept nobody.
+#[cfg(target_os = "linux")]
+fn connect_local(address: SocketAddr) -> io::Result<UnixStream> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    connect(&socket, &SocketAddrUnix::new_abstract_name(format!("phalanx:{address}").as_bytes())?)?;
+    UnixStream::from_std(socket.into())
 }
 
 /// A connection of either kind.

@@ -23,22 +23,19 @@ pub trait Handler: Send + Sync + 'static {
 
 struct Service {
     handler: Arc<dyn Handler>,
-    token: Option<Token>,
 }
 
-pub(crate) fn server(handler: Arc<dyn Handler>, token: Option<Token>) -> ControlServer<impl Control> {
-    ControlServer::new(Service { handler, token }).max_decoding_message_size(limits::CONTROL_BYTES)
+pub(crate) fn server(handler: Arc<dyn Handler>) -> ControlServer<impl Control> {
+    ControlServer::new(Service { handler }).max_decoding_message_size(limits::CONTROL_BYTES)
 }
 
 #[tonic::async_trait]
 impl Control for Service {
-    async fn identify(&self, request: Request<IdentifyRequest>) -> Result<Response<Identity>, Status> {
-        Token::check(self.token.as_ref(), request.metadata()).map_err(|error| to_status(&error))?;
+    async fn identify(&self, _: Request<IdentifyRequest>) -> Result<Response<Identity>, Status> {
         Ok(Response::new(self.handler.identify()))
     }
 
     async fn beat(&self, request: Request<BeatRequest>) -> Result<Response<BeatReply>, Status> {
-        Token::check(self.token.as_ref(), request.metadata()).map_err(|error| to_status(&error))?;
         self.handler.beat(request.into_inner()).map(Response::new).map_err(|error| to_status(&error))
     }
 }
@@ -47,7 +44,6 @@ impl Control for Service {
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: ControlClient<Channel>,
-    token: Option<Token>,
     peer: String,
 }
 
@@ -55,9 +51,9 @@ impl Client {
     /// A lane to `address`. Call inside of a tokio runtime.
     #[must_use]
     pub fn new(address: &Address, token: Option<Token>) -> Self {
-        let inner =
-            ControlClient::new(connect(address, Lane::Control)).max_decoding_message_size(limits::CONTROL_BYTES);
-        Self { inner, token, peer: address.to_string() }
+        let channel = connect(address, Lane::Control, token.as_ref());
+        let inner = ControlClient::new(channel).max_decoding_message_size(limits::CONTROL_BYTES);
+        Self { inner, peer: address.to_string() }
     }
 
     /// Asks who listens there.
@@ -65,7 +61,7 @@ impl Client {
     /// # Errors
     /// When nobody answers in time, or refuses to.
     pub async fn identify(&mut self) -> Result<Identity> {
-        let request = self.request(IdentifyRequest {});
+        let request = request(IdentifyRequest {});
         self.inner.identify(request).await.map(Response::into_inner).map_err(|status| from_status(&status, &self.peer))
     }
 
@@ -74,14 +70,13 @@ impl Client {
     /// # Errors
     /// When nobody answers in time, or refuses to.
     pub async fn beat(&mut self, beat: BeatRequest) -> Result<BeatReply> {
-        let request = self.request(beat);
+        let request = request(beat);
         self.inner.beat(request).await.map(Response::into_inner).map_err(|status| from_status(&status, &self.peer))
     }
+}
 
-    fn request<M>(&self, message: M) -> Request<M> {
-        let mut request = Request::new(message);
-        request.set_timeout(limits::CONTROL_CALL);
-        Token::put(self.token.as_ref(), request.metadata_mut());
-        request
-    }
+fn request<M>(message: M) -> Request<M> {
+    let mut request = Request::new(message);
+    request.set_timeout(limits::CONTROL_CALL);
+    request
 }

@@ -3,6 +3,7 @@
 use crate::proto::params::Fault;
 use phalanx_base::{Code, Error};
 use prost::Message;
+use std::io;
 use tonic::{Code as Grpc, Status};
 
 /// Packs an error into a gRPC status that keeps all of its parts.
@@ -29,6 +30,9 @@ pub fn to_wire(error: &Error) -> Fault {
 pub fn from_status(status: &Status, peer: &str) -> Error {
     if let Some(error) = sent_by_peer(status) {
         return error;
+    }
+    if let Some(error) = while_connecting(status) {
+        return error.clone().at(peer);
     }
     let why = root_cause(status);
     match status.code() {
@@ -70,22 +74,46 @@ pub fn from_wire(fault: Fault) -> Option<Error> {
 /// connection could be made.
 #[must_use]
 pub fn may_have_happened(status: &Status) -> bool {
-    sent_by_peer(status).is_none() && !is_connect_failure(status)
+    sent_by_peer(status).is_none() && while_connecting(status).is_none()
 }
 
-fn is_connect_failure(status: &Status) -> bool {
-    use std::io::ErrorKind as Kind;
+/// The error that a connection could not be made with.
+fn while_connecting(status: &Status) -> Option<&Error> {
     let mut source = std::error::Error::source(status);
     while let Some(error) = source {
-        if let Some(io) = error.downcast_ref::<std::io::Error>() {
-            return matches!(
-                io.kind(),
-                Kind::ConnectionRefused | Kind::NotFound | Kind::HostUnreachable | Kind::NetworkUnreachable
-            );
+        if let Some(found) = error.downcast_ref::<io::Error>().and_then(inside) {
+            return Some(found);
         }
         source = error.source();
     }
-    false
+    None
+}
+
+/// An error of ours where an I/O error is wanted; [`inside`] gets it back.
+pub(crate) fn wrap(error: Error) -> io::Error {
+    io::Error::other(error)
+}
+
+/// The error of ours inside of an I/O error.
+pub(crate) fn inside(error: &io::Error) -> Option<&Error> {
+    error.get_ref()?.downcast_ref()
+}
+
+/// Why a connection could not be made, as an error of ours.
+pub(crate) fn unreachable(error: io::Error) -> Error {
+    inside(&error).cloned().unwrap_or_else(|| {
+        Error::new(Code::PeerUnreachable, "the connection failed")
+            .because(plain(&error.to_string()))
+            .help("see whether the task is running and its address is right")
+    })
+}
+
+/// Reads an error that a peer sent as a message.
+pub(crate) fn decode(bytes: impl bytes::Buf) -> io::Result<Error> {
+    let malformed = || io::Error::new(io::ErrorKind::InvalidData, "an answer is malformed");
+    let fault = Fault::decode(bytes).map_err(|_| malformed())?;
+    let unknown = || Error::new(Code::BadMessage, "the peer reports an error this build does not know");
+    Ok(from_wire(fault).unwrap_or_else(unknown))
 }
 
 /// The innermost cause, in the operating system's words: "connection refused" rather than "transport error".
@@ -96,9 +124,14 @@ fn root_cause(status: &Status) -> String {
         cause = error.to_string();
         source = error.source();
     }
+    if cause.is_empty() { status.code().to_string() } else { plain(&cause) }
+}
+
+/// The operating system's words without its number, in lower case.
+fn plain(cause: &str) -> String {
     let cause = cause.split(" (os error").next().unwrap_or_default();
     let mut letters = cause.chars();
-    letters.next().map_or_else(|| status.code().to_string(), |first| first.to_lowercase().chain(letters).collect())
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 fn grpc_code(code: Code) -> Grpc {

@@ -4,8 +4,8 @@
 //! socket is written from; receiving hands the body on without another copy.
 
 use crate::limits;
-use crate::neighbour::Room;
-use crate::space::Space;
+use crate::neighbour::AnswerHalf;
+use crate::reply::ReplyBuffer;
 use crate::spares::Spares;
 use bytes::{Buf, BufMut, Bytes};
 use phalanx_base::{Code, Error, Result};
@@ -17,34 +17,70 @@ use tonic::Status;
 use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 /// A frame to be sent.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct OutFrame {
     header: Vec<u8>,
-    body: Vec<Bytes>,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Parts(Vec<Bytes>),
+    Reply(ReplyBuffer),
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self::Parts(Vec::new())
+    }
+}
+
+impl Clone for OutFrame {
+    /// Shares the parts of the body; copies one that was written as a reply.
+    fn clone(&self) -> Self {
+        let body = match &self.body {
+            Body::Parts(parts) => parts.clone(),
+            Body::Reply(buffer) => vec![Bytes::copy_from_slice(buffer)],
+        };
+        Self { header: self.header.clone(), body: Body::Parts(body) }
+    }
 }
 
 impl OutFrame {
     /// A frame with this header and no body yet.
     #[must_use]
     pub fn new(header: &impl Message) -> Self {
-        Self { header: header.encode_to_vec(), body: Vec::new() }
+        Self { header: header.encode_to_vec(), body: Body::default() }
     }
 
-    /// Appends to the body.
+    /// An answer with this header, whose body is what was written into `buffer`. Nothing is copied if it answers the
+    /// request that the buffer came from.
+    #[must_use]
+    pub fn reply(header: &impl Message, buffer: ReplyBuffer) -> Self {
+        Self { header: header.encode_to_vec(), body: Body::Reply(buffer) }
+    }
+
+    pub(crate) fn from_parts(header: Vec<u8>, body: Bytes) -> Self {
+        Self { header, body: Body::Parts(vec![body]) }
+    }
+
+    /// Appends to the body. What was written into a reply buffer is copied then.
     pub fn push(&mut self, part: Bytes) {
-        self.body.push(part);
+        let mut parts = std::mem::take(&mut self.body).into_parts();
+        parts.push(part);
+        self.body = Body::Parts(parts);
     }
 
     /// How many bytes the frame takes.
     #[must_use]
     pub fn len(&self) -> usize {
-        4 + self.header.len() + self.body.iter().map(Bytes::len).sum::<usize>()
+        4 + self.header.len() + self.slices().map(<[u8]>::len).sum::<usize>()
     }
 
     /// Whether the frame carries nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.header.is_empty() && self.body.iter().all(Bytes::is_empty)
+        self.header.is_empty() && self.slices().all(<[u8]>::is_empty)
     }
 
     /// The frame as a receiver sees it; what tests put between two ends.
@@ -60,7 +96,7 @@ impl OutFrame {
     fn write(&self, out: &mut impl BufMut) {
         out.put_u32_le(self.header.len() as u32);
         out.put_slice(&self.header);
-        for part in &self.body {
+        for part in self.slices() {
             out.put_slice(part);
         }
     }
@@ -69,8 +105,24 @@ impl OutFrame {
         &self.header
     }
 
-    pub(crate) fn body(&self) -> &[Bytes] {
-        &self.body
+    /// The body, part by part.
+    pub(crate) fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        let (parts, reply) = match &self.body {
+            Body::Parts(parts) => (&parts[..], None),
+            Body::Reply(buffer) => (&[][..], Some(&buffer[..])),
+        };
+        parts.iter().map(|part| &part[..]).chain(reply)
+    }
+
+    /// The header, and the slot that the body was written into; the frame where it was not.
+    pub(crate) fn into_reply(self) -> Result<(Vec<u8>, AnswerHalf), Self> {
+        match self.body {
+            Body::Reply(buffer) => match buffer.into_slot() {
+                Ok(half) => Ok((self.header, half)),
+                Err(bytes) => Err(Self::from_parts(self.header, bytes)),
+            },
+            body => Err(Self { body, ..self }),
+        }
     }
 
     /// Everything before the body, with the frame's length in front.
@@ -82,12 +134,22 @@ impl OutFrame {
 
     /// The frame as who is in this process takes it: nothing is copied.
     pub(crate) fn hand_over(self, spares: &Arc<Spares>) -> InFrame {
-        InFrame { header: self.header.into(), body: self.body, room: None, inside: Some(Arc::clone(spares)) }
+        let (body, inside) = (self.body.into_parts(), Some(Arc::clone(spares)));
+        InFrame { header: self.header.into(), body, answer: None, inside }
     }
 
     /// The body, to be written from where it lies.
     pub(crate) fn into_body(self) -> Parts {
-        Parts(self.body.into())
+        Parts(self.body.into_parts().into())
+    }
+}
+
+impl Body {
+    fn into_parts(self) -> Vec<Bytes> {
+        match self {
+            Self::Parts(parts) => parts,
+            Self::Reply(buffer) => vec![buffer.into_bytes()],
+        }
     }
 }
 
@@ -126,14 +188,14 @@ pub struct InFrame {
     /// One part where it came over a network.
     body: Vec<Bytes>,
     /// Where the answer can be written at once.
-    room: Option<Arc<Room>>,
+    answer: Option<AnswerHalf>,
     /// Where the answer's memory comes from, for who is in this process.
     inside: Option<Arc<Spares>>,
 }
 
 impl InFrame {
     pub(crate) fn from_parts(header: Bytes, body: Bytes) -> Self {
-        Self { header, body: vec![body], room: None, inside: None }
+        Self { header, body: vec![body], answer: None, inside: None }
     }
 
     /// The frame with its body in memory of its own.
@@ -142,18 +204,18 @@ impl InFrame {
         Self { body: self.body.iter().map(copy).collect(), ..self }
     }
 
-    pub(crate) fn with_room(self, room: Arc<Room>) -> Self {
-        Self { room: Some(room), ..self }
+    pub(crate) fn with_answer(self, half: AnswerHalf) -> Self {
+        Self { answer: Some(half), ..self }
     }
 
-    /// Room for the body of the answer, to be filled, made [`Bytes`] of, and pushed into the answer as its only part.
-    /// What it holds before is of no meaning.
+    /// Returns memory for the body of the answer, to be filled and handed to [`OutFrame::reply`]. Its contents are
+    /// unspecified at first.
     #[must_use]
-    pub fn space(&mut self, len: usize) -> Space {
-        match (self.room.take(), &self.inside) {
-            (Some(room), _) => Space::in_room(room, len),
-            (None, Some(spares)) => Space::spare(spares, len),
-            (None, None) => Space::own(len),
+    pub fn reply(&mut self, len: usize) -> ReplyBuffer {
+        match (self.answer.take(), &self.inside) {
+            (Some(half), _) => ReplyBuffer::shared(half, len),
+            (None, Some(spares)) => ReplyBuffer::pooled(spares, len),
+            (None, None) => ReplyBuffer::own(len),
         }
     }
 

@@ -16,7 +16,17 @@ pub const STREAMS: u32 = 64;
 pub const WINDOW: u32 = 64 << 20;
 /// HTTP/2 frames: fewer of them for large parts.
 pub const HTTP2_FRAME: u32 = 1 << 20;
+/// The longest error that a peer may refuse a connection with.
+pub const REFUSAL_BYTES: usize = 64 << 10;
 /// How long connecting may take.
 pub const CONNECT: Duration = Duration::from_secs(2);
+/// How long the handshake of a new connection may take, and how long its client may then take to say something.
+pub const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long the body of a request, or the rest of a frame that has begun, may take to arrive.
+pub const BODY: Duration = Duration::from_secs(30);
+/// After so long without a byte from the client a gRPC connection is closed. Pings go out three times as often.
+pub const IDLE: Duration = Duration::from_secs(90);
+/// How long data may wait for the other end of a TCP connection to acknowledge it.
+pub const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 /// How long one call on the control lane may take.
 pub const CONTROL_CALL: Duration = Duration::from_secs(5);

@@ -1,13 +1,20 @@
-//! A task's listening end: one port, both lanes, and a Unix socket for neighbours.
+//! A task's listening end: one port for both lanes, and its local twin for tasks of the same machine.
 
-use crate::{Address, Token, bulk, connect, control, limits, neighbour};
+use crate::body_timeout::BodyTimeout;
+use crate::connect::{self, Stream};
+use crate::guarded::GuardedStream;
+use crate::handshake::{self, Purpose};
+use crate::{Address, Token, bulk, connections, control, limits, neighbour};
 use phalanx_base::{Code, Context, Error, Result};
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::{Handle, Runtime};
-use tokio_stream::Stream;
-use tonic::transport::server::{Connected, TcpIncoming};
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
 
 /// What a task serves.
 #[derive(Clone)]
@@ -16,7 +23,7 @@ pub struct Endpoint {
     pub control: Arc<dyn control::Handler>,
     /// Answers on the bulk lane, if the task holds parameters.
     pub bulk: Option<Arc<dyn bulk::Handler>>,
-    /// What every call must carry.
+    /// What whoever connects must know.
     pub token: Option<Token>,
 }
 
@@ -24,7 +31,7 @@ pub struct Endpoint {
 pub struct Listening {
     runtime: Runtime,
     tcp: Option<std::net::TcpListener>,
-    port: u16,
+    address: SocketAddr,
 }
 
 impl Listening {
@@ -33,6 +40,8 @@ impl Listening {
     /// # Errors
     /// When the port is taken or may not be used.
     pub fn bind(address: &Address, threads: usize) -> Result<Self> {
+        // Before anything is opened: it raises the limit on open files.
+        connections::all();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads.max(1))
             .thread_name("phalanx-serve")
@@ -40,14 +49,14 @@ impl Listening {
             .build()
             .context(Code::Internal, "the server's threads cannot be started")?;
         let tcp = std::net::TcpListener::bind(address.listen_on()).map_err(|error| cannot_bind(address, &error))?;
-        let port = tcp.local_addr().context(Code::Internal, "the listening port is unknown")?.port();
-        Ok(Self { runtime, tcp: Some(tcp), port })
+        let address = tcp.local_addr().context(Code::Internal, "the listening port is unknown")?;
+        Ok(Self { runtime, tcp: Some(tcp), address })
     }
 
     /// The port that was bound.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.port
+        self.address.port()
     }
 
     /// What works for this task in the background.
@@ -56,50 +65,43 @@ impl Listening {
         self.runtime.handle()
     }
 
-    /// Starts serving, in the background, until this value is dropped.
+    /// Starts serving, in the background, until this value is dropped. Returns a warning where tasks of the same machine
+    /// will have to use the port because its local twin is taken.
     ///
     /// # Errors
     /// When the socket cannot be used.
-    pub fn serve(&mut self, endpoint: Endpoint) -> Result<()> {
-        let Some(tcp) = self.tcp.take() else { return Ok(()) };
+    pub fn serve(&mut self, endpoint: Endpoint) -> Result<Option<Error>> {
+        let Some(tcp) = self.tcp.take() else { return Ok(None) };
         tcp.set_nonblocking(true).context(Code::Internal, "the listening socket cannot be used")?;
         let _inside = self.runtime.enter();
-        let tcp =
-            tokio::net::TcpListener::from_std(tcp).context(Code::Internal, "the listening socket cannot be used")?;
-        // Set on each accepted socket: the server builder's own setting does not reach an incoming stream, and with
-        // Nagle's algorithm a small call takes 45 ms.
-        self.spawn(endpoint.clone(), TcpIncoming::from(tcp).with_nodelay(Some(true)));
-        #[cfg(target_os = "linux")]
-        self.serve_neighbours(endpoint);
-        Ok(())
-    }
-
-    /// Neighbours reach the task over Unix sockets; where those cannot be had, TCP does.
-    #[cfg(target_os = "linux")]
-    fn serve_neighbours(&self, endpoint: Endpoint) {
-        if let (Some(handler), Ok(local)) = (&endpoint.bulk, bind_local(connect::BULK, self.port)) {
-            self.runtime.spawn(neighbour::serve(local, Arc::clone(handler), endpoint.token.clone()));
-        }
-        if let Ok(local) = bind_local(connect::GRPC, self.port) {
-            self.spawn(endpoint, tokio_stream::wrappers::UnixListenerStream::new(local));
-        }
-    }
-
-    fn spawn<I, S>(&self, endpoint: Endpoint, incoming: I)
-    where
-        I: Stream<Item = io::Result<S>> + Send + 'static,
-        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Connected + Unpin + Send + 'static,
-    {
+        let tcp = TcpListener::from_std(tcp).context(Code::Internal, "the listening socket cannot be used")?;
+        let (calls, incoming) = mpsc::channel(64);
+        let (bulk, token, port) = (endpoint.bulk.clone(), endpoint.token.clone(), self.port());
+        let acceptor = Arc::new(Acceptor { bulk, token, port, calls });
+        self.runtime.spawn(accept(Listener::Tcp(tcp), Arc::clone(&acceptor)));
         let router = tonic::transport::Server::builder()
             .initial_stream_window_size(limits::WINDOW)
             .initial_connection_window_size(limits::WINDOW)
             .max_frame_size(limits::HTTP2_FRAME)
             .max_concurrent_streams(limits::STREAMS)
-            .http2_keepalive_interval(Some(Duration::from_secs(30)))
-            .http2_keepalive_timeout(Some(Duration::from_secs(60)))
-            .add_service(control::server(endpoint.control, endpoint.token.clone()))
-            .add_optional_service(endpoint.bulk.map(|handler| bulk::Server::new(handler, endpoint.token)));
-        self.runtime.spawn(router.serve_with_incoming(incoming));
+            .http2_keepalive_interval(Some(limits::IDLE / 3))
+            .http2_keepalive_timeout(Some(limits::IDLE * 2 / 3))
+            .layer(tower::layer::layer_fn(BodyTimeout))
+            .add_service(control::server(endpoint.control))
+            .add_optional_service(endpoint.bulk.map(bulk::Server::new));
+        self.runtime.spawn(router.serve_with_incoming(ReceiverStream::new(incoming).map(Ok::<_, io::Error>)));
+        if !self.address.ip().is_loopback() {
+            // Nobody looks for a local twin of an address that may be another machine's.
+            return Ok(None);
+        }
+        match bind_local(self.address) {
+            Ok(local) => {
+                self.runtime.spawn(accept(Listener::Unix(local), acceptor));
+                Ok(None)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
+            Err(error) => Ok(Some(name_taken(self.address, &error))),
+        }
     }
 
     /// Stops serving without waiting for anybody.
@@ -108,11 +110,107 @@ impl Listening {
     }
 }
 
+/// Where connections come from.
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    async fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Self::Tcp(listener) => Ok(Stream::Tcp(listener.accept().await?.0)),
+            Self::Unix(listener) => Ok(Stream::Unix(listener.accept().await?.0)),
+        }
+    }
+}
+
+/// Accepts connections until dropped.
+async fn accept(listener: Listener, acceptor: Arc<Acceptor>) {
+    /// How long to wait after a failure, which most likely is a lack of descriptors.
+    const PAUSE: Duration = Duration::from_millis(100);
+    let exhausted = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
+    loop {
+        match listener.accept().await {
+            // A connection that breaks is the peer's to notice: it knows which call had no answer.
+            Ok(stream) => {
+                if let Some(permit) = connections::all().enter() {
+                    tokio::spawn(Arc::clone(&acceptor).receive(stream, permit));
+                }
+            }
+            // The client was gone before it was accepted.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                if error.raw_os_error().is_some_and(|code| exhausted.contains(&code)) {
+                    connections::all().close_one();
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// What is done with a new connection.
+struct Acceptor {
+    bulk: Option<Arc<dyn bulk::Handler>>,
+    token: Option<Token>,
+    port: u16,
+    /// Takes connections for gRPC.
+    calls: mpsc::Sender<GuardedStream>,
+}
+
+impl Acceptor {
+    async fn receive(self: Arc<Self>, mut stream: Stream, mut permit: connections::Permit) -> io::Result<()> {
+        if let Stream::Tcp(stream) = &stream {
+            connect::tune(stream)?;
+        }
+        #[cfg(target_os = "linux")]
+        if let Stream::Unix(stream) = &stream
+            && !connect::is_ours(stream)?
+        {
+            return Ok(());
+        }
+        let is_local = matches!(stream, Stream::Unix(_));
+        let takes = |purpose| purpose == Purpose::Calls || (is_local && self.bulk.is_some());
+        let handshake = handshake::receive(&mut stream, self.token.as_ref(), self.port, takes);
+        let purpose = tokio::select! {
+            _ = &mut permit.closed => return Ok(()),
+            purpose = tokio::time::timeout(limits::HANDSHAKE, handshake) => purpose.map_err(|_| io::ErrorKind::TimedOut)??,
+        };
+        permit.admit();
+        match (stream, &self.bulk) {
+            (stream, _) if purpose == Purpose::Calls => {
+                // Nobody takes it once serving has stopped.
+                let _ = self.calls.send(GuardedStream::new(stream, permit)).await;
+                Ok(())
+            }
+            (Stream::Unix(stream), Some(handler)) => {
+                neighbour::attend(stream, purpose, Arc::clone(handler), permit).await
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 #[cfg(target_os = "linux")]
-fn bind_local(kind: &str, port: u16) -> io::Result<tokio::net::UnixListener> {
-    let listener = std::os::unix::net::UnixListener::bind_addr(&connect::local_name(kind, port)?)?;
+fn bind_local(address: SocketAddr) -> io::Result<UnixListener> {
+    let listener = std::os::unix::net::UnixListener::bind_addr(&connect::local_name(address)?)?;
     listener.set_nonblocking(true)?;
-    tokio::net::UnixListener::from_std(listener)
+    UnixListener::from_std(listener)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bind_local(_: SocketAddr) -> io::Result<UnixListener> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// The local twin of the port could not be had.
+fn name_taken(address: SocketAddr, error: &io::Error) -> Error {
+    let holder = connect::holder(address).unwrap_or_else(|| error.to_string());
+    Error::new(Code::PortInUse, "tasks of this machine must use TCP to reach this one, which is slower")
+        .at(format!("the abstract socket phalanx:{address}"))
+        .because(holder)
+        .help("stop that process, or give the task another port; nobody will send it the token or parameters")
 }
 
 fn cannot_bind(address: &Address, error: &io::Error) -> Error {

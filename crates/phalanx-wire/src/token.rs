@@ -1,63 +1,68 @@
-//! The job token: a shared secret that every call carries when one is set.
+//! The job token: a shared secret that both ends of a connection prove to know. It never crosses the wire.
 
-use phalanx_base::{Code, Error, Result};
-use tonic::metadata::{Ascii, MetadataMap, MetadataValue};
+use hmac::{Hmac, Mac};
+use phalanx_base::{Code, Context, Error, Result};
+use sha2::{Digest, Sha256};
 
-const HEADER: &str = "authorization";
+/// The variable that a task takes its token from.
+const VARIABLE: &str = "PHALANX_TOKEN";
+/// The block size of SHA-256, and so the longest key that HMAC takes as it is.
+const BLOCK: usize = 64;
 
 /// The secret of a job. Never printed.
 #[derive(Clone)]
-pub struct Token(MetadataValue<Ascii>);
+pub struct Token {
+    /// The digest of the text, padded to a block.
+    key: [u8; BLOCK],
+}
 
 impl Token {
     /// Makes a token of its text.
     ///
     /// # Errors
-    /// When the text is empty or has characters that a header cannot carry.
+    /// When the text is empty or has characters other than visible ASCII.
     pub fn new(text: &str) -> Result<Self> {
-        let value = (!text.is_empty()).then(|| format!("Bearer {text}").parse::<MetadataValue<Ascii>>());
-        match value {
-            Some(Ok(mut value)) => {
-                value.set_sensitive(true);
-                Ok(Self(value))
-            }
-            _ => Err(Error::new(Code::WrongToken, "the job token cannot be used")
-                .at("PHALANX_TOKEN")
-                .because("it is empty or has characters other than visible ASCII")),
+        if text.is_empty() || !text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return Err(unusable("it is empty or has characters other than visible ASCII"));
+        }
+        let mut key = [0; BLOCK];
+        key[..32].copy_from_slice(&Sha256::digest(text));
+        Ok(Self { key })
+    }
+
+    /// The token of the environment, `PHALANX_TOKEN`; `None` if the variable is not set.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and when the variable is not UTF-8: a job that was given a token must not run without one.
+    pub fn from_env() -> Result<Option<Self>> {
+        match std::env::var(VARIABLE) {
+            Ok(text) => Self::new(&text).map(Some),
+            Err(std::env::VarError::NotPresent) => Ok(None),
+            Err(std::env::VarError::NotUnicode(_)) => Err(unusable("it is not UTF-8")),
         }
     }
 
-    pub(crate) fn put(token: Option<&Self>, metadata: &mut MetadataMap) {
-        if let Some(token) = token {
-            metadata.insert(HEADER, token.0.clone());
-        }
+    /// A token that nobody else knows, for a job whose tasks all live in this process.
+    ///
+    /// # Errors
+    /// When the operating system gives no random bytes.
+    pub fn random() -> Result<Self> {
+        let mut key = [0; BLOCK];
+        getrandom::fill(&mut key).context(Code::Internal, "the operating system gives no random bytes")?;
+        Ok(Self { key })
     }
 
-    /// Whether a request carries what this server wants. A server without a token takes every request.
-    pub(crate) fn check(token: Option<&Self>, metadata: &MetadataMap) -> Result<()> {
-        Self::check_secret(token, metadata.get(HEADER).map_or(&[], |given| given.as_bytes()))
+    /// A keyed digest, to be fed. All jobs without a token share one key.
+    pub(crate) fn mac(token: Option<&Self>) -> Hmac<Sha256> {
+        Hmac::new(token.map_or(&[0; BLOCK], |token| &token.key).into())
     }
+}
 
-    /// The same for what [`Self::secret`] gave the peer.
-    pub(crate) fn check_secret(token: Option<&Self>, given: &[u8]) -> Result<()> {
-        match token {
-            Some(wanted) if !same(given, wanted.0.as_bytes()) => {
-                Err(Error::new(Code::WrongToken, "the job token is refused")
-                    .because(if given.is_empty() {
-                        "the request carries none"
-                    } else {
-                        "it is not the token of this job"
-                    })
-                    .help("give every task of the job the same PHALANX_TOKEN"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// What a peer is shown; nothing without a token.
-    pub(crate) fn secret(token: Option<&Self>) -> &[u8] {
-        token.map_or(&[], |token| token.0.as_bytes())
-    }
+fn unusable(why: &str) -> Error {
+    Error::new(Code::WrongToken, "the job token cannot be used")
+        .at(VARIABLE)
+        .because(why)
+        .help("set it to a long random text of visible ASCII characters, the same for every task")
 }
 
 impl std::fmt::Debug for Token {
@@ -66,30 +71,23 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Compares without stopping at the first difference, so that the time taken tells nothing about the secret.
-fn same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (x, y)| difference | (x ^ y)) == 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_set_token_is_required_and_compared() {
-        let token = Token::new("secret").unwrap();
-        let mut metadata = MetadataMap::new();
-        assert_eq!(Token::check(Some(&token), &metadata).unwrap_err().code(), Code::WrongToken);
-        Token::put(Some(&Token::new("other").unwrap()), &mut metadata);
-        assert!(Token::check(Some(&token), &metadata).is_err());
-        Token::put(Some(&token), &mut metadata);
-        assert!(Token::check(Some(&token), &metadata).is_ok());
-        assert!(Token::check(None, &metadata).is_ok());
-    }
-
-    #[test]
     fn a_token_is_never_printed() {
         assert!(!format!("{:?}", Token::new("secret").unwrap()).contains("secret"));
         assert!(Token::new("").is_err() && Token::new("a\nb").is_err());
+    }
+
+    #[test]
+    fn tokens_differ_by_their_text_and_random_ones_always() {
+        let digest = |token: &Token| Token::mac(Some(token)).finalize().into_bytes();
+        let token = |text| Token::new(text).unwrap();
+        assert_eq!(digest(&token("secret")), digest(&token("secret")));
+        assert_ne!(digest(&token("secret")), digest(&token("secret ")));
+        assert_ne!(digest(&Token::random().unwrap()), digest(&Token::random().unwrap()));
+        assert_ne!(digest(&token("secret")), Token::mac(None).finalize().into_bytes());
     }
 }

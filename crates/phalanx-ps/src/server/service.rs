@@ -57,16 +57,16 @@ impl Service {
         let op = ask.op.ok_or_else(|| Error::new(Code::BadMessage, "a request asks for nothing"))?;
         let from = identity(ask.client.as_ref());
         let store = &self.store;
-        let mut values = Bytes::new();
+        let (mut values, mut pulled) = (Bytes::new(), None);
         let result = match op {
             request::Op::Exchange(ask) => {
                 let on_behalf_of = ask.on_behalf_of.as_ref();
                 let from = on_behalf_of.map_or(from, |other| identity(Some(other)))?;
                 let crew = if frame.is_inside() { Crew::Compute } else { Crew::Alone };
-                // Handles of our own: the room for the answer is asked of the frame while its body is read.
+                // Handles of our own: the buffer for the answer is taken from the frame while its body is read.
                 let body = frame.parts().to_vec();
-                let (exchanged, out) = store.exchange(from, &ask, &body, crew, |len| frame.space(len))?;
-                values = out.into();
+                let (exchanged, out) = store.exchange(from, &ask, &body, crew, |len| frame.reply(len))?;
+                pulled = Some(out);
                 Some(reply::Result::Exchanged(exchanged))
             }
             request::Op::Create(ask) => Some(handles(store.create(&ask.specs)?)),
@@ -133,7 +133,11 @@ impl Service {
             request::Op::Probe(ask) => Some(reply::Result::Probed(probe(ask).await?)),
         };
         let (global_step, server_life) = (store.global_step(), self.life.0);
-        let mut out = OutFrame::new(&Reply { global_step, server_life, result });
+        let header = Reply { global_step, server_life, result };
+        if let Some(pulled) = pulled {
+            return Ok(OutFrame::reply(&header, pulled));
+        }
+        let mut out = OutFrame::new(&header);
         if !values.is_empty() {
             out.push(values);
         }

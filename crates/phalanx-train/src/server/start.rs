@@ -92,7 +92,9 @@ impl Server {
                 address.port()
             ));
         }
-        listening.serve(Endpoint { control, bulk, token: options.token.clone() })?;
+        if let Some(warning) = listening.serve(Endpoint { control, bulk, token: options.token.clone() })? {
+            (options.say)(&format!("{task}: warning [{}]: {warning}", warning.code()));
+        }
         membership.watch()?;
         let pulse = Arc::<Pulse>::default();
         if let Some(dir) = &options.status_dir {

@@ -42,7 +42,10 @@ impl Workers {
         let build = options.build.clone().map_or_else(identity::build, Ok)?;
         let door = Door::new(task, identity::digest(&config.job_id()), &build);
         let bulk = Some(Arc::clone(&door) as _);
-        listening.serve(Endpoint { control: Arc::new(Alone), bulk, token: options.token.clone() })?;
+        let endpoint = Endpoint { control: Arc::new(Alone), bulk, token: options.token.clone() };
+        if let Some(warning) = listening.serve(endpoint)? {
+            (options.say)(&format!("{task}: warning [{}]: {warning}", warning.code()));
+        }
         if options.token.is_none() && !address.is_loopback() {
             (options.say)(&format!(
                 "{task}: warning: whoever reaches port {} may take part in this job; set PHALANX_TOKEN on every task",

@@ -3,12 +3,13 @@
 //! With one thread to a connection a request wakes one thread and its answer another. From a pool, a neighbour would wait
 //! while another one is served, or every request wake a second thread that watches the sockets meanwhile (decision 022).
 
-use super::room::{self, Room, is_free};
+use super::room::{self, Room, Unfit};
 use super::shared::{MEMORY, Notice};
-use super::{FAULT, FRAME, PATIENCE, invalid};
+use super::{FAULT, FRAME, invalid};
 use crate::bulk::Handler;
+use crate::connections::Activity;
 use crate::frame::{InFrame, OutFrame};
-use crate::{fault, memory};
+use crate::{fault, limits, memory};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result};
 use std::io::{self, Read, Write};
@@ -21,15 +22,20 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 pub(super) struct Attendant {
-    stream: UnixStream,
-    rooms: Vec<Arc<Room>>,
+    stream: Arc<UnixStream>,
+    rooms: Vec<Room>,
     handler: Arc<dyn Handler>,
+    activity: Activity,
     runtime: Handle,
 }
 
 impl Attendant {
     /// Takes the memory that the neighbour offers.
-    pub(super) async fn accept(stream: tokio::net::UnixStream, handler: Arc<dyn Handler>) -> io::Result<Self> {
+    pub(super) async fn accept(
+        stream: tokio::net::UnixStream,
+        handler: Arc<dyn Handler>,
+        activity: Activity,
+    ) -> io::Result<Self> {
         let (byte, file) = stream.async_io(Interest::READABLE, || memory::receive(stream.as_fd())).await?;
         let rooms = match file {
             Some(file) if byte == MEMORY => room::rooms(&file)?,
@@ -37,13 +43,13 @@ impl Attendant {
         };
         let stream = stream.into_std()?;
         stream.set_nonblocking(false)?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, rooms, handler, runtime: Handle::current() })
+        stream.set_write_timeout(Some(limits::BODY))?;
+        Ok(Self { stream: Arc::new(stream), rooms, handler, activity, runtime: Handle::current() })
     }
 
     /// Serves until the neighbour goes, or nobody waits for the end of it any more.
     pub(super) async fn attend(self) -> io::Result<()> {
-        let line = Line(self.stream.try_clone()?);
+        let line = Line(Arc::clone(&self.stream));
         let (stop, stopped) = oneshot::channel::<()>();
         let (end, ended) = oneshot::channel();
         let serve = move || {
@@ -55,13 +61,29 @@ impl Attendant {
         result
     }
 
-    fn serve(mut self, mut stopped: oneshot::Receiver<()>) -> io::Result<()> {
-        loop {
-            let mut bytes = [0; 16];
-            self.stream.read_exact(&mut bytes)?;
-            let Some(answer) = self.answer(Notice::from_bytes(bytes), &mut stopped)? else { return Ok(()) };
-            self.stream.write_all(&answer.to_bytes())?;
+    fn serve(self, mut stopped: oneshot::Receiver<()>) -> io::Result<()> {
+        while let Some(notice) = self.read()? {
+            self.activity.heard();
+            let Some(answer) = self.answer(notice, &mut stopped)? else { return Ok(()) };
+            (&*self.stream).write_all(&answer.to_bytes())?;
+            self.activity.heard();
         }
+        Ok(())
+    }
+
+    /// The next request, however long it takes to begin; one that has begun must come. `None` at the end.
+    fn read(&self) -> io::Result<Option<Notice>> {
+        let (mut bytes, mut stream) = ([0; 16], &*self.stream);
+        let read = stream.read(&mut bytes)?;
+        if read == 0 {
+            return Ok(None);
+        }
+        if read < bytes.len() {
+            stream.set_read_timeout(Some(limits::BODY))?;
+            stream.read_exact(&mut bytes[read..])?;
+            stream.set_read_timeout(None)?;
+        }
+        Ok(Some(Notice::from_bytes(bytes)))
     }
 
     /// `None` when nobody is to be served any more.
@@ -77,17 +99,19 @@ impl Attendant {
             },
             Err(error) => Err(error),
         };
+        let kept = || invalid("a frame was kept beyond its answer".into());
         let too_large = || Error::new(Code::BadMessage, "an answer is too large for one frame");
-        let put = |frame: OutFrame| room.put_answer(&frame).ok_or_else(too_large);
-        let (kind, lengths) = match answer.and_then(put) {
-            Ok(lengths) => (FRAME, Some(lengths)),
-            Err(error) => (FAULT, room.put_answer(&said(&error))),
+        let (kind, lengths) = match answer.map(|frame| room.put_answer(frame)) {
+            Ok(Ok(lengths)) => (FRAME, Ok(lengths)),
+            Ok(Err(Unfit::Lent)) => return Err(kept()),
+            Ok(Err(Unfit::TooLarge)) => (FAULT, room.put_answer(said(&too_large()))),
+            Err(error) => (FAULT, room.put_answer(said(&error))),
         };
-        if !is_free(room) {
+        if !room.is_free() {
             // The neighbour may write here from now on; nobody may have kept any of it.
-            return Err(invalid("a frame was kept beyond its answer".into()));
+            return Err(kept());
         }
-        let lengths = lengths.ok_or_else(|| invalid("an error that does not fit".into()))?;
+        let lengths = lengths.map_err(|_| invalid("an error that does not fit".into()))?;
         Ok(Some(Notice { kind, room: notice.room, lengths }))
     }
 
@@ -105,7 +129,7 @@ impl Attendant {
 }
 
 /// Ends the thread's wait for a request when the task that waits for the thread is dropped, as it is when serving stops.
-struct Line(UnixStream);
+struct Line(Arc<UnixStream>);
 
 impl Drop for Line {
     fn drop(&mut self) {

@@ -3,14 +3,13 @@
 //! A message is 16 bytes: kind, room, two of nothing, the header's length, the body's, four of nothing. The connection here
 //! is the client's end; the server's is in `attendant.rs`.
 
-use super::room::{self, Lengths, Room, is_free};
-use super::{FRAME, invalid, refusal};
+use super::room::{self, Lengths, Room};
+use super::{FRAME, invalid};
 use crate::frame::{InFrame, OutFrame};
-use crate::memory;
+use crate::{fault, memory};
 use phalanx_base::Result;
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 
@@ -20,7 +19,7 @@ pub(super) const MEMORY: u8 = b'M';
 /// A connection and its rooms.
 pub(super) struct Connection {
     stream: UnixStream,
-    rooms: Vec<Arc<Room>>,
+    rooms: Vec<Room>,
 }
 
 #[derive(Clone, Copy)]
@@ -66,8 +65,8 @@ impl Connection {
 
     /// A room for a frame, with the frame in it; `None` where all are in use.
     pub(super) fn enter(&self, frame: &OutFrame) -> Option<Entered> {
-        let number = self.rooms.iter().position(is_free)?;
-        Some(Entered { number, lengths: self.rooms[number].put_request(frame)? })
+        let number = self.rooms.iter().position(Room::is_free)?;
+        Some(Entered { number, lengths: self.rooms[number].put_request(frame).ok()? })
     }
 
     /// Has it answered.
@@ -79,13 +78,13 @@ impl Connection {
             return Err(invalid("an answer to another request".into()));
         }
         let mut frame = self.rooms[number].take_answer(answer.lengths);
-        if !self.rooms.iter().any(is_free) {
+        if !self.rooms.iter().any(Room::is_free) {
             // Whoever keeps what was lent, keeps it; there must be a room for the next request.
             frame = frame.map(InFrame::with_own_body);
         }
         match (answer.kind, frame) {
             (FRAME, frame) => Ok(frame),
-            (_, Ok(frame)) => Ok(Err(refusal(frame.body())?)),
+            (_, Ok(frame)) => Ok(Err(fault::decode(frame.body())?)),
             (_, Err(error)) => Ok(Err(error)),
         }
     }

@@ -3,8 +3,9 @@
 //! In turns: a request `[u32 length][u32 header length][header][body]`, and an answer of the same form behind one byte that
 //! tells frames from errors.
 
-use super::{FAULT, FRAME, PATIENCE, invalid, refusal};
+use super::{FAULT, FRAME, invalid};
 use crate::bulk::Handler;
+use crate::connections::Activity;
 use crate::frame::{InFrame, OutFrame};
 use crate::{fault, limits};
 use bytes::{Buf, Bytes, BytesMut};
@@ -56,7 +57,7 @@ impl Connection {
             }
             Ok(())
         };
-        tokio::time::timeout(PATIENCE, rest)
+        tokio::time::timeout(limits::BODY, rest)
             .await
             .map_err(|_| invalid("the rest of a frame did not come".into()))??;
         Ok(self.buffer.split().freeze())
@@ -71,20 +72,18 @@ impl Connection {
         let bytes = self.read().await?;
         match kind {
             FRAME => Ok(InFrame::read(bytes)),
-            _ => Ok(Err(refusal(bytes)?)),
+            _ => Ok(Err(fault::decode(bytes)?)),
         }
     }
 
-    /// The server's side of it, until the neighbour goes; one that is `refused` hears so each time.
-    pub(super) async fn attend(&mut self, handler: &Arc<dyn Handler>, refused: Option<&Error>) -> io::Result<()> {
+    /// The server's side of it, until the neighbour goes.
+    pub(super) async fn attend(&mut self, handler: &Arc<dyn Handler>, activity: &Activity) -> io::Result<()> {
         loop {
             let frame = self.read().await?;
-            let answer = match refused {
-                Some(error) => Err(error.clone()),
-                None => match InFrame::read(frame) {
-                    Ok(frame) => Arc::clone(handler).call(frame).await,
-                    Err(error) => Err(error),
-                },
+            activity.heard();
+            let answer = match InFrame::read(frame) {
+                Ok(frame) => Arc::clone(handler).call(frame).await,
+                Err(error) => Err(error),
             };
             match answer {
                 Ok(frame) => {
@@ -94,11 +93,7 @@ impl Connection {
                 }
                 Err(error) => self.refuse(&error).await?,
             }
+            activity.heard();
         }
     }
-}
-
-/// Says no to a stream.
-pub(super) async fn refuse(stream: UnixStream, error: &Error) -> io::Result<()> {
-    Connection::new(stream).refuse(error).await
 }

@@ -1,0 +1,276 @@
+//! The first bytes of every connection: both ends prove that they know the job's token, and neither shows it.
+//!
+//! ```text
+//! client  PHALANX2, purpose, whether it has a token, 32 random bytes
+//! server  32 random bytes
+//! client  HMAC-SHA256(token, "client", purpose, port, both random numbers)
+//! server  0, HMAC-SHA256(token, "server", purpose, port, both random numbers)    or 1, length, error
+//! ```
+//!
+//! The client proves itself first, so a server tells a stranger nothing that depends on the token; the client sends nothing
+//! more before the server has proved itself. The port is part of the proof, so that whoever listens at one port cannot
+//! pass the proof on to a task at another. Without a token the key is a constant: the exchange then only keeps out what
+//! does not speak this protocol. Decision 023 has the reasons.
+
+use crate::{Token, fault, limits};
+use hmac::Mac;
+use phalanx_base::{Code, Error};
+use prost::Message;
+use std::io;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+const MAGIC: &[u8; 8] = b"PHALANX2";
+const NONCE: usize = 32;
+const PROOF: usize = 32;
+const HELLO: usize = MAGIC.len() + 2 + NONCE;
+const ACCEPTED: u8 = 0;
+const REFUSED: u8 = 1;
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// gRPC.
+    Calls,
+    /// Frames through the socket, between tasks of one machine.
+    Frames,
+    /// Frames in shared memory.
+    Memory,
+    /// A stream that is handed to the task.
+    Stream,
+}
+
+impl Purpose {
+    const ALL: [Self; 4] = [Self::Calls, Self::Frames, Self::Memory, Self::Stream];
+
+    fn byte(self) -> u8 {
+        match self {
+            Self::Calls => b'C',
+            Self::Frames => b'F',
+            Self::Memory => b'M',
+            Self::Stream => b'S',
+        }
+    }
+}
+
+/// What both ends know of a handshake once each has chosen its random number.
+struct Transcript {
+    purpose: Purpose,
+    port: u16,
+    client: [u8; NONCE],
+    server: [u8; NONCE],
+}
+
+impl Transcript {
+    fn mac(&self, token: Option<&Token>, side: &[u8; 6]) -> hmac::Hmac<sha2::Sha256> {
+        let mut mac = Token::mac(token);
+        mac.update(side);
+        mac.update(&[self.purpose.byte()]);
+        mac.update(&self.port.to_le_bytes());
+        mac.update(&self.client);
+        mac.update(&self.server);
+        mac
+    }
+
+    fn proof(&self, token: Option<&Token>, side: &[u8; 6]) -> [u8; PROOF] {
+        self.mac(token, side).finalize().into_bytes().into()
+    }
+
+    fn proves(&self, token: Option<&Token>, side: &[u8; 6], proof: &[u8; PROOF]) -> bool {
+        self.mac(token, side).verify_slice(proof).is_ok()
+    }
+}
+
+/// The client's side. A refusal, by either end, is an error that [`fault::inside`] finds.
+pub(crate) async fn greet<S>(stream: &mut S, token: Option<&Token>, purpose: Purpose, port: u16) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let client = nonce()?;
+    let mut hello = MAGIC.to_vec();
+    hello.extend([purpose.byte(), u8::from(token.is_some())]);
+    hello.extend(client);
+    stream.write_all(&hello).await?;
+    let mut server = [0; NONCE];
+    stream.read_exact(&mut server).await?;
+    let transcript = Transcript { purpose, port, client, server };
+    stream.write_all(&transcript.proof(token, b"client")).await?;
+    if stream.read_u8().await? != ACCEPTED {
+        return Err(fault::wrap(refusal(stream).await?));
+    }
+    let mut proof = [0; PROOF];
+    stream.read_exact(&mut proof).await?;
+    if transcript.proves(token, b"server", &proof) {
+        return Ok(());
+    }
+    Err(fault::wrap(
+        Error::new(Code::WrongToken, "the server does not know the job token")
+            .because("whoever listens at this address is not a task of this job")
+            .help("give every task of the job the same PHALANX_TOKEN, and see what listens there"),
+    ))
+}
+
+/// The server's side: what the connection is for. Whoever is refused is told why, once.
+pub(crate) async fn receive<S>(
+    stream: &mut S,
+    token: Option<&Token>,
+    port: u16,
+    takes: impl FnOnce(Purpose) -> bool,
+) -> io::Result<Purpose>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut hello = [0; HELLO];
+    stream.read_exact(&mut hello).await?;
+    let (magic, rest) = hello.split_at(MAGIC.len());
+    let purpose = Purpose::ALL.into_iter().find(|purpose| purpose.byte() == rest[0]);
+    let (Some(purpose), true) = (purpose, magic == MAGIC) else { return Err(io::ErrorKind::InvalidData.into()) };
+    let (mut client, server) = ([0; NONCE], nonce()?);
+    client.copy_from_slice(&rest[2..]);
+    stream.write_all(&server).await?;
+    let transcript = Transcript { purpose, port, client, server };
+    let mut proof = [0; PROOF];
+    stream.read_exact(&mut proof).await?;
+    let refused = if !transcript.proves(token, b"client", &proof) {
+        Some(wrong_token(token.is_some(), rest[1] != 0))
+    } else if !takes(purpose) {
+        Some(Error::new(Code::BadMessage, "this task takes no frames").help("see whether the address is right"))
+    } else {
+        None
+    };
+    if let Some(error) = refused {
+        refuse(stream, &error).await?;
+        return Err(fault::wrap(error));
+    }
+    let mut accepted = vec![ACCEPTED];
+    accepted.extend(transcript.proof(token, b"server"));
+    stream.write_all(&accepted).await?;
+    Ok(purpose)
+}
+
+fn wrong_token(wanted: bool, given: bool) -> Error {
+    let why = match (wanted, given) {
+        (true, false) => "the client has none",
+        (false, true) => "this task has none",
+        _ => "it is not the token of this job, or the client meant another port",
+    };
+    Error::new(Code::WrongToken, "the job token is refused")
+        .because(why)
+        .help("give every task of the job the same PHALANX_TOKEN")
+}
+
+/// Sends an error in the place of an answer.
+pub(crate) async fn refuse(stream: &mut (impl AsyncWrite + Unpin), error: &Error) -> io::Result<()> {
+    let fault = fault::to_wire(error).encode_to_vec();
+    let start = [&[REFUSED][..], &(fault.len() as u32).to_le_bytes()].concat();
+    stream.write_all(&[&start[..], &fault].concat()).await
+}
+
+/// Reads what [`refuse`] sent behind its first byte.
+pub(crate) async fn refusal(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Error> {
+    let length = stream.read_u32_le().await? as usize;
+    if length > limits::REFUSAL_BYTES {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes).await?;
+    fault::decode(&bytes[..])
+}
+
+fn nonce() -> io::Result<[u8; NONCE]> {
+    let mut bytes = [0; NONCE];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::duplex;
+
+    fn token(text: &str) -> Option<Token> {
+        Some(Token::new(text).unwrap())
+    }
+
+    fn meet(client: Option<Token>, server: Option<Token>, ports: (u16, u16)) -> (io::Result<()>, io::Result<Purpose>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (mut near, mut far) = duplex(1024);
+            tokio::join!(
+                greet(&mut near, client.as_ref(), Purpose::Memory, ports.0),
+                receive(&mut far, server.as_ref(), ports.1, |_| true)
+            )
+        })
+    }
+
+    fn code<T>(result: io::Result<T>) -> Option<Code> {
+        fault::inside(&result.err()?).map(Error::code)
+    }
+
+    #[test]
+    fn two_who_know_the_same_token_accept_each_other() {
+        for token in [None, token("secret")] {
+            let (client, server) = meet(token.clone(), token, (7, 7));
+            assert_eq!((client.unwrap(), server.unwrap()), ((), Purpose::Memory));
+        }
+    }
+
+    #[test]
+    fn whoever_lacks_the_token_is_refused() {
+        let cases = [(None, token("secret")), (token("secret"), None), (token("other"), token("secret"))];
+        for (client, server) in cases {
+            let (client, server) = meet(client, server, (7, 7));
+            assert_eq!((code(client), code(server)), (Some(Code::WrongToken), Some(Code::WrongToken)));
+        }
+        let (client, server) = meet(token("secret"), token("secret"), (7, 8));
+        assert_eq!(
+            (code(client), code(server)),
+            (Some(Code::WrongToken), Some(Code::WrongToken)),
+            "a proof for another port"
+        );
+    }
+
+    /// Everything that a client with a token says to a server that accepts whatever it hears.
+    #[test]
+    fn an_impostor_hears_nothing_that_it_can_use_and_no_more_once_it_cannot_prove_itself() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let heard = runtime.block_on(async {
+            let (mut near, mut far) = duplex(1024);
+            let impostor = async {
+                let mut heard = vec![0; HELLO + PROOF];
+                far.read_exact(&mut heard[..HELLO]).await.unwrap();
+                far.write_all(&[7; NONCE]).await.unwrap();
+                far.read_exact(&mut heard[HELLO..]).await.unwrap();
+                // The client's own proof, said back to it.
+                let echo = [&[ACCEPTED][..], &heard[HELLO..]].concat();
+                far.write_all(&echo).await.unwrap();
+                far.read_to_end(&mut heard).await.unwrap();
+                heard
+            };
+            let client = async {
+                let met = greet(&mut near, token("secret").as_ref(), Purpose::Calls, 7).await;
+                drop(near);
+                met
+            };
+            let (met, heard) = tokio::join!(client, impostor);
+            assert_eq!(code(met), Some(Code::WrongToken));
+            heard
+        });
+        assert_eq!(heard.len(), HELLO + PROOF);
+        assert!(!heard.windows(6).any(|window| window == b"secret"));
+    }
+
+    #[test]
+    fn other_protocols_and_purposes_are_not_answered() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        for start in [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], b"PHALANX1", b"PHALANX2?"] {
+            let mut bytes = start.to_vec();
+            bytes.resize(HELLO, 0);
+            let seen = runtime.block_on(async {
+                let (mut near, mut far) = duplex(1024);
+                near.write_all(&bytes).await.unwrap();
+                receive(&mut far, None, 7, |_| true).await
+            });
+            assert_eq!(seen.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        }
+    }
+}
