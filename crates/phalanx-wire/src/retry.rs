@@ -1,7 +1,7 @@
 //! Trying again, for a bounded time, and saying honestly how it ended.
 
 use phalanx_base::Error;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How a request ended.
 #[derive(Debug)]
@@ -27,20 +27,24 @@ impl<T> Outcome<T> {
     }
 }
 
-/// How long to wait between tries: twice as long each time, a little different for each caller, and no longer than
-/// a total.
+/// How long to wait between tries: twice as long each time, a little different for each caller, and not beyond a
+/// deadline. Time that the tries themselves take counts.
 ///
 /// ```
 /// use phalanx_wire::Backoff;
-/// use std::time::Duration;
-/// let mut backoff = Backoff::new(Duration::from_secs(1), 7);
-/// let waits: Vec<_> = std::iter::from_fn(|| backoff.next_wait()).collect();
-/// assert!(waits.len() > 3 && waits.iter().sum::<Duration>() <= Duration::from_secs(1));
+/// use std::time::{Duration, Instant};
+/// let (mut now, patience) = (Instant::now(), Duration::from_secs(60));
+/// let mut backoff = Backoff::new(now, patience, 7);
+/// now += backoff.next_wait(now).unwrap();
+/// now += Duration::from_secs(59); // a try that took long
+/// assert!(backoff.left(now) < Duration::from_secs(1));
+/// now += Duration::from_secs(1);
+/// assert_eq!(backoff.next_wait(now), None);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Backoff {
     next: Duration,
-    left: Duration,
+    until: Instant,
     random: u64,
 }
 
@@ -48,21 +52,26 @@ impl Backoff {
     const FIRST: Duration = Duration::from_millis(20);
     const LONGEST: Duration = Duration::from_secs(2);
 
-    /// Waits that add up to at most `total`; `seed` tells callers apart.
+    /// Tries that end `patience` after `now`; `seed` tells callers apart.
     #[must_use]
-    pub fn new(total: Duration, seed: u64) -> Self {
-        Self { next: Self::FIRST, left: total, random: seed | 1 }
+    pub fn new(now: Instant, patience: Duration, seed: u64) -> Self {
+        Self { next: Self::FIRST, until: now + patience, random: seed | 1 }
     }
 
-    /// The next wait, or `None` when the total is used up.
-    pub fn next_wait(&mut self) -> Option<Duration> {
+    /// How much time is left.
+    #[must_use]
+    pub fn left(&self, now: Instant) -> Duration {
+        self.until.saturating_duration_since(now)
+    }
+
+    /// The next wait, or `None` when no time would be left after it.
+    pub fn next_wait(&mut self, now: Instant) -> Option<Duration> {
         // Xorshift: all that jitter needs.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         let wait = self.next.mul_f64(0.5 + (self.random % 1024) as f64 / 2048.0);
         self.next = (self.next * 2).min(Self::LONGEST);
-        self.left = self.left.checked_sub(wait)?;
-        Some(wait)
+        (wait < self.left(now)).then_some(wait)
     }
 }

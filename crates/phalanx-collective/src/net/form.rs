@@ -89,9 +89,9 @@ impl Group {
 impl Forming<'_> {
     fn form(&mut self) -> Result<Vec<Option<Link>>> {
         let until = Instant::now() + self.options.formation;
-        let mut backoff = Backoff::new(self.options.formation, u64::from(self.own.rank));
+        let mut backoff = Backoff::new(Instant::now(), self.options.formation, u64::from(self.own.rank));
         while !self.knock()? {
-            match backoff.next_wait() {
+            match backoff.next_wait(Instant::now()) {
                 Some(wait) => std::thread::sleep(wait.min(Duration::from_millis(250))),
                 None => break,
             }

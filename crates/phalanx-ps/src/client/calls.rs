@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Who calls, and how patiently.
 #[derive(Clone)]
@@ -23,16 +23,21 @@ pub struct Options {
     pub task: TaskId,
     /// Its life.
     pub incarnation: Incarnation,
-    /// What every call carries.
+    /// What servers must know, and want to be shown that this task knows.
     pub token: Option<Token>,
     /// How long one call may take.
     pub deadline: Duration,
-    /// How long a call is tried again after failures of the connection.
+    /// How long a call is tried again after failures of the connection; time that the tries take counts.
     pub patience: Duration,
     /// Says that nobody needs the answer any more, because the job is over or this process was asked to stop: a call
     /// that has no answer yet then gives up.
     pub stop: Stop,
+    /// Logs that a server does not answer, and that it does again.
+    pub say: Arc<dyn Fn(&str) + Send + Sync>,
 }
+
+/// A server that has not answered for this long is worth a line in the log.
+const WORTH_SAYING: Duration = Duration::from_secs(5);
 
 /// Asked now and then by a call that waits.
 pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -42,7 +47,8 @@ impl Options {
     #[must_use]
     pub fn new(job: u64, task: TaskId, incarnation: Incarnation) -> Self {
         let (deadline, patience) = (Duration::from_secs(30), Duration::from_secs(30));
-        Self { job, task, incarnation, token: None, deadline, patience, stop: Arc::new(|| false) }
+        let stop = Arc::new(|| false);
+        Self { job, task, incarnation, token: None, deadline, patience, stop, say: Arc::new(|_| {}) }
     }
 }
 
@@ -241,12 +247,19 @@ impl Client {
     /// One call, tried again while the connection fails. Every request has a name or changes nothing when repeated,
     /// so trying again is always safe; only when patience ends is the outcome unknown.
     pub(crate) async fn call(&self, server: usize, frame: OutFrame) -> Result<(Reply, Bytes)> {
-        let transport = &self.servers[server];
-        let mut backoff = Backoff::new(self.options.patience, self.options.incarnation.0);
-        let mut unknown = false;
+        let peer = self.servers[server].peer();
+        let started = Instant::now();
+        let mut backoff = Backoff::new(started, self.options.patience, self.options.incarnation.0);
+        let (mut unknown, mut said) = (false, false);
         loop {
-            let error = match self.attempt(server, frame.clone()).await {
-                Outcome::Done(answer) => return read(&answer),
+            let error = match self.attempt(server, frame.clone(), backoff.left(Instant::now())).await {
+                Outcome::Done(answer) => {
+                    if said {
+                        let silent = started.elapsed().as_secs();
+                        (self.options.say)(&format!("{}: {peer} answers again, after {silent} s", self.options.task));
+                    }
+                    return read(&answer);
+                }
                 // A server that is being restored will be there soon.
                 Outcome::Failed(error) if error.code() == Code::NotInitialized => error,
                 Outcome::Failed(error) if error.code() != Code::PeerUnreachable => return Err(error),
@@ -256,11 +269,18 @@ impl Client {
                     error
                 }
             };
-            let wait = if (self.options.stop)() { None } else { backoff.next_wait() };
+            let now = Instant::now();
+            let wait = if (self.options.stop)() { None } else { backoff.next_wait(now) };
+            if !said && wait.is_some() && now - started >= WORTH_SAYING {
+                said = true;
+                let (silent, left) = ((now - started).as_secs(), backoff.left(now).as_secs());
+                let line = format!("no answer from {peer} for {silent} s, trying for {left} s more: {error}");
+                (self.options.say)(&format!("{}: {line}", self.options.task));
+            }
             match wait {
                 Some(wait) => tokio::time::sleep(wait).await,
                 None if unknown => {
-                    return Err(Error::new(Code::OutcomeUnknown, format!("{} does not answer", transport.peer()))
+                    return Err(Error::new(Code::OutcomeUnknown, format!("{peer} does not answer"))
                         .because(error)
                         .help("whether the last request took effect is not known; start the task again"));
                 }
@@ -269,10 +289,12 @@ impl Client {
         }
     }
 
-    /// One try. While there is no answer, it is asked every so often whether anybody still waits for it.
-    async fn attempt(&self, server: usize, frame: OutFrame) -> Outcome<InFrame> {
+    /// One try of at most `left`. While there is no answer, it is asked every so often whether anybody still waits for it.
+    async fn attempt(&self, server: usize, frame: OutFrame, left: Duration) -> Outcome<InFrame> {
         const PATIENCE: Duration = Duration::from_millis(500);
-        let mut call = self.servers[server].call(frame, self.options.deadline);
+        /// However little time is left, a server that is there can answer.
+        const SHORTEST: Duration = Duration::from_secs(1);
+        let mut call = self.servers[server].call(frame, self.options.deadline.min(left.max(SHORTEST)));
         loop {
             match tokio::time::timeout(PATIENCE, &mut call).await {
                 Ok(outcome) => return outcome,

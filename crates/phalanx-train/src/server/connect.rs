@@ -45,6 +45,7 @@ impl Server {
         let inner = &self.inner;
         let mut options = ClientOptions::new(identity::digest(&inner.config.job_id()), inner.task, inner.incarnation);
         options.token = inner.options.token.clone();
+        options.say = Arc::clone(&inner.options.say);
         // Longer than the chief waits for a lost server: it is the chief who gives up.
         options.patience = inner.options.server_grace + inner.options.lease + Duration::from_secs(10);
         let job = Arc::clone(&inner.job);
