@@ -21,6 +21,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
+/// The token of the job.
+const SECRET: &str = "known to those who lie too";
+
 /// Panics on the threads that serve.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
@@ -35,7 +38,7 @@ struct Server1 {
 }
 
 impl Server1 {
-    fn start(token: Option<&str>) -> Self {
+    fn start() -> Self {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
@@ -46,7 +49,7 @@ impl Server1 {
                 before(panic);
             }));
         });
-        let token = token.map(|text| Token::new(text).unwrap());
+        let token = Some(Token::new(SECRET).unwrap());
         let (say, beat, build) = (Arc::new(|_: &str| {}), Duration::from_millis(10), Some("test".to_owned()));
         let options = ServerOptions { say, beat, build, token, ..ServerOptions::default() };
         let cluster = MiniCluster::start_with(1, 1, options).unwrap();
@@ -89,10 +92,20 @@ impl Server1 {
 
     /// Sends a frame both ways; both must refuse it with this code.
     fn refuses(&mut self, what: &str, frame: &[u8], code: Code) {
-        let seen = Neighbour::connect(self.address.port()).greet(b"").call(frame);
+        let seen = self.neighbour().call(frame);
         assert_eq!(seen.code(), Some(code), "{what}: {seen:?}");
-        let seen = block_on(raw::grpc(&self.address, raw::grpc_message(frame)));
+        let seen = self.grpc(raw::grpc_message(frame));
         assert_eq!(seen.code(), Some(code), "{what}, over gRPC: {seen:?}");
+    }
+
+    /// A connection that has shown that it knows the token.
+    fn neighbour(&self) -> Neighbour {
+        Neighbour::connect(self.address.port()).greet(Some(SECRET)).ok().expect("it knows the token")
+    }
+
+    /// A gRPC call of such a client.
+    fn grpc(&self, body: Vec<u8>) -> Received {
+        block_on(raw::grpc(&self.address, self.client.options().token.as_ref(), body))
     }
 
     fn end(mut self) {
@@ -109,7 +122,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 /// Runs with a deadline: a server that does not answer must not hang the tests.
 fn against(work: impl FnOnce(&mut Server1) + Send + 'static) {
     within(Duration::from_secs(30), "the server hangs", move || {
-        let mut server = Server1::start(None);
+        let mut server = Server1::start();
         server.good_exchange();
         work(&mut server);
         server.end();
@@ -220,7 +233,7 @@ fn absurd_variables_are_refused_before_memory_is_taken() {
         for optimizer in words {
             let create = request::Op::Create(Create { specs: vec![Spec { optimizer, ..spec(&[4], 4) }] });
             let frame = raw::frame(&server.request(create), &[]);
-            let seen = Neighbour::connect(server.address.port()).greet(b"").call(&frame);
+            let seen = server.neighbour().call(&frame);
             assert!(matches!(seen, Received::Refused(_)), "{seen:?}");
         }
     });
@@ -232,7 +245,7 @@ fn rounds_at_the_end_of_numbers_do_not_panic() {
         let words = Optimizer::from(Sgd::new(1.0)).to_words();
         let spec = Spec { name: "far".into(), shape: vec![4], rows: 4, optimizer: words, ..Spec::default() };
         let create = raw::frame(&server.request(request::Op::Create(Create { specs: vec![spec] })), &[]);
-        let mut peer = Neighbour::connect(server.address.port()).greet(b"");
+        let mut peer = server.neighbour();
         assert!(matches!(peer.call(&create), Received::Answer));
         for (round, closed) in [(u64::MAX, 0), (1, u64::MAX), (u64::MAX, u64::MAX)] {
             let dense_pull = vec![Range { handle: 1, start: 0, count: 4, held: 0, slot: 0 }];
@@ -249,19 +262,16 @@ fn rounds_at_the_end_of_numbers_do_not_panic() {
 fn lengths_over_the_limit_close_the_connection_before_memory_is_taken() {
     against(|server| {
         let port = server.address.port();
-        let mut peer = Neighbour::connect(port).greet(b"");
+        let mut peer = server.neighbour();
         peer.send(&u32::MAX.to_le_bytes());
         assert!(matches!(peer.receive(), Received::Closed));
         let mut peer = Neighbour::connect(port);
-        peer.send(&[b"PHALANX1", &u32::MAX.to_le_bytes()[..]].concat());
-        assert!(matches!(peer.receive(), Received::Closed), "a token of 4 GiB");
-        let mut peer = Neighbour::connect(port);
-        peer.send(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n");
+        peer.send(b"GET / HTTP/1.1\r\nhost: x\r\nuser-agent: something\r\n\r\n");
         assert!(matches!(peer.receive(), Received::Closed), "not a greeting");
         // A length that gRPC cannot mean, and a message that is shorter than it says.
         for length in [u32::MAX, 17 << 20, 100] {
             let body = [&[0][..], &length.to_be_bytes(), &[1, 2, 3]].concat();
-            let seen = block_on(raw::grpc(&server.address, body));
+            let seen = server.grpc(body);
             assert!(!matches!(seen, Received::Answer), "{length}: {seen:?}");
         }
     });
@@ -274,7 +284,7 @@ fn connections_that_break_off_or_stay_silent_hold_nobody_up() {
         let mut silent = Vec::new();
         for i in 0..30_usize {
             let mut peer = Neighbour::connect(port);
-            peer.send(&b"PHALANX1\0\0\0\0\0\0\x10\0then it stops"[..i.min(28)]);
+            peer.send(&b"PHALANX2F\x01 and here it stops, half way"[..i.min(28)]);
             let tcp = TcpStream::connect(("127.0.0.1", port)).unwrap();
             // Some stay, the others are closed in the middle of a word.
             if i % 3 == 0 {
@@ -305,14 +315,14 @@ fn random_bytes_on_the_port_hold_nobody_up() {
 #[test]
 fn without_the_token_nothing_is_done() {
     within(Duration::from_secs(30), "the server hangs", || {
-        let mut server = Server1::start(Some("secret"));
+        let mut server = Server1::start();
         server.good_exchange();
         let frame = raw::frame(&server.request(request::Op::SetReady(params::SetReady {})), &[]);
-        for token in [&b""[..], b"Bearer secre", b"Bearer secret ", b"secret", &[0; 4096]] {
-            let seen = Neighbour::connect(server.address.port()).greet(token).call(&frame);
+        for token in [None, Some(""), Some("known to those who lie"), Some("known to those who lie too ")] {
+            let seen = Neighbour::connect(server.address.port()).greet(token).err().expect("it is refused");
             assert_eq!(seen.code(), Some(Code::WrongToken), "{token:?}: {seen:?}");
         }
-        let seen = block_on(raw::grpc(&server.address, raw::grpc_message(&frame)));
+        let seen = block_on(raw::grpc(&server.address, None, raw::grpc_message(&frame)));
         assert_eq!(seen.code(), Some(Code::WrongToken), "{seen:?}");
         let mut options = server.client.options().clone();
         (options.token, options.incarnation) = (None, Incarnation(1));
@@ -320,5 +330,47 @@ fn without_the_token_nothing_is_done() {
         let refused = Client::connect(&addresses, options).unwrap().set_global_step(Incarnation(1), 9).unwrap_err();
         assert_eq!(refused.code(), Code::WrongToken);
         server.end();
+    });
+}
+
+/// A job of one process has a token of its own, which nobody else knows.
+#[test]
+fn a_job_of_one_process_takes_no_strangers() {
+    within(Duration::from_secs(30), "the job hangs", || {
+        let say = Arc::new(|_: &str| {});
+        let cluster = MiniCluster::start_with(1, 1, ServerOptions { say, ..ServerOptions::default() }).unwrap();
+        let local = Server::local().unwrap();
+        for chief in [&cluster.trainers()[0], &local] {
+            let (_, address) = connections::servers(chief).unwrap().remove(0);
+            let seen = Neighbour::connect(address.port()).greet(None).err().expect("it is refused");
+            assert_eq!(seen.code(), Some(Code::WrongToken), "{seen:?}");
+            let describe = Request { op: Some(request::Op::Describe(Describe {})), ..Request::default() };
+            let seen = block_on(raw::grpc(&address, None, raw::grpc_message(&raw::frame(&describe, &[]))));
+            assert_eq!(seen.code(), Some(Code::WrongToken), "{seen:?}");
+        }
+        cluster.trainers()[0].leave(None);
+        local.leave(None);
+        cluster.servers()[0].join().unwrap();
+    });
+}
+
+/// A server that accepts connections and never answers is given up after the patience, tries included, and that is logged.
+#[test]
+fn a_black_hole_is_given_up_when_patience_ends() {
+    within(Duration::from_secs(25), "the client is more patient than it was told to be", || {
+        let hole = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = hole.local_addr().unwrap().to_string().parse().unwrap();
+        let task = |role| phalanx_base::TaskId::new(role, 0);
+        let mut options = phalanx_ps::client::Options::new(1, task(phalanx_base::Role::Worker), Incarnation(1));
+        let (say, said) = std::sync::mpsc::channel();
+        let say = std::sync::Mutex::new(say);
+        options.say = Arc::new(move |line: &str| say.lock().unwrap().send(line.to_owned()).unwrap());
+        // One try alone may take longer than all of them together.
+        (options.deadline, options.patience) = (Duration::from_secs(6), Duration::from_secs(9));
+        let client = Client::connect(&[(task(phalanx_base::Role::Ps), address)], options).unwrap();
+        let error = client.global_step().unwrap_err();
+        assert_eq!(error.code(), Code::OutcomeUnknown, "{error}");
+        let lines: Vec<String> = said.try_iter().collect();
+        assert!(matches!(&lines[..], [line] if line.contains("no answer from ps/0")), "{lines:?}");
     });
 }

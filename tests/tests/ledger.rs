@@ -21,7 +21,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Two of the ways to a server at once, for messages that come twice.
 fn ways(server: &Server, at: usize) -> [Box<dyn Transport>; 2] {
     let (task, address) = connections::servers(server).expect("the cluster has servers").swap_remove(at);
-    [0, 1].map(|_| bulk::reach(&address, task.to_string(), None))
+    let token = connections::client_options(server).token;
+    [0, 1].map(|_| bulk::reach(&address, task.to_string(), token.clone()))
 }
 
 fn faulty_client(server: &Server, fate: &Arc<Fate>) -> phalanx::Result<Client> {

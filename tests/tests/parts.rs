@@ -63,7 +63,7 @@ impl Sizes {
         let supervisor = supervisor.partitioner(Partitioner::FixedShards(SERVERS)).table(table);
         let ways = || {
             let lane = |((task, address), left): ((TaskId, _), usize)| {
-                let way = bulk::reach(&address, task.to_string(), None);
+                let way = bulk::reach(&address, task.to_string(), connections::client_options(server).token);
                 Box::new(Cut { way, left: AtomicUsize::new(left) }) as Box<dyn Transport>
             };
             connections::servers(server).expect("the cluster has servers").into_iter().zip(cuts).map(lane).collect()

@@ -120,6 +120,18 @@ pub struct LaunchArgs {
     pub program: Vec<OsString>,
 }
 
+/// The token in `PHALANX_TOKEN`. One that is not UTF-8 is an error: the job would run without a token.
+fn token_of_environment() -> Result<Option<String>> {
+    match std::env::var("PHALANX_TOKEN") {
+        Ok(token) => Ok(Some(token)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(_)) => Err(Error::new(Code::WrongToken, "the job token cannot be used")
+            .at("PHALANX_TOKEN")
+            .because("it is not UTF-8")
+            .help("set it to a long random text of visible ASCII characters")),
+    }
+}
+
 impl LaunchArgs {
     /// The job that these flags describe. `token`: the one to use instead of a new one.
     ///
@@ -136,7 +148,8 @@ impl LaunchArgs {
             None => layout.tasks().to_vec(),
         };
         let has_chief = layout.chief().is_some_and(|chief| here.iter().any(|placed| placed.task == chief));
-        let token = match token.or_else(|| std::env::var("PHALANX_TOKEN").ok()).filter(|token| !token.is_empty()) {
+        let token = token.map_or_else(token_of_environment, |token| Ok(Some(token)))?;
+        let token = match token.filter(|token| !token.is_empty()) {
             Some(token) => Some(token),
             // Nodes that are started one by one cannot agree on a new one.
             None if self.node.is_some() => None,

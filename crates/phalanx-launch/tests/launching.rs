@@ -90,6 +90,17 @@ fn a_token_goes_to_every_task_and_into_no_file() {
 }
 
 #[test]
+fn a_token_that_is_not_utf8_starts_nothing() {
+    use std::os::unix::ffi::OsStrExt;
+    let job = Job::new();
+    let token = std::ffi::OsStr::from_bytes(b"s\xffecret");
+    let refused =
+        job.command(&["--ps", "1"], "echo ran").env("PHALANX_TOKEN", token).output().expect("the launcher runs");
+    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("PX0205") && !text(&refused.stdout).contains("ran"));
+}
+
+#[test]
 fn printed_configurations_are_those_of_the_nodes() {
     let job = Job::new();
     let mut command =

@@ -4,10 +4,12 @@
 use crate::{Server, ServerOptions, identity};
 use phalanx_base::{Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, TaskConfig};
-use phalanx_wire::{Address, Listening};
+use phalanx_wire::{Address, Listening, Token};
 
 pub(crate) fn start(mut options: ServerOptions) -> Result<Server> {
     options.build = Some(options.build.map_or_else(identity::build, Ok)?);
+    // Its tasks are all here, so nobody else needs to know it.
+    options.token = Some(options.token.map_or_else(Token::random, Ok)?);
     let any: Address = "127.0.0.1:0".parse()?;
     let (chief, ps) = (Listening::bind(&any, 1)?, Listening::bind(&any, options.threads)?);
     let cluster = ClusterSpec::new()

@@ -3,7 +3,7 @@
 use crate::{Server, ServerOptions, identity};
 use phalanx_base::{Code, Error, Fault, Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, TaskConfig};
-use phalanx_wire::{Address, Listening};
+use phalanx_wire::{Address, Listening, Token};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
@@ -33,12 +33,14 @@ impl MiniCluster {
         Self::start_with(ps, trainers, ServerOptions::default())
     }
 
-    /// The same with settings of one's own.
+    /// The same with your own settings. Without a token the cluster makes one that only its tasks know.
     ///
     /// # Errors
     /// When the operating system gives us no ports.
     pub fn start_with(ps: u32, trainers: u32, mut options: ServerOptions) -> Result<Self> {
         options.build = Some(options.build.map_or_else(identity::build, Ok)?);
+        // Its tasks are all here, so nobody else needs to know it.
+        options.token = Some(options.token.map_or_else(Token::random, Ok)?);
         let any: Address = "127.0.0.1:0".parse()?;
         let bind = |count: u32| (0..count).map(|_| Listening::bind(&any, 1)).collect::<Result<Vec<_>>>();
         let (ps, chief, workers) = (bind(ps)?, bind(1)?, bind(trainers.saturating_sub(1))?);

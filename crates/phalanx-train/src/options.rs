@@ -20,7 +20,7 @@ pub type Say = Arc<dyn Fn(&str) + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct ServerOptions {
-    /// What every call must carry.
+    /// What both ends of every connection must know; `None`: whoever reaches a port may take part.
     pub token: Option<Token>,
     /// How long the job may take to form.
     pub formation_deadline: Duration,
@@ -69,7 +69,7 @@ impl ServerOptions {
     /// # Errors
     /// When the token cannot be used, or signals cannot be listened for.
     pub fn from_env() -> Result<Self> {
-        let token = std::env::var("PHALANX_TOKEN").ok().map(|text| Token::new(&text)).transpose()?;
+        let token = Token::from_env()?;
         let status_dir = std::env::var_os("PHALANX_STATUS_DIR").map(Into::into);
         Ok(Self { token, status_dir, interrupt: Interrupt::listen()?, ..Self::default() })
     }

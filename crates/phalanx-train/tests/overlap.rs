@@ -170,7 +170,7 @@ fn gradients_whose_exchange_failed_are_sent_again_and_count_once() {
     let ways = || {
         let ways = connections::servers(server).unwrap().into_iter().enumerate();
         let way = |(at, (task, address)): (usize, (phalanx_base::TaskId, phalanx_wire::Address))| {
-            let way = bulk::reach(&address, task.to_string(), None);
+            let way = bulk::reach(&address, task.to_string(), connections::client_options(server).token);
             // One of the two gets everything.
             if at == 0 { way } else { Box::new(Breakable { way, broken: Arc::clone(&broken) }) as Box<dyn Transport> }
         };

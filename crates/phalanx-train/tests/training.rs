@@ -240,7 +240,8 @@ fn a_job_over_grpc_finds_the_line() {
     server.wait_until_formed().unwrap();
     let lanes = || {
         let lane = |(task, address): (_, phalanx_wire::Address)| -> Box<dyn Transport> {
-            Box::new(bulk::Client::new(&address, format!("{task} over gRPC"), None))
+            let token = connections::client_options(server).token;
+            Box::new(bulk::Client::new(&address, format!("{task} over gRPC"), token))
         };
         connections::servers(server).unwrap().into_iter().map(lane).collect()
     };
