@@ -86,7 +86,7 @@ impl Listening {
             .max_concurrent_streams(limits::STREAMS)
             .http2_keepalive_interval(Some(limits::IDLE / 3))
             .http2_keepalive_timeout(Some(limits::IDLE * 2 / 3))
-            .layer(tower::layer::layer_fn(BodyTimeout))
+            .layer(tower::layer::layer_fn(|inner| BodyTimeout { inner, after: limits::BODY }))
             .add_service(control::server(endpoint.control))
             .add_optional_service(endpoint.bulk.map(bulk::Server::new));
         self.runtime.spawn(router.serve_with_incoming(ReceiverStream::new(incoming).map(Ok::<_, io::Error>)));
