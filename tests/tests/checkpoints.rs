@@ -160,3 +160,53 @@ fn a_hundred_checkpoints_of_asynchronous_training_are_each_one_instant_of_each_s
 fn a_hundred_checkpoints_of_synchronous_training_are_each_one_round_of_all_servers() {
     within(Duration::from_secs(120), "the job hangs", || every_checkpoint_is_one_instant(true));
 }
+
+/// The chief stops while the others push as fast as they can: every update that was acknowledged is in the last checkpoint,
+/// on every server.
+#[test]
+fn the_last_checkpoint_has_every_update_that_was_acknowledged() {
+    within(Duration::from_secs(120), "the job hangs", || {
+        for run in 0..5 {
+            let folder = tempfile::tempdir().unwrap();
+            let dir = Dir::local(folder.path());
+            let options = ServerOptions { say: Arc::new(|_| {}), ..ServerOptions::default() };
+            let cluster = MiniCluster::start_with(SERVERS, 3, options).unwrap();
+            let work = |server: &Server| {
+                let supervisor = Supervisor::new(server, optimizer())
+                    .partitioner(Partitioner::FixedShards(SERVERS as usize))
+                    .run_dir(dir.clone())
+                    .save_model_secs(None);
+                let mut session = supervisor.prepare_or_wait_for_session(Ones::new()).unwrap();
+                let mut pushed = 0;
+                while session.step(|model| model.wide.val().sum()).unwrap().is_some() {
+                    pushed += 1;
+                    if server.is_chief() && pushed == 30 {
+                        break;
+                    }
+                }
+                supervisor.stop(session).unwrap();
+                pushed
+            };
+            let pushed: Vec<u64> = std::thread::scope(|scope| {
+                let work = &work;
+                let trainers: Vec<_> =
+                    cluster.trainers().iter().map(|server| scope.spawn(move || work(server))).collect();
+                trainers.into_iter().map(|trainer| trainer.join().unwrap()).collect()
+            });
+            let state = dir.read("checkpoint", 1 << 20).unwrap();
+            let state = String::from_utf8(state).unwrap();
+            let name = state.split('"').nth(1).unwrap().to_owned();
+            let found = Checkpoint::open(&dir, &name).unwrap();
+            for server in 0..SERVERS {
+                let applied = found.tensors().read(&format!("_phalanx/ps-{server:05}/applied")).unwrap();
+                let mut steps: Vec<i64> = applied.i64s().unwrap().chunks(7).map(|life| life[3]).collect();
+                steps.sort_unstable();
+                let pushed = pushed.iter().filter(|&&steps| steps > 0);
+                let mut expected: Vec<i64> = pushed.map(|&steps| steps as i64).collect();
+                expected.sort_unstable();
+                assert_eq!(steps, expected, "run {run}, {name}, ps/{server}");
+            }
+            assert_eq!(found.global_step().unwrap(), pushed.iter().sum::<u64>(), "run {run}");
+        }
+    });
+}

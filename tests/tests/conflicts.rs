@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use bytes::Bytes;
 use phalanx::prelude::*;
 use phalanx::{Result, Shape};
-use phalanx_base::UpdateName;
+use phalanx_base::{Incarnation, UpdateName};
 use phalanx_ps::client::{Mode, Push, Remote};
 use phalanx_ps::{Client, Layout, VariableSpec};
 use phalanx_tests::within;
@@ -140,5 +140,34 @@ fn a_worker_with_another_model_ends_the_job_and_everybody_hears_why() {
         }
         contains_all(&ends[0].report(), &["worker/0"]);
         assert_eq!(cluster.servers()[0].join().unwrap_err().code(), Code::VariableConflict);
+    });
+}
+
+#[test]
+fn what_was_meant_for_a_former_incarnation_of_a_server_is_refused() {
+    within(DEADLINE, "a call hangs", || {
+        let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
+        let chief = &cluster.trainers()[0];
+        chief.wait_until_formed().unwrap();
+        let client = connections::client(chief).unwrap();
+        let mut remote = Remote::announce(&client, layout("weight", &[2, 3], Sgd::new(0.5))).unwrap();
+        let former = Incarnation(remote.incarnation(0).0 ^ 1);
+        let refused = |result: phalanx_base::Result<()>| assert_eq!(result.unwrap_err().code(), Code::ServerRestarted);
+        refused(remote.announce_on(&client, 0, former));
+        refused(client.set_global_step(former, 9));
+        refused(client.set_applied(0, former, &[], &Default::default()));
+        refused(client.fence_on(0, former, (client.options().task, former)));
+        refused(client.set_server_ready(0, former));
+        let until = std::time::Instant::now() + DEADLINE;
+        refused(client.restore(&[(0, former)], 1, ("nowhere", "model.ckpt-0"), until).map(drop));
+        let state = client.state_of(0).unwrap();
+        assert!(!state.ready && state.survey.records.is_empty(), "{state:?}");
+        assert_eq!((state.incarnation, client.global_step().unwrap()), (remote.incarnation(0), 0));
+        // Nor may a message that names none declare a server ready: it may reach one that was restarted.
+        assert_eq!(client.set_server_ready(0, Incarnation(0)).unwrap_err().code(), Code::BadMessage);
+        client.set_server_ready(0, remote.incarnation(0)).unwrap();
+        assert!(client.describe(0).unwrap().ready);
+        chief.leave(None);
+        cluster.servers()[0].join().unwrap();
     });
 }

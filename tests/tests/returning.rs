@@ -101,3 +101,136 @@ fn whoever_is_killed_while_saving_the_newest_checkpoint_loads() {
     }
     eprintln!("{kills} kills (0 is the chief, then the servers; and after how many ms): {moments:?}; at step {last}");
 }
+
+/// How often each kind of kill is tried; `PHALANX_CHAOS` says more.
+fn runs() -> u64 {
+    std::env::var("PHALANX_CHAOS").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+/// The steps that the newest checkpoint has of all tasks on another server, and `server` has not in its values.
+fn really_lost(dir: &std::path::Path, server: usize) -> u64 {
+    let newest = newest(dir).expect("there are checkpoints");
+    let read = |name: String| newest.tensors().read(&name).unwrap().i64s().unwrap();
+    let other: i64 = read(format!("_phalanx/ps-{:05}/applied", 1 - server)).chunks(7).map(|life| life[3]).sum();
+    let has = read(format!("_phalanx/ps-{server:05}/counts")).chunks(3).map(|item| item[1]).min().unwrap();
+    (other - has).max(0) as u64
+}
+
+/// The largest bound that the chief has given.
+fn said_lost(text: &str) -> u64 {
+    let number = |rest: &str| rest.split(' ').next().unwrap().parse::<u64>().unwrap();
+    let bounds = text.split("is lost, at most ").skip(1).map(number);
+    bounds.max().unwrap_or_else(|| panic!("no bound was given:\n{text}"))
+}
+
+/// Two servers, three trainers, and a checkpoint now and then: much is lost with a server.
+fn losing(folder: &std::path::Path, more: &[&str]) -> Job {
+    let dir = format!("--model-dir={}", folder.display());
+    let mut arguments = vec![dir.as_str(), "--lease-ms=3000", "--step-ms=1", "--shards=2"];
+    arguments.extend(more);
+    Job::new(PROGRAM, 2, 3, &arguments)
+}
+
+/// Waits until the trainers that are not the chief have each done about so many steps more.
+fn train_on(running: &phalanx_tests::job::Running, steps: u64) {
+    // They print a line every 20 steps.
+    let lines = |task: &phalanx_tests::process::Task| task.text().matches(": own step ").count() as u64;
+    let before: Vec<u64> = running.trainers.iter().map(lines).collect();
+    let started = std::time::Instant::now();
+    while running.trainers.iter().zip(&before).skip(1).any(|(task, before)| lines(task) < before + steps / 20) {
+        assert!(started.elapsed() < LONG, "training stands still:\n{}", running.trainers[1].text());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The job ends well, and what was lost on `server` is at most what was said. The servers are not saved at one moment: a
+/// step of each trainer may be in one part of the checkpoint only.
+fn expect_a_true_bound(running: phalanx_tests::job::Running, folder: &std::path::Path, server: usize, what: &str) {
+    let trainers = running.trainers.len() as u64;
+    let (chief, _) = running.expect_good_end(LONG);
+    let (said, lost) = (said_lost(&chief.text), really_lost(folder, server));
+    eprintln!("{what}: at most {said} said, {lost} lost");
+    assert!(lost <= said + trainers, "{what}: {lost} lost, {said} said:\n{}", chief.text);
+}
+
+#[test]
+fn what_is_lost_when_chief_and_server_are_killed_together_is_no_more_than_is_said() {
+    for run in 0..runs() {
+        let mut random = Random::new(4000 + run);
+        let folder = tempfile::tempdir().unwrap();
+        let job = losing(folder.path(), &["--save-steps=1000000", "--max-steps=4000"]);
+        let mut running = job.start_all();
+        running.wait_until_training();
+        train_on(&running, 100 + random.below(100));
+        running.trainers[0].signal(Signal::KILL);
+        running.ps[0].signal(Signal::KILL);
+        running.trainers[0].wait(LONG);
+        running.ps[0].wait(LONG);
+        running.ps[0] = job.start_ps(0);
+        running.trainers[0] = job.start_trainer(0);
+        running.trainers[0].wait_for_line(&["ps/0 is back with its part of model.ckpt-", "at most"], LONG);
+        let text = running.trainers[0].text();
+        assert!(said_lost(&text) > 20, "training had gone on:\n{text}");
+        expect_a_true_bound(running, folder.path(), 0, &format!("together, run {run}"));
+    }
+}
+
+#[test]
+fn what_is_lost_with_a_server_while_the_chief_is_stopped_is_no_more_than_is_said() {
+    for run in 0..runs() {
+        let mut random = Random::new(5000 + run);
+        let folder = tempfile::tempdir().unwrap();
+        let job = losing(folder.path(), &["--save-steps=1000000", "--max-steps=4000"]);
+        let mut running = job.start_all();
+        running.wait_until_training();
+        train_on(&running, random.below(50));
+        running.trainers[0].signal(Signal::STOP);
+        train_on(&running, 100 + random.below(100));
+        running.ps[0].signal(Signal::KILL);
+        running.ps[0].wait(LONG);
+        running.ps[0] = job.start_ps(0);
+        std::thread::sleep(Duration::from_millis(random.below(200)));
+        running.trainers[0].signal(Signal::CONT);
+        running.trainers[0].wait_for_line(&["ps/0 is back with its part of model.ckpt-", "at most"], LONG);
+        expect_a_true_bound(running, folder.path(), 0, &format!("chief stopped, run {run}"));
+    }
+}
+
+#[test]
+fn a_server_that_dies_again_while_it_is_restored_is_restored_again() {
+    for run in 0..runs() {
+        let mut random = Random::new(6000 + run);
+        let folder = tempfile::tempdir().unwrap();
+        // Large enough that restoring takes a while.
+        let job = losing(folder.path(), &["--save-steps=1000000", "--max-steps=600", "--ballast=4000000"]);
+        let mut running = job.start_all();
+        running.wait_until_training();
+        std::thread::sleep(Duration::from_millis(300));
+        let server = (run % 2) as usize;
+        for _ in 0..4 {
+            running.ps[server].signal(Signal::KILL);
+            running.ps[server].wait(LONG);
+            running.ps[server] = job.start_ps(server);
+            std::thread::sleep(Duration::from_millis(random.below(400)));
+        }
+        let back = format!("ps/{server} is back with its part of model.ckpt-");
+        running.trainers[0].wait_for_line(&[&back, "at most"], LONG);
+        expect_a_true_bound(running, folder.path(), server, &format!("again, run {run}"));
+    }
+}
+
+#[test]
+fn a_server_that_lost_everything_beside_trained_ones_ends_a_job_without_a_run_directory() {
+    let job = Job::new(PROGRAM, 2, 2, &["--max-steps=1000000", "--step-ms=2"]);
+    let mut running = job.start_all();
+    running.wait_until_training();
+    running.trainers[0].signal(Signal::KILL);
+    running.ps[1].signal(Signal::KILL);
+    running.trainers[0].wait(LONG);
+    running.ps[1].wait(LONG);
+    running.ps[1] = job.start_ps(1);
+    running.trainers[0] = job.start_trainer(0);
+    let chief = running.trainers[0].expect(138, LONG);
+    assert!(chief.text.contains("PX0211"), "{}", chief.text);
+    assert!(chief.text.contains("ps/1 is back without the parameters it held"), "{}", chief.text);
+}

@@ -5,7 +5,7 @@ use phalanx_base::{Code, Incarnation, Result, Role, TaskId};
 use phalanx_optim::{Optimizer, Sgd};
 use phalanx_ps::server::CHUNK;
 use phalanx_ps::{Crew, Store};
-use phalanx_wire::proto::params::{Assign, Client, Exchange, Exchanged, Initializer, Range, Rows, Spec};
+use phalanx_wire::proto::params::{self, Assign, Client, Exchange, Exchanged, Initializer, Range, Rows, Spec};
 use std::sync::{Arc, Barrier};
 
 type Who = (TaskId, Incarnation);
@@ -172,6 +172,56 @@ fn a_message_that_does_not_fit_changes_nothing_at_all() {
     assert_eq!(exchange(&store, worker(0), &ask, &too_long).unwrap_err().code(), Code::BadMessage);
     assert_eq!(values(&store, 4, 0), [0.0; 4]);
     assert_eq!(store.global_step(), 0);
+}
+
+#[test]
+fn an_assignment_that_does_not_fit_changes_nothing_at_all() {
+    let store = Store::default();
+    store.create(&[variable(4), table(1)]).expect("new variables");
+    let half = |ask: Assign, body: Vec<u8>| store.assign(&ask, &[body.into()]).unwrap_err().code();
+    let right = || Assign { ranges: whole(4), global_step: Some(9), ..Assign::default() };
+    // The first half of each message is right, the second is wrong.
+    let rows = vec![Rows { handle: 1, count: 1 << 40 }];
+    assert_eq!(half(Assign { rows, ..right() }, ones(4)), Code::BadMessage);
+    assert_eq!(half(right(), ones(5)), Code::BadMessage);
+    let ranges = vec![whole(4)[0], Range { slot: 7, ..whole(4)[0] }];
+    assert_eq!(half(Assign { ranges, ..right() }, ones(8)), Code::ShapeMismatch);
+    let updates = vec![params::Updates { handle: 77, count: 1, closed: 0 }];
+    assert_eq!(half(Assign { updates, ..right() }, ones(4)), Code::NoSuchVariable);
+    let notes = vec![params::Note { task: "nobody".into(), note: vec![1] }];
+    half(Assign { notes, ..right() }, ones(4));
+    let nameless = vec![params::Applied::default()];
+    assert_eq!(half(Assign { applied: nameless, forgets: true, ..right() }, ones(4)), Code::BadMessage);
+    assert_eq!(half(Assign { clears: true, ..right() }, ones(4)), Code::BadMessage);
+    assert_eq!(values(&store, 4, 0), [0.0; 4]);
+    assert_eq!(store.global_step(), 0);
+}
+
+#[test]
+fn a_restored_server_counts_each_step_once_and_what_it_has_missed() {
+    let store = Store::default();
+    store.create(&[variable(4)]).expect("a new variable");
+    let applied = |index: u32, step: u64, counted: Option<u64>| params::Applied {
+        life: Some(Client { role: 1, index, incarnation: 7 }),
+        step,
+        parts_applied: 1,
+        parts: 1,
+        counted,
+        ..params::Applied::default()
+    };
+    // Worker 0 had come to step 30 as others know, and its step 31 may have been seen; nobody knows of worker 1.
+    let known = vec![applied(0, 10, Some(31)), applied(1, 5, Some(5))];
+    let assign = Assign { forgets: true, applied: known, global_step: Some(36), ..Assign::default() };
+    store.assign(&assign, &[]).expect("a restore");
+    store.set_ready();
+    let push = |index: u32, step: u64| {
+        let ask = Exchange { dense_push: whole(4), counts: true, ..part(step, 0, 1) };
+        exchange(&store, worker(index), &ask, &ones(4)).expect("a push");
+        store.global_step()
+    };
+    assert_eq!([push(0, 31), push(0, 31), push(0, 32)], [36, 36, 37], "steps 11 to 30 are missed, 31 was counted");
+    assert_eq!([push(1, 9), push(1, 10)], [41, 42], "steps 6 to 9 were not counted before");
+    assert_eq!(store.missed(), 20 + 3);
 }
 
 fn step(number: u64, learning_rate: Option<f32>) -> Exchange {

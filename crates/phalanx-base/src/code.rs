@@ -170,6 +170,10 @@ codes! {
     StorageRead = 502, Infrastructure;
     /// A file of the run directory cannot be written: disk full, no permission, store unreachable.
     StorageWrite = 503, Infrastructure;
+    /// Another job keeps itself in the run directory.
+    RunDirInUse = 504, Usage;
+    /// The run directory was deleted while the job runs; it is made again.
+    RunDirDeleted = 505, Infrastructure;
     /// There is no checkpoint where one was asked for.
     CheckpointMissing = 511, User;
     /// A checkpoint is truncated, damaged or not whole.

@@ -1,9 +1,12 @@
 //! The task that evaluates: it follows the checkpoints of the run directory, and ends when training has ended.
 
-use crate::trained::Trained;
+use crate::trained::{Trained, newest_first};
 use crate::{Estimator, EvalSpec, Evaluation, Trainable};
 use phalanx_base::Result;
+use phalanx_ps::checkpoint::Checkpoint;
+use phalanx_train::checkpoint::is_damage;
 use phalanx_train::job_state::{Sight, Watcher};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// How often the run directory is looked at.
@@ -21,11 +24,13 @@ pub(crate) struct Evaluator<'a, M: Trainable> {
     ended: bool,
     /// The last checkpoint that was evaluated, and what came of it.
     pub(crate) last: Option<Evaluation>,
+    /// Checkpoints that cannot be used, by name: each is logged once.
+    damaged: BTreeSet<String>,
 }
 
 impl<'a, M: Trainable> Evaluator<'a, M> {
     pub(crate) fn new(estimator: &'a Estimator<M>, spec: &'a EvalSpec) -> Self {
-        Self { estimator, spec, started: None, ended: false, last: None }
+        Self { estimator, spec, started: None, ended: false, last: None, damaged: BTreeSet::new() }
     }
 
     /// Whether enough time has passed since the last evaluation.
@@ -36,17 +41,36 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
     /// Evaluates the newest checkpoint if it was not evaluated; while training goes on, only if enough steps have been
     /// made since the last one. Then exports.
     pub(crate) fn evaluate(&mut self, is_final: bool) -> Result<()> {
-        let Some(newest) = self.estimator.latest_checkpoint()? else { return Ok(()) };
+        while let Some(newest) = self.newest()? {
+            match self.evaluate_one(&newest, is_final) {
+                Err(error) if is_damage(&error) && self.newest()?.as_ref() == Some(&newest) => {
+                    (self.estimator.config.options.say)(&format!("{newest} is passed over: {error}"));
+                    self.damaged.insert(newest);
+                }
+                evaluated => return evaluated,
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest checkpoint that is not known to be damaged.
+    fn newest(&self) -> Result<Option<String>> {
+        Ok(newest_first(&self.estimator.dir)?.into_iter().find(|name| !self.damaged.contains(name)))
+    }
+
+    fn evaluate_one(&mut self, newest: &str, is_final: bool) -> Result<()> {
         let known = self.last.clone().filter(|last| last.checkpoint == newest);
         if known.is_some() && (!is_final || self.ended || self.spec.exporters.is_empty()) {
             return Ok(());
         }
-        let trained = Trained::load(&self.estimator.model, &self.estimator.dir, &newest)?;
+        // Asked before the model is loaded, which may take long.
+        let step = Checkpoint::open(&self.estimator.dir, newest)?.global_step()?;
         let before = self.last.as_ref().map(|last| last.global_step);
-        let enough = before.is_none_or(|before| trained.global_step >= before + self.spec.every_steps);
+        let enough = before.is_none_or(|before| step >= before + self.spec.every_steps);
         if !enough && !is_final {
             return Ok(());
         }
+        let trained = Trained::load(&self.estimator.model, &self.estimator.dir, newest)?;
         let is_new = known.is_none();
         let found = match known {
             Some(found) => found,

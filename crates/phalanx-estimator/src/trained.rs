@@ -10,7 +10,7 @@ use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_ps::plan::Initializer;
 use phalanx_storage::Dir;
 use phalanx_train::RowValues;
-use phalanx_train::checkpoint::{Catalog, Retention};
+use phalanx_train::checkpoint::{Catalog, Retention, is_damage};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -19,7 +19,12 @@ pub(crate) const BASENAME: &str = "model.ckpt";
 
 /// The newest checkpoint of a run directory, by name.
 pub(crate) fn newest(dir: &Dir) -> Result<Option<String>> {
-    Ok(Catalog::open(dir, BASENAME, Retention::default())?.newest_first().into_iter().next())
+    Ok(newest_first(dir)?.into_iter().next())
+}
+
+/// The checkpoints of a run directory by name, the newest first.
+pub(crate) fn newest_first(dir: &Dir) -> Result<Vec<String>> {
+    Ok(Catalog::open(dir, BASENAME, Retention::default())?.newest_first())
 }
 
 /// A model with the values of a checkpoint.
@@ -118,6 +123,11 @@ impl<M: Trainable> Trained<M> {
 }
 
 fn not_of(checkpoint: &Checkpoint, error: Error) -> Error {
+    if is_damage(&error) {
+        return Error::new(Code::CheckpointDamaged, format!("checkpoint {:?} cannot be used", checkpoint.name()))
+            .because(error)
+            .help("`phalanx ckpt verify PREFIX` says what is wrong with it; use an older one");
+    }
     Error::new(Code::CheckpointMismatch, format!("checkpoint {:?} is not of this model", checkpoint.name()))
         .because(error)
         .help("use another model_dir, or build the model that the checkpoint was made with")

@@ -20,6 +20,7 @@ mod fault;
 mod glob;
 mod local;
 mod location;
+mod lock;
 mod memory;
 mod name;
 #[cfg(any(feature = "s3", feature = "gs", feature = "az"))]
@@ -37,6 +38,7 @@ pub use append::AppendFile;
 pub use dir::Dir;
 pub use fault::cause;
 pub use glob::glob;
+pub use lock::{DirLock, Locked};
 pub use read::ReadFile;
 pub use roll::Roll;
 pub use stage::{Staged, StagedFile};

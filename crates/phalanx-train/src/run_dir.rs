@@ -1,6 +1,7 @@
 //! Where and how often a job keeps itself: the settings of a run directory.
 
-use crate::checkpoint::{Catalog, Pace, Retention, Saver};
+use crate::Server;
+use crate::checkpoint::{Catalog, Pace, Retention, RunLock, Saver};
 use crate::services::Timer;
 use phalanx_base::Result;
 use phalanx_storage::Dir;
@@ -31,10 +32,12 @@ impl Default for RunDir {
 }
 
 impl RunDir {
-    /// What saves into the directory, where there is one; `rounds` for synchronous training.
-    pub(crate) fn saver(&self, rounds: bool) -> Result<Option<Saver>> {
+    /// What saves into the directory, where there is one, for the job of `server`; `rounds` for synchronous training.
+    pub(crate) fn saver(&self, server: &Server, rounds: bool) -> Result<Option<Saver>> {
         let Some(dir) = &self.dir else { return Ok(None) };
-        Ok(Some(Saver::new(Catalog::open(dir, &self.basename, self.retention)?, rounds)))
+        dir.create_all()?;
+        let lock = RunLock::take(dir, server)?;
+        Ok(Some(Saver::new(Catalog::open(dir, &self.basename, self.retention)?, lock, rounds)))
     }
 
     pub(crate) fn save_pace(&self) -> Pace {

@@ -1,6 +1,6 @@
 //! A task that evaluates beside a job: it follows the checkpoints of the run directory, and talks to nobody.
 
-use crate::checkpoint::{Catalog, Retention};
+use crate::checkpoint::{Catalog, Retention, is_damage};
 use crate::job_state::Watcher;
 use crate::run_dir;
 use crate::{Interrupt, Say, SummaryWriter};
@@ -9,6 +9,7 @@ use phalanx_nn::Book;
 use phalanx_nn::burn::module::Module;
 use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_storage::Dir;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,15 +89,18 @@ impl SidecarEvaluator {
         let summaries = SummaryWriter::open(&self.dir.child("eval")?)?;
         let mut watcher = Watcher::new(&self.dir)?;
         let (mut seen, mut count) = (None, 0);
+        // Checkpoints that cannot be used, by name: each is logged once.
+        let mut damaged = BTreeSet::new();
         loop {
             if let Some(error) = self.interrupt.error() {
                 return Err(error);
             }
             // Looked at before the checkpoints: what was saved before the end is then seen.
             let sight = watcher.look(self.patience)?;
-            let newest = self.newest()?.filter(|newest| seen.as_ref() != Some(newest));
+            let known_damaged = damaged.len();
+            let newest = self.newest(&damaged)?.filter(|newest| seen.as_ref() != Some(newest));
             if let Some((name, (loaded, step))) =
-                newest.map(|name| self.load(name, &book, &model)).transpose()?.flatten()
+                newest.map(|name| self.load(name, &book, &model, &mut damaged)).transpose()?.flatten()
             {
                 model = loaded;
                 self.write_down(&summaries, step, &evaluate(&model, step)?);
@@ -104,6 +108,10 @@ impl SidecarEvaluator {
                 if self.max_evaluations.is_some_and(|most| step >= most) {
                     return Ok(count);
                 }
+            }
+            if damaged.len() > known_damaged {
+                // The one before it may not have been evaluated.
+                continue;
             }
             if sight.has_ended(&self.dir)? {
                 return Ok(count);
@@ -113,10 +121,22 @@ impl SidecarEvaluator {
     }
 
     /// A checkpoint may be deleted while it is read, when training is faster than evaluation: the next one will do.
-    fn load<M: Module>(&self, name: String, book: &Book, model: &M) -> Result<Option<(String, (M, u64))>> {
+    /// A damaged one is logged, and the one before it is evaluated, as a chief does.
+    fn load<M: Module>(
+        &self,
+        name: String,
+        book: &Book,
+        model: &M,
+        damaged: &mut BTreeSet<String>,
+    ) -> Result<Option<(String, (M, u64))>> {
         match load(&self.dir, &name, book, model.clone()) {
             Ok(loaded) => Ok(Some((name, loaded))),
-            Err(error) if self.newest()?.as_ref() != Some(&name) => {
+            Err(error) if is_damage(&error) && self.newest(damaged)?.as_ref() == Some(&name) => {
+                (self.say)(&format!("evaluator: {name} is passed over: {error}"));
+                damaged.insert(name);
+                Ok(None)
+            }
+            Err(error) if self.newest(damaged)?.as_ref() != Some(&name) => {
                 (self.say)(&format!("evaluator: {name} went while it was read: {error}"));
                 Ok(None)
             }
@@ -132,9 +152,10 @@ impl SidecarEvaluator {
         (self.say)(&format!("evaluator: step {step}: {}", found.join(", ")));
     }
 
-    fn newest(&self) -> Result<Option<String>> {
+    /// The newest checkpoint that is not known to be damaged.
+    fn newest(&self, damaged: &BTreeSet<String>) -> Result<Option<String>> {
         let catalog = Catalog::open(&self.dir, &self.basename, Retention::default())?;
-        Ok(catalog.newest_first().into_iter().next())
+        Ok(catalog.newest_first().into_iter().find(|name| !damaged.contains(name)))
     }
 }
 

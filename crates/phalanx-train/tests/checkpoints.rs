@@ -139,6 +139,83 @@ fn a_damaged_checkpoint_is_passed_over_and_the_one_before_it_is_used() {
     assert_eq!(train(2, Sgd::new(0.1).into(), &dir, 7, false).1, 3);
 }
 
+/// Trains a model with a table for `steps` steps on `ids`; answers the rows of the last checkpoint.
+fn train_rows(servers: u32, dir: &Dir, ids: &[i64], steps: u64) -> (u64, Vec<(i64, Vec<u32>)>) {
+    let cluster = MiniCluster::start_with(servers, 1, quiet()).unwrap();
+    let optimizer: Optimizer = Adagrad::new(0.1).into();
+    let table = TableSpec { name: "t".into(), dim: 3, initializer: Initializer::uniform(-1.0, 1.0, 5), optimizer };
+    let supervisor =
+        Supervisor::new(&cluster.trainers()[0], optimizer).table(table).run_dir(dir.clone()).save_model_secs(3600);
+    let mut session = supervisor.prepare_or_wait_for_session(Model::new(3)).unwrap();
+    let began = session.global_step();
+    for _ in 0..steps {
+        let loss = |model: &Model, rows: &[phalanx_nn::Rows]| {
+            model.kernel.val().powf_scalar(2.0).sum() + rows[0].lookup().powf_scalar(2.0).sum()
+        };
+        session.step_with_rows(&[(0, ids)], loss).unwrap();
+    }
+    session.finish().unwrap();
+    supervisor.stop(session).unwrap();
+    let found = Checkpoint::open(dir, &format!("model.ckpt-{}", began + steps)).unwrap();
+    let read = |name: &str| found.tensors().read(name).unwrap();
+    let numbers = read("t-values").f32s().unwrap();
+    let rows = numbers.chunks(3).map(|row| row.iter().map(|x| x.to_bits()).collect());
+    let mut rows: Vec<(i64, Vec<u32>)> = read("t-keys").i64s().unwrap().into_iter().zip(rows).collect();
+    rows.sort();
+    (began, rows)
+}
+
+/// Rows that a checkpoint has and the one before it lacks must not stay on the servers when it turns out to be damaged.
+#[test]
+fn nothing_of_a_damaged_checkpoint_stays_when_the_one_before_it_is_used() {
+    let old: Vec<i64> = (0..50).collect();
+    let both: Vec<i64> = (0..200).collect();
+    let (whole, folder) = (Dir::in_memory(), tempfile::tempdir().unwrap());
+    let dir = Dir::local(folder.path());
+    for dir in [&whole, &dir] {
+        train_rows(2, dir, &old, 3);
+    }
+    let (_, expected) = train_rows(2, &whole, &old, 2);
+    assert_eq!(train_rows(2, &dir, &both, 2).1.len(), 200);
+    // The last byte of the table's values, long after the first rows of the checkpoint.
+    let found = Checkpoint::open(&dir, "model.ckpt-5").unwrap();
+    let phalanx_formats::bundle::Place::Sliced(parts) = &found.index().tensors()["t-values"].place else {
+        panic!("two servers have rows")
+    };
+    for (_, span) in parts {
+        let file = folder.path().join(format!("model.ckpt-5.data-{:05}-of-00002", span.shard));
+        let mut bytes = std::fs::read(&file).unwrap();
+        bytes[(span.offset + span.size) as usize - 1] ^= 0x40;
+        std::fs::write(&file, bytes).unwrap();
+    }
+    let (began, rows) = train_rows(2, &dir, &old, 2);
+    assert_eq!(began, 3, "the damaged one is passed over");
+    assert_eq!(rows.len(), 50, "no row of the damaged one is left");
+    assert_eq!(rows, expected, "and training went on as if it had never been");
+}
+
+#[test]
+fn restoring_servers_read_each_table_once_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::local(folder.path());
+    let ids: Vec<i64> = (0..3000).collect();
+    train_rows(3, &dir, &ids, 2);
+    let size: u64 = dir.list("model.ckpt-2.data-").unwrap().iter().map(|entry| entry.size).sum();
+    let cluster = MiniCluster::start_with(3, 1, quiet()).unwrap();
+    cluster.trainers()[0].wait_until_formed().unwrap();
+    let client = connections::client(&cluster.trainers()[0]).unwrap();
+    let optimizer: Optimizer = Adagrad::new(0.1).into();
+    let table = TableSpec { name: "t".into(), dim: 3, initializer: Initializer::uniform(-1.0, 1.0, 5), optimizer };
+    let layout = phalanx_ps::Layout::new(vec![], vec![table], 3, Default::default()).unwrap();
+    let remote = phalanx_ps::client::Remote::announce(&client, layout).unwrap();
+    let servers: Vec<_> = (0..3).map(|server| (server, remote.incarnation(server))).collect();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let read = client.restore(&servers, 1, (&dir.location(), "model.ckpt-2"), until).unwrap();
+    let (read, most) = (read.iter().sum::<u64>(), size + size / 10);
+    assert!(read > size / 2 && read <= most, "{read} bytes of {size} were read");
+    cluster.trainers()[0].leave(None);
+}
+
 #[test]
 fn a_checkpoint_of_another_model_is_refused_with_the_names() {
     let folder = tempfile::tempdir().unwrap();
@@ -220,6 +297,7 @@ fn a_save_that_fails_leaves_nothing_behind() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert_eq!(staged(), 0);
+    assert!(dir.list("model.ckpt-1.").unwrap().is_empty(), "nor a data file that was published already");
     assert_eq!(Checkpoint::open(&dir, "model.ckpt-0").unwrap().global_step().unwrap(), 0, "the older one stays");
     supervisor.stop(session).unwrap();
 }
@@ -293,4 +371,90 @@ fn who_removes_the_file_checkpoint_starts_anew_and_one_that_cannot_be_read_is_sa
     assert_eq!(train(1, Sgd::new(0.1).into(), &dir, 4, false).1, 3);
     std::fs::remove_file(&state).unwrap();
     assert_eq!(train(1, Sgd::new(0.1).into(), &dir, 2, false).1, 0, "as TensorFlow does");
+}
+
+/// A supervisor over a cluster of its own that keeps itself in `dir`, with one server and one trainer.
+fn keeping(cluster: &MiniCluster, dir: &Dir) -> Supervisor {
+    Supervisor::new(&cluster.trainers()[0], Sgd::new(0.1)).run_dir(dir.clone()).save_model_secs(None)
+}
+
+#[test]
+fn a_second_job_in_the_same_run_directory_is_refused_and_told_who_has_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::local(folder.path().join("run"));
+    let (first, second) =
+        (MiniCluster::start_with(1, 1, quiet()).unwrap(), MiniCluster::start_with(1, 1, quiet()).unwrap());
+    let supervisor = keeping(&first, &dir);
+    let session = supervisor.prepare_or_wait_for_session(Model::new(3)).unwrap();
+    let refused = keeping(&second, &dir).prepare_or_wait_for_session(Model::new(3)).err().expect("it is refused");
+    assert_eq!(refused.code(), Code::RunDirInUse);
+    let (why, pid) = (refused.why().unwrap(), std::process::id());
+    assert!(why.contains(&format!("process {pid} on ")), "{refused}");
+    // Whoever only reads needs no lock.
+    let catalog = phalanx_train::checkpoint::Catalog::open(&dir, "model.ckpt", Default::default()).unwrap();
+    assert_eq!(catalog.newest_first(), ["model.ckpt-0"]);
+    supervisor.stop(session).unwrap();
+    let third = MiniCluster::start_with(1, 1, quiet()).unwrap();
+    let supervisor = keeping(&third, &dir);
+    let session = supervisor.prepare_or_wait_for_session(Model::new(3)).expect("the first one is gone");
+    supervisor.stop(session).unwrap();
+}
+
+#[test]
+fn a_look_at_checkpoints_makes_no_directory() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("nothing/here");
+    let catalog =
+        phalanx_train::checkpoint::Catalog::open(&Dir::local(&run), "model.ckpt", Default::default()).unwrap();
+    assert!(catalog.newest_first().is_empty() && !folder.path().join("nothing").exists());
+}
+
+#[test]
+fn a_run_directory_that_was_deleted_is_noticed_and_the_next_checkpoint_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    let dir = Dir::local(&run);
+    let said = Arc::new(std::sync::Mutex::new(String::new()));
+    let heard = Arc::clone(&said);
+    let options = ServerOptions { say: Arc::new(move |line| heard.lock().unwrap().push_str(line)), ..quiet() };
+    let cluster = MiniCluster::start_with(1, 1, options).unwrap();
+    let supervisor = keeping(&cluster, &dir);
+    let mut session = supervisor.prepare_or_wait_for_session(Model::new(3)).unwrap();
+    for _ in 0..2 {
+        session.step(|model| model.kernel.val().sum()).unwrap();
+    }
+    session.save().unwrap();
+    std::fs::remove_dir_all(&run).unwrap();
+    session.step(|model| model.kernel.val().sum()).unwrap();
+    session.save().unwrap();
+    let said = said.lock().unwrap().clone();
+    assert_eq!(said.matches("PX0505").count(), 1, "{said}");
+    assert!(said.contains("deleted while the job runs"), "{said}");
+    let catalog = phalanx_train::checkpoint::Catalog::open(&dir, "model.ckpt", Default::default()).unwrap();
+    assert_eq!(catalog.newest_first(), ["model.ckpt-2"], "none that is gone is named");
+    Checkpoint::open(&dir, "model.ckpt-2").unwrap().tensors().verify().unwrap();
+    supervisor.stop(session).unwrap();
+}
+
+#[test]
+fn an_evaluator_passes_a_damaged_checkpoint_over_and_evaluates_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = Dir::local(folder.path());
+    train_rows(1, &dir, &[1, 2, 3], 3);
+    train_rows(1, &dir, &[1, 2, 3], 2);
+    for file in ["model.ckpt-5.index", "model.ckpt-5.data-00000-of-00001"] {
+        let file = folder.path().join(file);
+        let whole = std::fs::read(&file).unwrap();
+        let mut bytes = whole.clone();
+        bytes[20] ^= 0x10;
+        std::fs::write(&file, bytes).unwrap();
+        let evaluator = phalanx_train::SidecarEvaluator::new(folder.path().to_str().unwrap()).unwrap();
+        let mut steps = Vec::new();
+        let count = evaluator.max_evaluations(3).run(Model::new(3), |_, step| {
+            steps.push(step);
+            Ok(Vec::new())
+        });
+        assert_eq!((count.unwrap(), steps), (1, vec![3]), "{}", file.display());
+        std::fs::write(&file, whole).unwrap();
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use phalanx_base::{Code, Context, Error, Result, Shape};
+use phalanx_base::{Code, Error, Result, Shape};
 
 use super::block::MAX_KEY;
 use super::{BundleIndex, Dtype, Span, Strings, TensorSlice, checks, malformed};
@@ -178,7 +178,7 @@ impl<W: Write> BundleWriter<W> {
     pub fn finish(mut self) -> Result<(W, BundleIndex)> {
         self.unfinished()?;
         checks::check(&self.index)?;
-        self.out.flush().context(Code::DataMissing, "cannot write the checkpoint's data")?;
+        self.out.flush().map_err(unwritable)?;
         Ok((self.out, self.index))
     }
 
@@ -216,10 +216,18 @@ impl<W: Write> BundleWriter<W> {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out.write_all(bytes).context(Code::DataMissing, "cannot write the checkpoint's data")?;
+        self.out.write_all(bytes).map_err(unwritable)?;
         let end = self.offset.checked_add(bytes.len() as u64).filter(|&end| i64::try_from(end).is_ok());
         self.offset = end.ok_or_else(|| malformed("a data file is too large"))?;
         Ok(())
+    }
+}
+
+/// What the target says of itself, where it says it in our words: which file, why, and what to do.
+fn unwritable(error: std::io::Error) -> Error {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+        Some(ours) => ours.clone(),
+        None => Error::new(Code::StorageWrite, "the checkpoint's data cannot be written").because(error),
     }
 }
 

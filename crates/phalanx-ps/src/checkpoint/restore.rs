@@ -99,7 +99,8 @@ pub(crate) fn restore_part(checkpoint: &Checkpoint, plan: &Plan, target: &Target
     target(Assign { clears: true, ..Assign::default() }, Vec::new())?;
     restore.shards()?;
     plan.tables.iter().try_for_each(|table| restore.table(table))?;
-    let mut assign = Assign { updates: restore.updates().map_err(|error| restore.explain(error))?, ..Assign::default() };
+    let mut assign =
+        Assign { updates: restore.updates().map_err(|error| restore.explain(error))?, ..Assign::default() };
     if plan.server == 0 {
         assign.notes = restore.notes().map_err(|error| restore.explain(error))?;
     }

@@ -209,11 +209,14 @@ impl Client {
 
     fn make_frame(&self, layout: &Layout, server: usize, life: u64, create: bool) -> OutFrame {
         let specs = layout.specs_for(server);
-        self.frame_for(life, if create {
-            request::Op::Create(params::Create { specs })
-        } else {
-            request::Op::Find(params::Find { specs })
-        })
+        self.frame_for(
+            life,
+            if create {
+                request::Op::Create(params::Create { specs })
+            } else {
+                request::Op::Find(params::Find { specs })
+            },
+        )
     }
 
     pub(crate) fn frame(&self, op: request::Op) -> OutFrame {

@@ -225,9 +225,7 @@ impl Recovery {
                 self.state = State::Committing(checkpoint, loss.clone());
                 Action::Commit(incarnation, loss)
             }
-            (State::Committing(checkpoint, loss), Event::Committed) => {
-                self.finish(Outcome::Restored(checkpoint, loss))
-            }
+            (State::Committing(checkpoint, loss), Event::Committed) => self.finish(Outcome::Restored(checkpoint, loss)),
             (_, Event::Failed(Failure::Transient)) => {
                 self.state = State::Waiting;
                 Action::Wait

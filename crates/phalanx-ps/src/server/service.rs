@@ -292,7 +292,7 @@ impl Service {
             applied: self.store.applied.all().iter().map(applied).collect(),
             restored: self.store.applied.is_behind(),
             closed: self.store.closed(),
-            missed: self.store.missed.load(std::sync::atomic::Ordering::Relaxed),
+            missed: self.store.missed(),
         }
     }
 }

@@ -300,6 +300,11 @@ impl Store {
         self.repeats.load(Ordering::Relaxed)
     }
 
+    /// Steps that a restored server has missed, as far as tasks have pushed again since.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Ordering::Relaxed)
+    }
+
     /// How many shards of variables and how many tables are held.
     pub fn counts(&self) -> (usize, usize) {
         self.items().counts()

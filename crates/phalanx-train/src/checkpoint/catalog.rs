@@ -24,12 +24,11 @@ pub struct Catalog {
 impl Catalog {
     /// The checkpoints of `dir` that are called `basename`, such as `model.ckpt`. As in TensorFlow, those count that the
     /// file `checkpoint` names: who removes it starts anew. Where it cannot be read, those that are there count, and
-    /// [`Self::remark`] says so.
+    /// [`Self::remark`] says so. Nothing is written: a directory that is not there has no checkpoints.
     ///
     /// # Errors
-    /// When the directory cannot be made or read.
+    /// When the directory cannot be read.
     pub fn open(dir: &Dir, basename: &str, retention: Retention) -> Result<Self> {
-        dir.create_all()?;
         let (state, remark) = (CheckpointState::default(), None);
         let mut catalog = Self { dir: dir.clone(), basename: basename.to_owned(), retention, state, remark };
         match dir.try_read(STATE.0, STATE.1)?.map(|text| CheckpointState::parse(&text)) {
@@ -81,6 +80,17 @@ impl Catalog {
     pub fn publish(&mut self, name: &str, staged: &[String], index: &BundleIndex) -> Result<Vec<Error>> {
         // An index of that name would be of other data files in a moment.
         self.dir.remove(&index_file(name))?;
+        let published = self.publish_files(name, staged, index);
+        if published.is_err() {
+            // Nobody takes the files for a checkpoint, and nobody else would remove them before the chief is restarted.
+            let _ = self.delete(name);
+        }
+        let deleted = published?;
+        Ok(deleted.iter().filter_map(|old| self.delete(base(old)).err()).collect())
+    }
+
+    /// Answers which checkpoints are not to be kept any more.
+    fn publish_files(&mut self, name: &str, staged: &[String], index: &BundleIndex) -> Result<Vec<String>> {
         let shards = staged.len() as u32;
         for (shard, staged) in (0..).zip(staged) {
             self.dir.publish(staged, &data_file(name, shard, shards))?;
@@ -90,7 +100,27 @@ impl Catalog {
         let deleted = self.retention.admit(&mut state, name, now());
         self.dir.write(STATE.0, state.to_string().as_bytes())?;
         self.state = state;
-        Ok(deleted.iter().filter_map(|old| self.delete(base(old)).err()).collect())
+        Ok(deleted)
+    }
+
+    /// Forgets a checkpoint; its files stay until one of the same name is published.
+    pub(crate) fn forget_one(&mut self, name: &str) {
+        let CheckpointState { latest, all, timestamps, .. } = &mut self.state;
+        while let Some(at) = all.iter().position(|path| base(path) == name) {
+            all.remove(at);
+            // They may be left out.
+            if at < timestamps.len() {
+                timestamps.remove(at);
+            }
+        }
+        if latest.as_deref().is_some_and(|path| base(path) == name) {
+            *latest = all.last().cloned();
+        }
+    }
+
+    /// Forgets the checkpoints: somebody has deleted the directory with them.
+    pub(crate) fn forget(&mut self) {
+        self.state = CheckpointState::default();
     }
 
     /// Removes every checkpoint, and the file that names them.

@@ -23,6 +23,9 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 const COUNT: Duration = Duration::from_millis(500);
 const COUNT_FOR: Duration = Duration::from_secs(30);
 
+/// How often the run directory is looked for.
+const LOOK_AT_DIRECTORY: Duration = Duration::from_secs(2);
+
 /// When to save: at once, then whenever so much time or so many steps have passed; never, where neither is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pace {
@@ -87,8 +90,9 @@ impl Keeper {
         let saving = server.client_until(move |job| needless(job) || job.lacks_a_server())?;
         let (server, theirs) = (server.clone(), Arc::clone(&shared));
         let counting = uncounted.into_iter().map(Counting::new).collect();
-        let (last, empty) = (None, Vec::new());
-        let work = Work { server, client, saving, remote, saver, pace, summaries, last, empty, counting };
+        let (last, again, looked, empty) = (None, Again::default(), Instant::now(), Vec::new());
+        let work =
+            Work { server, client, saving, remote, saver, pace, summaries, last, again, looked, empty, counting };
         let thread = std::thread::Builder::new().name("phalanx-keeper".into()).spawn(move || work.run(&theirs));
         let thread = thread.context(Code::Internal, "the thread that saves cannot be started")?;
         Ok(Self { shared, ending, thread: Some(thread) })
@@ -150,6 +154,10 @@ struct Work {
     summaries: Arc<SummaryWriter>,
     /// When and at which step a save was last tried.
     last: Option<(Instant, u64)>,
+    /// When a save that failed is tried again.
+    again: Again,
+    /// When the run directory was last looked for.
+    looked: Instant,
     /// Servers that are back and have not got their part yet.
     empty: Vec<Empty>,
     /// Servers of which nobody could say how much they had lost.
@@ -167,6 +175,28 @@ impl Counting {
     fn new(server: usize) -> Self {
         let now = Instant::now();
         Self { server, until: now + COUNT_FOR, next: now + COUNT }
+    }
+}
+
+/// When a save that failed is tried again: after 5 s, 10 s, 20 s and so on, and not after a whole interval.
+#[derive(Debug, Default)]
+struct Again {
+    failures: u32,
+    at: Option<Instant>,
+}
+
+impl Again {
+    const FIRST: Duration = Duration::from_secs(5);
+    const LONGEST: Duration = Duration::from_secs(300);
+
+    fn tried(&mut self, ok: bool, now: Instant) {
+        if ok {
+            *self = Self::default();
+            return;
+        }
+        let pause = Self::FIRST.saturating_mul(1 << self.failures.min(10)).min(Self::LONGEST);
+        self.failures += 1;
+        self.at = Some(now + pause);
     }
 }
 
@@ -200,11 +230,13 @@ impl Work {
             };
             self.recover(step);
             self.count_missed();
+            self.look_after_directory();
             // A server without its part could not be saved.
             let awaited = asked > shared.lock().done;
             if self.empty.is_empty() && (awaited || self.is_due(step)) {
                 self.last = Some((Instant::now(), step));
                 let saved = self.save(awaited);
+                self.again.tried(saved.is_ok(), Instant::now());
                 let mut state = shared.lock();
                 state.done = asked;
                 match saved {
@@ -220,7 +252,13 @@ impl Work {
     }
 
     fn is_due(&self, step: u64) -> bool {
-        let Some((tried, at)) = self.last else { return self.pace != Pace::default() };
+        if self.pace == Pace::default() {
+            return false;
+        }
+        if let Some(at) = self.again.at {
+            return Instant::now() >= at;
+        }
+        let Some((tried, at)) = self.last else { return true };
         self.pace.every.is_some_and(|every| tried.elapsed() >= every)
             || self.pace.steps.is_some_and(|steps| step >= at.saturating_add(steps))
     }
@@ -228,6 +266,9 @@ impl Work {
     /// Saves. What goes wrong is said, unless somebody waits for this save: they hear it from us.
     fn save(&mut self, awaited: bool) -> Result<Option<Saved>> {
         let saved = self.saver.save(&self.saving);
+        for notice in self.saver.take_notices() {
+            self.server.say(&format!("{}: {notice}", notice.code()));
+        }
         match &saved {
             Ok(Some(saved)) => {
                 self.server.say(&saved.to_string());
@@ -270,16 +311,35 @@ impl Work {
 
     fn recover_one(&mut self, task: TaskId, seen: u64) -> Result<()> {
         let server = task.index as usize;
-        let rounds = self.saver.rounds();
-        let restorer = Restorer { server: &self.server, client: &self.client, catalog: self.saver.catalog(), rounds };
-        if let Recovered::Restored { name, loss } = restorer.recover(&mut self.remote, server, seen)? {
-            restorer.report(server, &name, &loss);
+        let restorer = Restorer::new(&self.server, &self.client, &self.saver);
+        let recovered = restorer.recover(&mut self.remote, server, seen);
+        if let Ok(Recovered::Restored { name, loss }) = &recovered {
+            restorer.report(server, name, loss);
+        }
+        let damaged = restorer.into_damaged();
+        self.saver.forget(&damaged);
+        if let Recovered::Restored { loss, .. } = recovered? {
             self.counting.retain(|counting| counting.server != server);
             if loss.at_most.is_none() {
                 self.counting.push(Counting::new(server));
             }
         }
         Ok(())
+    }
+
+    /// Notices every few seconds whether the run directory was deleted, and saves at once where it was.
+    fn look_after_directory(&mut self) {
+        if self.looked.elapsed() < LOOK_AT_DIRECTORY {
+            return;
+        }
+        self.looked = Instant::now();
+        if let Err(error) = self.saver.look_after_directory() {
+            self.server.say(&format!("training goes on, but: {error}"));
+        }
+        for notice in self.saver.take_notices() {
+            self.server.say(&format!("{}: {notice}", notice.code()));
+            self.last = None;
+        }
     }
 
     /// Logs what a server has missed, once every trainer that is here has pushed to it again.
@@ -308,5 +368,25 @@ impl Work {
                 _ => self.counting.push(counting),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_save_that_failed_is_tried_again_soon_and_then_less_often() {
+        let (mut again, start) = (Again::default(), Instant::now());
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            again.tried(false, start);
+            pauses.push((again.at.unwrap() - start).as_secs());
+        }
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300]);
+        again.tried(true, start);
+        assert!(again.at.is_none());
+        again.tried(false, start);
+        assert_eq!((again.at.unwrap() - start).as_secs(), 5);
     }
 }

@@ -1,6 +1,6 @@
 //! From the run directory into the servers: a whole job, or one server that came back.
 
-use super::Catalog;
+use super::{Catalog, Saver};
 use crate::Server;
 use crate::identity::random;
 use phalanx_base::{Code, Error, Incarnation, Result};
@@ -10,6 +10,7 @@ use phalanx_ps::checkpoint::{Applied, Checkpoint, compare, feed_server};
 use phalanx_ps::client::Remote;
 use phalanx_ps::recovery::{Action, Event, Failure, Known, Loss, Outcome, Recovery, Saved};
 use phalanx_storage::Dir;
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 /// How long the servers may take to read.
@@ -20,11 +21,13 @@ const SURVEY: Duration = Duration::from_secs(3);
 
 /// What restores.
 pub(crate) struct Restorer<'a> {
-    pub(crate) server: &'a Server,
-    pub(crate) client: &'a Client,
-    pub(crate) catalog: &'a Catalog,
+    server: &'a Server,
+    client: &'a Client,
+    catalog: &'a Catalog,
     /// Synchronous training.
-    pub(crate) rounds: bool,
+    rounds: bool,
+    /// The checkpoints that turned out to be damaged, by name.
+    damaged: RefCell<Vec<String>>,
 }
 
 /// What became of a server that came back.
@@ -35,7 +38,11 @@ pub(crate) enum Recovered {
     Restored { name: String, loss: Loss },
 }
 
-impl Restorer<'_> {
+impl<'a> Restorer<'a> {
+    pub(crate) fn new(server: &'a Server, client: &'a Client, saver: &'a Saver) -> Self {
+        Self { server, client, catalog: saver.catalog(), rounds: saver.rounds(), damaged: RefCell::default() }
+    }
+
     /// Restores all servers, of which none has a model, from the newest checkpoint that can be used; answers its name and
     /// what was lost, or `None` where there is no checkpoint. A damaged one is logged, and the one before it is used.
     pub(crate) fn restore_job(&self, remote: &Remote) -> Result<Option<(String, Loss)>> {
@@ -93,11 +100,14 @@ impl Restorer<'_> {
                     return Err(self.catalog.nothing_usable(last.unwrap_or_else(none)));
                 }
                 Action::Finish(Outcome::Failed) | Action::Wait => {
-                    return Err(last.unwrap_or_else(|| Error::new(Code::Internal, "a recovery failed without a reason")));
+                    return Err(
+                        last.unwrap_or_else(|| Error::new(Code::Internal, "a recovery failed without a reason"))
+                    );
                 }
-                Action::Describe => self.client.state_of(server).map(|state| {
-                    Event::Described { incarnation: state.incarnation, ready: state.ready }
-                }),
+                Action::Describe => self
+                    .client
+                    .state_of(server)
+                    .map(|state| Event::Described { incarnation: state.incarnation, ready: state.ready }),
                 Action::Announce(incarnation) => {
                     remote.announce_on(self.client, server, incarnation).map(|()| Event::Announced)
                 }
@@ -133,6 +143,11 @@ impl Restorer<'_> {
         }
     }
 
+    /// The checkpoints that turned out to be damaged, by name: the saver is to forget them.
+    pub(crate) fn into_damaged(self) -> Vec<String> {
+        self.damaged.into_inner()
+    }
+
     /// Logs what a recovery has found out.
     pub(crate) fn report(&self, server: usize, name: &str, loss: &Loss) {
         let more = match loss.at_most {
@@ -146,6 +161,7 @@ impl Restorer<'_> {
     }
 
     fn pass_over(&self, name: &str, error: &Error) {
+        self.damaged.borrow_mut().push(name.to_owned());
         self.server.say(&format!("{name} is passed over: {error}"));
     }
 

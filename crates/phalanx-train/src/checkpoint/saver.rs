@@ -1,6 +1,6 @@
 //! One save: from the servers' instant to the published name.
 
-use super::{Catalog, sees};
+use super::{Catalog, RunLock, sees};
 use crate::identity::random;
 use phalanx_base::{Code, Error, Result};
 use phalanx_formats::bundle::{BundleIndex, data_file};
@@ -49,17 +49,41 @@ pub(crate) struct Saver {
     rounds: bool,
     /// Whether all servers see the directory, once that was found out.
     seen: Option<bool>,
+    /// Keeps other jobs out of the directory.
+    lock: RunLock,
+    /// What is to be logged about the directory.
+    notices: Vec<Error>,
 }
 
 impl Saver {
-    /// A saver into the directory of `catalog`; `rounds` for synchronous training.
-    pub(crate) fn new(catalog: Catalog, rounds: bool) -> Self {
-        Self { catalog, rounds, seen: None }
+    /// A saver into the directory of `catalog`, which is locked; `rounds` for synchronous training.
+    pub(crate) fn new(catalog: Catalog, lock: RunLock, rounds: bool) -> Self {
+        Self { catalog, rounds, seen: None, lock, notices: Vec::new() }
+    }
+
+    /// What is to be logged about the directory since this was last called.
+    pub(crate) fn take_notices(&mut self) -> Vec<Error> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Looks whether the directory is still there. A save must not make a deleted one again without a word.
+    pub(crate) fn look_after_directory(&mut self) -> Result<()> {
+        if let Some(notice) = self.lock.renew()? {
+            self.catalog.forget();
+            self.seen = None;
+            self.notices.push(notice);
+        }
+        Ok(())
     }
 
     /// The checkpoints there are.
     pub(crate) fn catalog(&self) -> &Catalog {
         &self.catalog
+    }
+
+    /// Forgets checkpoints that turned out to be damaged: a save at the same step is not one that is there already.
+    pub(crate) fn forget(&mut self, damaged: &[String]) {
+        damaged.iter().for_each(|name| self.catalog.forget_one(name));
     }
 
     /// Whether training is synchronous.
@@ -89,6 +113,7 @@ impl Saver {
 
     fn save_at(&mut self, client: &Client, cut: impl FnOnce(u64) -> Result<Vec<CutMade>>) -> Result<Option<Saved>> {
         let started = Instant::now();
+        self.look_after_directory()?;
         let direct = self.probe(client)?;
         let id = random()?;
         let cuts = cut(id)?;

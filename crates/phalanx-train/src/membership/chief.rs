@@ -4,12 +4,13 @@ use super::{Reminder, Who, check_peer};
 use crate::ServerOptions;
 use crate::job::Job;
 use futures_util::future::join_all;
-use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
+use phalanx_base::{Code, Error, Incarnation, Result, Role, TaskId};
 use phalanx_cluster::{Mood, Phase, Roster};
 use phalanx_wire::Address;
 use phalanx_wire::control::{self, Client};
 use phalanx_wire::proto::control::{BeatReply, BeatRequest, Identity, Missing, beat_reply, beat_request};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,6 +31,8 @@ pub(crate) struct Chief {
     started: Instant,
     job: Arc<Job>,
     options: ServerOptions,
+    /// Trainers are told that the job ends, while it goes on for everybody else.
+    stopping: AtomicBool,
 }
 
 impl Chief {
@@ -37,7 +40,7 @@ impl Chief {
         let roster = Roster::new(others.iter().map(|(task, _)| *task), options.lease);
         job.set_phase(roster.phase());
         let state = Mutex::new(State { roster, reasons: BTreeMap::new() });
-        Self { who, others, state, started: Instant::now(), job, options }
+        Self { who, others, state, started: Instant::now(), job, options, stopping: AtomicBool::new(false) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -83,6 +86,11 @@ impl Chief {
         let mut here: BTreeSet<_> = self.lock().roster.lives().collect();
         here.insert((self.who.task, self.who.incarnation));
         here
+    }
+
+    /// Tells the other trainers to stop, with their next beat; servers stay.
+    pub(crate) fn stop_trainers(&self) {
+        self.stopping.store(true, Ordering::Release);
     }
 
     /// Whether other trainers are at work.
@@ -272,6 +280,8 @@ impl control::Handler for Chief {
             }
         };
         let phase = self.change(|roster, now| roster.beat(now, task, Incarnation(peer.incarnation), mood))?;
+        let stops = task.role != Role::Ps && self.stopping.load(Ordering::Acquire);
+        let phase = if stops { phase.max(Phase::Ending) } else { phase };
         let state = self.lock();
         let missing = self.missing(&state).into_iter().map(|(task, address)| Missing {
             task: task.to_string(),

@@ -92,6 +92,13 @@ impl Membership {
         }
     }
 
+    /// The chief: tells the other trainers to stop.
+    pub(crate) fn stop_trainers(&self) {
+        if let Self::Chief(chief) = self {
+            chief.stop_trainers();
+        }
+    }
+
     /// The chief: a lost server may come back from now on.
     pub(crate) fn wait_for_servers(&self) {
         if let Self::Chief(chief) = self {

@@ -164,6 +164,11 @@ impl Server {
         self.inner.membership.has_trainers()
     }
 
+    /// The chief: tells the other trainers to stop; servers stay.
+    pub(crate) fn stop_trainers(&self) {
+        self.inner.membership.stop_trainers();
+    }
+
     /// The chief: the incarnations of the tasks that are here, its own among them.
     pub(crate) fn live(&self) -> BTreeSet<(TaskId, Incarnation)> {
         self.inner.membership.live()

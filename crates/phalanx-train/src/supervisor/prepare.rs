@@ -10,7 +10,6 @@ use phalanx_base::{Code, Error, Result};
 use phalanx_nn::Book;
 use phalanx_nn::burn::module::Module;
 use phalanx_ps::client::Remote;
-use phalanx_ps::recovery::Loss;
 use phalanx_ps::{Client, Layout, VariableSpec};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,13 +49,13 @@ impl Supervisor {
         let book = Book::of(&module)?;
         let layout = self.layout(&book, client.servers())?;
         let (remote, services) = if self.server.is_chief() {
-            let mut saver = self.run_dir.saver(rounds)?;
+            let mut saver = self.run_dir.saver(&self.server, rounds)?;
             if let Some(remark) = saver.as_ref().and_then(|saver| saver.catalog().remark()) {
                 self.server.say(remark);
             }
             let (remote, uncounted) = self.initialize(&client, &layout, &book, &module, saver.as_mut())?;
-            let services = saver
-                .map_or_else(|| Ok(Services::none()), |saver| self.services(&client, &remote, saver, uncounted));
+            let services =
+                saver.map_or_else(|| Ok(Services::none()), |saver| self.services(&client, &remote, saver, uncounted));
             (remote, services?)
         } else {
             self.wait_for_model(&client)?;
@@ -100,7 +99,9 @@ impl Supervisor {
         loop {
             let initialized = self.try_to_initialize(client, layout, book, module, saver.as_deref_mut());
             match initialized {
-                Err(error) if error.code() == Code::ServerRestarted && Instant::now() < until && !self.should_stop() => {
+                Err(error)
+                    if error.code() == Code::ServerRestarted && Instant::now() < until && !self.should_stop() =>
+                {
                     self.server.say(&format!("beginning again: {error}"));
                 }
                 initialized => return initialized,
@@ -114,7 +115,7 @@ impl Supervisor {
         layout: &Layout,
         book: &Book,
         module: &M,
-        saver: Option<&mut Saver>,
+        mut saver: Option<&mut Saver>,
     ) -> Result<(Remote, Vec<usize>)> {
         let mut empty = Vec::new();
         for server in 0..client.servers() {
@@ -137,12 +138,15 @@ impl Supervisor {
             let uncounted = self.recover(client, &mut remote, saver.ok_or_else(nowhere)?, &empty)?;
             return Ok((remote, uncounted));
         }
-        let restorer = |saver: &'_ Saver| -> Result<Option<(String, Loss)>> {
-            let (server, catalog, rounds) = (&self.server, saver.catalog(), saver.rounds());
-            Restorer { server, client, catalog, rounds }.restore_job(&remote)
-        };
+        let mut restored = None;
+        if let Some(saver) = &mut saver {
+            let restorer = Restorer::new(&self.server, client, saver);
+            restored = restorer.restore_job(&remote)?;
+            let damaged = restorer.into_damaged();
+            saver.forget(&damaged);
+        }
         let mut uncounted = Vec::new();
-        match saver.as_deref().map_or(Ok(None), restorer)? {
+        match restored {
             Some((name, loss)) => {
                 self.server.say(&format!("restored {name}: going on at step {}", loss.saved));
                 if !loss.counted.is_empty() {
@@ -162,15 +166,8 @@ impl Supervisor {
     }
 
     /// Restores the servers that lost their part; those last that count steps, because others ask that one.
-    fn recover(
-        &self,
-        client: &Client,
-        remote: &mut Remote,
-        saver: &Saver,
-        empty: &[usize],
-    ) -> Result<Vec<usize>> {
-        let restorer =
-            Restorer { server: &self.server, client, catalog: saver.catalog(), rounds: saver.rounds() };
+    fn recover(&self, client: &Client, remote: &mut Remote, saver: &mut Saver, empty: &[usize]) -> Result<Vec<usize>> {
+        let restorer = Restorer::new(&self.server, client, saver);
         let mut uncounted = Vec::new();
         for &server in empty.iter().rev() {
             if let Recovered::Restored { name, loss } = restorer.recover(remote, server, 0)? {
@@ -178,17 +175,13 @@ impl Supervisor {
                 uncounted.extend(loss.at_most.is_none().then_some(server));
             }
         }
+        let damaged = restorer.into_damaged();
+        saver.forget(&damaged);
         Ok(uncounted)
     }
 
     /// What the chief does beside training.
-    fn services(
-        &self,
-        client: &Client,
-        remote: &Remote,
-        saver: Saver,
-        uncounted: Vec<usize>,
-    ) -> Result<Services> {
+    fn services(&self, client: &Client, remote: &Remote, saver: Saver, uncounted: Vec<usize>) -> Result<Services> {
         let summaries = SummaryWriter::open_with(saver.catalog().dir(), Arc::clone(&self.server.options().say))?;
         let summaries = Arc::new(summaries);
         let step = client.global_step()?;

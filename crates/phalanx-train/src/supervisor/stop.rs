@@ -2,9 +2,13 @@
 
 use super::Supervisor;
 use crate::Session;
-use phalanx_base::{Error, Result};
+use phalanx_base::{Code, Error, Result};
+use phalanx_cluster::Phase;
 use phalanx_nn::burn::module::Module;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long trainers may take to end their step and push it.
+const LAST_UPDATES: Duration = Duration::from_secs(30);
 
 impl Supervisor {
     /// As [`Self::stop`], for trainers that each have a share of the input: a chief whose share is used up waits until the
@@ -29,9 +33,10 @@ impl Supervisor {
     pub fn stop<M: Module>(&self, mut session: Session<M>) -> Result<()> {
         let finished = match session.finish() {
             // Too late to matter: the servers may already have gone.
-            Err(_) if self.server.job().phase() == phalanx_cluster::Phase::Over => Ok(()),
+            Err(_) if self.server.job().phase() == Phase::Over => Ok(()),
             finished => finished,
         };
+        let finished = finished.and_then(|()| self.wait_for_last_updates(&mut session));
         let saved = match self.server.job().failure() {
             None => session.save_last().map_err(|error| self.unsaved(&session, &error)),
             Some(_) => Ok(()),
@@ -46,6 +51,33 @@ impl Supervisor {
         let outcome = interrupted.and(failure).and(finished).and(saved);
         self.server.leave(outcome.as_ref().err());
         outcome
+    }
+
+    /// The chief of a job that keeps itself: tells the other trainers to stop and waits until they have pushed their last
+    /// updates and left, or are lost. What was acknowledged is then in the last checkpoint.
+    fn wait_for_last_updates<M: Module>(&self, session: &mut Session<M>) -> Result<()> {
+        if !self.server.is_chief() || self.run_dir.dir.is_none() || self.server.job().failure().is_some() {
+            return Ok(());
+        }
+        let longest = match self.server.job().interrupted().map(|why| why.code()) {
+            None => LAST_UPDATES,
+            Some(Code::Terminated) => Duration::from_secs(3),
+            Some(_) => Duration::from_secs(1),
+        };
+        self.server.stop_trainers();
+        let until = Instant::now() + longest;
+        while self.server.has_trainers() && self.server.job().phase() != Phase::Over {
+            if Instant::now() > until {
+                let seconds = longest.as_secs();
+                self.server.say(&format!(
+                    "trainers have not stopped for {seconds} s: the last checkpoint may miss their last updates"
+                ));
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+            session.finish_orphans()?;
+        }
+        session.finish_orphans()
     }
 
     /// What was trained since the newest checkpoint goes with the servers: a job that ends like that has not done its work.

@@ -53,7 +53,11 @@ impl BackupAndRestore {
 impl Callback for BackupAndRestore {
     fn on_train_begin(&mut self, cx: &mut FitContext<'_>) -> Result<()> {
         let retention = Retention { max_to_keep: 1, ..Retention::default() };
-        let catalog = Catalog::open(&self.dir()?, "ckpt", retention)?;
+        let dir = self.dir()?;
+        if cx.should_checkpoint() {
+            dir.create_all()?;
+        }
+        let catalog = Catalog::open(&dir, "ckpt", retention)?;
         if let Some(remark) = catalog.remark() {
             warn(remark);
         }
