@@ -169,6 +169,50 @@ fn a_worker_that_stood_still_for_too_long_is_shut_out_when_it_goes_on() {
     assert!(chief.contains("done: 2000 steps, exact"), "{chief}");
 }
 
+/// How long the machine's owner stops a process, where `PHALANX_STOP_SECS` says so.
+fn stop_secs() -> Option<f64> {
+    std::env::var("PHALANX_STOP_SECS").ok().and_then(|text| text.parse().ok())
+}
+
+#[test]
+fn a_chief_that_is_stopped_for_longer_than_the_lease_throws_nobody_out() {
+    let job = job(&["--steps=2000", "--step-ms=20"]);
+    let running = job.start_all();
+    running.trainers[0].wait_for_line(&["scheduled 40"], LONG);
+    for rest in [4000, 0] {
+        running.trainers[0].signal(Signal::STOP);
+        std::thread::sleep(Duration::from_secs_f64(stop_secs().unwrap_or(7.5)));
+        running.trainers[0].signal(Signal::CONT);
+        std::thread::sleep(Duration::from_millis(rest));
+    }
+    // Every worker ends well, none was replaced.
+    let chief = end(running, &[]);
+    assert!(chief.contains("done: 2000 steps, exact"), "{chief}");
+    assert!(!chief.contains("is lost"), "{chief}");
+    assert_eq!(chief.matches("this process did not run for").count(), 2, "{chief}");
+}
+
+#[test]
+fn a_server_that_is_stopped_for_longer_than_the_lease_is_back_with_what_it_held() {
+    for server in 0..2 {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = format!("--model-dir={}", folder.path().display());
+        let job = job(&["--steps=900", "--step-ms=5", "--lease-ms=1000", "--save-steps=200", &dir]);
+        let running = job.start_all();
+        running.trainers[0].wait_for_line(&["scheduled 40"], LONG);
+        running.ps[server].signal(Signal::STOP);
+        running.trainers[0].wait_for_line(&[&format!("ps/{server} is lost; waiting")], LONG);
+        std::thread::sleep(Duration::from_secs_f64(stop_secs().unwrap_or(0.0)));
+        running.ps[server].signal(Signal::CONT);
+        running.trainers[0].wait_for_line(&[&format!("ps/{server} is back, with everything that it held")], LONG);
+        let chief = end(running, &[]);
+        // Exact: nothing was restored, and what waited in its sockets and was sent again counts once.
+        assert!(chief.contains("done: 900 steps, exact"), "{chief}");
+        assert!(!chief.contains("is back with its part"), "{chief}");
+        assert!(!chief.contains("its steps go to other workers"), "{chief}");
+    }
+}
+
 #[test]
 fn when_all_workers_are_killed_steps_wait_for_those_who_come_back() {
     let job = job(&["--steps=300", "--step-ms=2"]);

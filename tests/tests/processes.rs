@@ -65,6 +65,24 @@ fn a_killed_worker_that_is_started_again_rejoins() {
     running.expect_good_end(LONG);
 }
 
+/// Nobody starts a worker again here, as with `--restart worker=never`.
+#[test]
+fn a_chief_that_is_stopped_again_and_again_throws_nobody_out() {
+    for arguments in [&["--max-steps=1500"][..], &["--max-steps=300", "--sync"]] {
+        let job = Job::new(PROGRAM, 2, 2, &[arguments, &["--step-ms=10", "--lease-ms=1000"]].concat());
+        let running = job.start_all();
+        running.wait_until_training();
+        for _ in 0..4 {
+            running.trainers[0].signal(Signal::STOP);
+            std::thread::sleep(Duration::from_millis(1500));
+            running.trainers[0].signal(Signal::CONT);
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        let (chief, _) = running.expect_good_end(LONG);
+        assert!(!chief.text.contains("is lost"), "{}", chief.text);
+    }
+}
+
 fn a_signal_ends_the_job(signal: Signal, code: i32) {
     let job = Job::new(PROGRAM, 2, 2, &["--max-steps=1000000", "--step-ms=5"]);
     let mut running = job.start_all();

@@ -4,7 +4,7 @@ use phalanx_tests::job::{Job, LONG};
 use phalanx_tests::process::Task;
 use std::io::Write;
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_phalanx_test_task");
@@ -60,20 +60,40 @@ fn a_wrong_token_is_refused() {
     noticed(&mut worker, &mut chief, &["error[PX0205]", "PHALANX_TOKEN"]);
 }
 
-#[test]
-fn another_build_is_refused_and_both_are_named() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let copy = folder.path().join("another_build");
+/// The same program, as another build of it.
+fn another_build(folder: &Path) -> PathBuf {
+    let copy = folder.join("another_build");
     std::fs::copy(PROGRAM, &copy).expect("the program can be copied");
     let mut file = std::fs::OpenOptions::new().append(true).open(&copy).expect("the copy can be changed");
     file.write_all(b"x").expect("the copy can be changed");
-    drop(file);
+    copy
+}
+
+#[test]
+fn another_build_is_refused_and_the_job_forms_with_the_right_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let job = Job::new(PROGRAM, 1, 2, &["--max-steps=50"]);
+    let other = Job { program: another_build(folder.path()), ..job.clone() };
+    let (ps, chief) = (job.start_ps(0), job.start_trainer(0));
+    let end = other.start_trainer(1).expect(2, LONG);
+    contains_all(&end.text, &["error[PX0203]", "worker/0", "chief/0"]);
+    chief.wait_for_line(&["worker/0 is refused (PX0203) and still waited for"], LONG);
+    let worker = job.start_trainer(1);
+    for mut task in [chief, worker, ps] {
+        task.expect(0, LONG);
+    }
+}
+
+#[test]
+fn a_job_that_does_not_form_says_who_was_refused_and_why() {
+    let folder = tempfile::tempdir().expect("a folder");
     let job = Job::new(PROGRAM, 1, 2, PATIENT);
-    let other = Job { program: copy, ..job.clone() };
-    let (mut ps, mut chief, mut worker) = (job.start_ps(0), job.start_trainer(0), other.start_trainer(1));
-    for task in [&mut worker, &mut chief, &mut ps] {
-        let end = task.expect(2, LONG);
-        contains_all(&end.text, &["error[PX0203]", "worker/0", "chief/0"]);
+    let other = Job { program: another_build(folder.path()), ..job.clone() };
+    let (mut ps, mut chief) = (job.start_ps(0), job.start_trainer(0));
+    other.start_trainer(1).expect(2, LONG);
+    for task in [&mut chief, &mut ps] {
+        let end = task.expect(138, LONG);
+        contains_all(&end.text, &["error[PX0208]", "worker/0 at ", "one was refused: PX0203"]);
     }
 }
 

@@ -12,6 +12,7 @@
 //! (with its `checks` and what it can `derive`) and `distribute` hold the rules, `traps` what deserves a warning,
 //! `python` how Python converts.
 
+mod awake;
 mod checks;
 mod derive;
 mod distribute;
@@ -29,11 +30,12 @@ mod task_config;
 mod traps;
 mod warning;
 
+pub use awake::AwakeClock;
 pub use distribute::DistributeConfig;
 pub use estimator::EstimatorConfig;
 pub use flags::Flags;
 pub use json::Json;
-pub use roster::{Mood, Phase, Roster};
+pub use roster::{Mood, Phase, Roster, RosterEvent};
 pub use spec::{ClusterSpec, JobTasks};
 pub use task_config::TaskConfig;
 pub use warning::Warning;

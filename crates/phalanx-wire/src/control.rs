@@ -62,7 +62,8 @@ impl Client {
     /// When nobody answers in time, or refuses to.
     pub async fn identify(&mut self) -> Result<Identity> {
         let request = request(IdentifyRequest {});
-        self.inner.identify(request).await.map(Response::into_inner).map_err(|status| from_status(&status, &self.peer))
+        let answer = in_time(self.inner.identify(request)).await;
+        answer.map_err(|status| from_status(&status, &self.peer))
     }
 
     /// Sends a heartbeat.
@@ -71,7 +72,8 @@ impl Client {
     /// When nobody answers in time, or refuses to.
     pub async fn beat(&mut self, beat: BeatRequest) -> Result<BeatReply> {
         let request = request(beat);
-        self.inner.beat(request).await.map(Response::into_inner).map_err(|status| from_status(&status, &self.peer))
+        let answer = in_time(self.inner.beat(request)).await;
+        answer.map_err(|status| from_status(&status, &self.peer))
     }
 }
 
@@ -79,4 +81,11 @@ fn request<M>(message: M) -> Request<M> {
     let mut request = Request::new(message);
     request.set_timeout(limits::CONTROL_CALL);
     request
+}
+
+/// The request carries its deadline for the server's sake; the clock that counts is ours, and includes connecting.
+async fn in_time<T>(call: impl Future<Output = Result<Response<T>, Status>>) -> Result<T, Status> {
+    let late = |_| Status::deadline_exceeded(format!("{} s passed", limits::CONTROL_CALL.as_secs_f32()));
+    let answer = tokio::time::timeout(limits::CONTROL_CALL, call).await.map_err(late)?;
+    answer.map(Response::into_inner)
 }

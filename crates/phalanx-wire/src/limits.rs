@@ -28,5 +28,6 @@ pub const BODY: Duration = Duration::from_secs(30);
 pub const IDLE: Duration = Duration::from_secs(90);
 /// How long data may wait for the other end of a TCP connection to acknowledge it.
 pub const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
-/// How long one call on the control lane may take.
-pub const CONTROL_CALL: Duration = Duration::from_secs(5);
+/// How long one call on the control lane may take: a fraction of a lease, so that a beat that is stuck on a dead
+/// connection leaves time for several more.
+pub const CONTROL_CALL: Duration = Duration::from_millis(1500);

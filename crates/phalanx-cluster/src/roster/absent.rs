@@ -25,20 +25,28 @@ impl Absent {
         self.trainers.push((task, incarnation));
     }
 
-    /// An error where there is no use in waiting for the server.
-    pub(super) fn lose_server(&mut self, now: Duration, task: TaskId, why: &str) -> Result<()> {
+    /// Returns whether the server was not known to be lost; an error where there is no use in waiting for it.
+    pub(super) fn lose_server(&mut self, now: Duration, task: TaskId, why: &str) -> Result<bool> {
         if self.grace.is_some() {
+            let known = self.servers.contains_key(&task);
             self.servers.entry(task).or_insert(now);
-            return Ok(());
+            return Ok(!known);
         }
         Err(Error::new(Code::ServerLost, format!("{task} is gone, and the parameters it held with it"))
             .because(why)
             .help("see its log, then start the job again; with a model_dir it can come back"))
     }
 
-    pub(super) fn returned(&mut self, task: TaskId) {
+    /// A server is back in another incarnation: it has to be restored.
+    pub(super) fn started_again(&mut self, task: TaskId) {
         self.servers.remove(&task);
         self.returned.push(task);
+    }
+
+    /// A server is heard again in the incarnation that was lost: it was only silent, and holds what it held. Returns
+    /// whether it had been lost.
+    pub(super) fn forgive_server(&mut self, task: TaskId) -> bool {
+        self.servers.remove(&task).is_some()
     }
 
     /// An error if a server has not come back in time.

@@ -4,6 +4,7 @@ mod absent;
 #[cfg(test)]
 mod tests;
 
+use crate::AwakeClock;
 use absent::Absent;
 use phalanx_base::{Code, Error, Fault, Incarnation, Result, Role, TaskId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +48,23 @@ struct Member {
     told_over: bool,
 }
 
+/// Something that the chief logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RosterEvent {
+    /// A parameter server is lost and waited for.
+    ServerLost(TaskId),
+    /// A lost parameter server is back in the same incarnation, with everything that it held.
+    ServerBack(TaskId),
+    /// A lost parameter server is back in another incarnation, and holds nothing.
+    ServerStartedAgain(TaskId),
+    /// The chief itself did not run for this long. Nobody is lost for that.
+    ChiefStalled(Duration),
+}
+
 /// The chief's list of tasks.
+///
+/// Leases count the chief's awake time only ([`AwakeClock`]): a chief that was stopped for a minute has heard nobody
+/// for a minute, and that is not the others' silence.
 ///
 /// ```
 /// use phalanx_base::{Incarnation, Role, TaskId};
@@ -73,13 +90,21 @@ pub struct Roster {
     any_workers: bool,
     /// Tasks that a second process says it is.
     contested: BTreeSet<TaskId>,
+    /// The chief's awake time, which all times here are in.
+    clock: AwakeClock,
+    /// What was not taken yet of what is worth logging.
+    events: Vec<RosterEvent>,
 }
 
 impl Roster {
     /// How long trainers have to stop before servers are let go too.
     const ENDING: Duration = Duration::from_millis(1500);
 
-    /// A job that needs `expected` beside the chief. A task that is silent for `lease` counts as lost.
+    /// A gap between two looks of the chief counts as silence of the others for this part of their lease at most.
+    const STALL: u32 = 8;
+
+    /// A job that needs `expected` beside the chief. A task that is silent for `lease` counts as lost. Let time pass
+    /// ([`Self::tick`]) several times in an eighth of the lease: whatever is longer is taken for a stall of the chief.
     #[must_use]
     pub fn new(expected: impl IntoIterator<Item = TaskId>, lease: Duration) -> Self {
         let expected: Vec<TaskId> = expected.into_iter().collect();
@@ -95,7 +120,18 @@ impl Roster {
             absent: Absent::default(),
             any_workers: false,
             contested: BTreeSet::new(),
+            clock: AwakeClock::new(lease / Self::STALL),
+            events: Vec::new(),
         }
+    }
+
+    /// The chief's awake time at `now`. Only whoever hears the others may read the clock.
+    fn read_clock(&mut self, now: Duration) -> Duration {
+        let gap = self.clock.gap(now);
+        if gap > self.lease / 2 && self.phase == Phase::Running {
+            self.events.push(RosterEvent::ChiefStalled(gap));
+        }
+        self.clock.read(now)
     }
 
     /// From now on the job does not need every worker: all servers and one worker are enough to begin, and workers that
@@ -134,6 +170,7 @@ impl Roster {
                 .because("the chief's cluster does not list it")
                 .help("give every task the same cluster"));
         }
+        let now = self.read_clock(now);
         match self.members.get(&task) {
             Some(known) if known.incarnation != incarnation => {
                 if known.state == State::Here && now.saturating_sub(known.last_beat) <= self.lease {
@@ -143,10 +180,14 @@ impl Roster {
                         .help("give each process a task index of its own, or stop the other one"));
                 }
                 if task.role == Role::Ps {
-                    self.absent.returned(task);
+                    self.absent.started_again(task);
+                    self.events.push(RosterEvent::ServerStartedAgain(task));
                 } else if known.state == State::Here {
                     self.absent.lose_trainer(task, known.incarnation);
                 }
+            }
+            Some(_) if matches!(mood, Mood::Here) && self.absent.forgive_server(task) => {
+                self.events.push(RosterEvent::ServerBack(task));
             }
             _ => {}
         }
@@ -157,7 +198,7 @@ impl Roster {
         if state == State::Gone && self.phase < Phase::Ending {
             self.gone(now, task, incarnation, mood);
         }
-        self.tick(now);
+        self.pass(now);
         Ok(self.phase)
     }
 
@@ -167,7 +208,7 @@ impl Roster {
             Mood::Failed(error)
                 if task.role != Role::Ps && matches!(error.code().fault(), Fault::User | Fault::Internal) =>
             {
-                self.fail(now, Error::new(error.code(), format!("{task} failed")).because(error));
+                self.fail_at(now, Error::new(error.code(), format!("{task} failed")).because(error));
             }
             // A trainer that failed may have left a step half pushed.
             Mood::Failed(error) => self.lose(now, task, incarnation, &error.to_string()),
@@ -178,6 +219,11 @@ impl Roster {
 
     /// Lets time pass: silent tasks become lost ones, an ending job becomes an ended one.
     pub fn tick(&mut self, now: Duration) {
+        let now = self.read_clock(now);
+        self.pass(now);
+    }
+
+    fn pass(&mut self, now: Duration) {
         if self.phase == Phase::Ending && (now >= self.ending_since + Self::ENDING || !self.trainers_here()) {
             self.phase = Phase::Over;
         }
@@ -185,7 +231,7 @@ impl Roster {
             return;
         }
         if let Err(error) = self.absent.check(now) {
-            self.fail(now, error);
+            self.fail_at(now, error);
         }
         let silent = |member: &Member| member.state == State::Here && now.saturating_sub(member.last_beat) > self.lease;
         let silent: Vec<TaskId> = self.members.iter().filter(|(_, m)| silent(m)).map(|(&task, _)| task).collect();
@@ -201,6 +247,7 @@ impl Roster {
     /// The tasks that are here and have been silent for so long, or that another process says it is.
     #[must_use]
     pub fn doubtful(&self, now: Duration, silent_for: Duration) -> Vec<(TaskId, Incarnation)> {
+        let now = self.clock.peek(now);
         let here = self.members.iter().filter(|(_, member)| member.state == State::Here);
         let doubtful = here.filter(|(task, member)| {
             now.saturating_sub(member.last_beat) > silent_for || self.contested.contains(*task)
@@ -217,6 +264,7 @@ impl Roster {
             return;
         }
         member.state = State::Gone;
+        let now = self.clock.peek(now);
         self.lose(now, task, incarnation, why);
     }
 
@@ -225,9 +273,18 @@ impl Roster {
     fn lose(&mut self, now: Duration, task: TaskId, incarnation: Incarnation, why: &str) {
         if task.role != Role::Ps {
             self.absent.lose_trainer(task, incarnation);
-        } else if let Err(error) = self.absent.lose_server(now, task, why) {
-            self.fail(now, error);
+            return;
         }
+        match self.absent.lose_server(now, task, why) {
+            Ok(true) => self.events.push(RosterEvent::ServerLost(task)),
+            Ok(false) => {}
+            Err(error) => self.fail_at(now, error),
+        }
+    }
+
+    /// Returns what is worth logging since this was last called.
+    pub fn take_events(&mut self) -> Vec<RosterEvent> {
+        std::mem::take(&mut self.events)
     }
 
     /// The servers that are lost and waited for.
@@ -242,17 +299,27 @@ impl Roster {
 
     /// Ends the job well.
     pub fn end(&mut self, now: Duration) {
+        let now = self.clock.peek(now);
+        self.end_at(now);
+    }
+
+    fn end_at(&mut self, now: Duration) {
         if self.phase < Phase::Ending {
             self.phase = Phase::Ending;
             self.ending_since = now;
         }
-        self.tick(now);
+        self.pass(now);
     }
 
     /// Ends the job with an error; the first one counts.
     pub fn fail(&mut self, now: Duration, error: Error) {
+        let now = self.clock.peek(now);
+        self.fail_at(now, error);
+    }
+
+    fn fail_at(&mut self, now: Duration, error: Error) {
         self.failure.get_or_insert(error);
-        self.end(now);
+        self.end_at(now);
     }
 
     /// Where the job stands.

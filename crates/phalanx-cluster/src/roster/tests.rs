@@ -10,6 +10,18 @@ fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
+/// Lets time pass for a chief that is awake, until `to`. Those in `beating` are heard all the while.
+fn pass(roster: &mut Roster, from: Duration, to: Duration, beating: &[TaskId]) {
+    let mut now = from;
+    while now < to {
+        now = (now + Duration::from_millis(200)).min(to);
+        for &task in beating {
+            roster.beat(now, task, Incarnation(1), Mood::Here).unwrap();
+        }
+        roster.tick(now);
+    }
+}
+
 fn running() -> Roster {
     let mut roster = Roster::new([PS, WORKER], LEASE);
     for task in [PS, WORKER] {
@@ -44,7 +56,7 @@ fn a_second_live_process_with_one_identity_is_refused_and_a_restarted_one_is_not
     let mut roster = running();
     let refused = roster.beat(seconds(1), WORKER, Incarnation(2), Mood::Here).unwrap_err();
     assert_eq!(refused.code(), Code::DuplicateTask);
-    roster.beat(seconds(4), PS, Incarnation(1), Mood::Here).unwrap();
+    pass(&mut roster, seconds(1), seconds(6), &[PS]);
     assert_eq!(roster.beat(seconds(6), WORKER, Incarnation(2), Mood::Here).unwrap(), Phase::Running);
     assert_eq!(roster.take_lost(), [(WORKER, Incarnation(1))]);
 }
@@ -66,7 +78,7 @@ fn a_process_that_is_known_to_be_gone_is_lost_at_once() {
 #[test]
 fn a_silent_worker_is_lost_and_the_job_goes_on() {
     let mut roster = running();
-    roster.beat(seconds(6), PS, Incarnation(1), Mood::Here).unwrap();
+    pass(&mut roster, seconds(0), seconds(6), &[PS]);
     assert_eq!((roster.take_lost().len(), roster.phase()), (1, Phase::Running));
     assert!(roster.take_lost().is_empty(), "told once");
 }
@@ -74,7 +86,7 @@ fn a_silent_worker_is_lost_and_the_job_goes_on() {
 #[test]
 fn a_silent_server_ends_the_job_with_an_error() {
     let mut roster = running();
-    roster.beat(seconds(6), WORKER, Incarnation(1), Mood::Here).unwrap();
+    pass(&mut roster, seconds(0), seconds(6), &[WORKER]);
     assert_eq!(roster.phase(), Phase::Ending);
     assert_eq!(roster.failure().unwrap().code(), Code::ServerLost);
 }
@@ -83,17 +95,63 @@ fn a_silent_server_ends_the_job_with_an_error() {
 fn a_server_that_can_be_restored_is_waited_for_and_then_given_up() {
     let mut roster = running();
     roster.wait_for_servers(seconds(60));
-    roster.beat(seconds(6), WORKER, Incarnation(1), Mood::Here).unwrap();
+    pass(&mut roster, seconds(0), seconds(6), &[WORKER]);
     assert_eq!((roster.phase(), roster.lost_servers().collect::<Vec<_>>()), (Phase::Running, vec![PS]));
     let mut returned = roster.clone();
+    pass(&mut returned, seconds(6), seconds(30), &[WORKER]);
     returned.beat(seconds(30), PS, Incarnation(2), Mood::Here).unwrap();
     assert_eq!((returned.take_returned(), returned.lost_servers().count()), (vec![PS], 0));
+    assert_eq!(returned.take_events(), [RosterEvent::ServerLost(PS), RosterEvent::ServerStartedAgain(PS)]);
     returned.beat(seconds(70), WORKER, Incarnation(1), Mood::Here).unwrap();
     assert_eq!(returned.phase(), Phase::Running);
-    for at in (10..90).step_by(4) {
-        roster.beat(seconds(at), WORKER, Incarnation(1), Mood::Here).unwrap();
-    }
+    pass(&mut roster, seconds(6), seconds(64), &[WORKER]);
+    assert!(roster.failure().is_none(), "it is waited for");
+    pass(&mut roster, seconds(64), seconds(90), &[WORKER]);
     assert_eq!(roster.failure().unwrap().code(), Code::ServerLost);
+}
+
+#[test]
+fn a_server_that_was_only_silent_is_forgiven_and_not_restored() {
+    let mut roster = running();
+    roster.wait_for_servers(seconds(60));
+    pass(&mut roster, seconds(0), seconds(30), &[WORKER]);
+    assert_eq!(roster.lost_servers().collect::<Vec<_>>(), [PS]);
+    roster.beat(seconds(30), PS, Incarnation(1), Mood::Here).unwrap();
+    assert_eq!((roster.take_returned(), roster.lost_servers().count()), (vec![], 0));
+    assert_eq!(roster.take_events(), [RosterEvent::ServerLost(PS), RosterEvent::ServerBack(PS)]);
+    pass(&mut roster, seconds(30), seconds(200), &[WORKER, PS]);
+    assert!(roster.phase() == Phase::Running && roster.failure().is_none());
+    assert!(roster.take_events().is_empty() && roster.take_lost().is_empty());
+}
+
+#[test]
+fn a_chief_that_was_stopped_blames_nobody() {
+    let mut roster = running();
+    let stopped = Duration::from_millis(7500);
+    let mut now = seconds(1);
+    pass(&mut roster, seconds(0), now, &[PS, WORKER]);
+    for _ in 0..4 {
+        now += stopped;
+        // It looks around before it reads what came meanwhile, and is stopped again before it has read it.
+        roster.tick(now);
+        assert!(roster.doubtful(now, LEASE).is_empty());
+    }
+    assert_eq!((roster.take_lost(), roster.phase()), (vec![], Phase::Running));
+    assert_eq!(roster.take_events(), [RosterEvent::ChiefStalled(stopped); 4]);
+    // Awake, it knows again who is silent.
+    pass(&mut roster, now, now + LEASE, &[PS]);
+    assert_eq!((roster.take_lost(), roster.phase()), (vec![(WORKER, Incarnation(1))], Phase::Running));
+}
+
+#[test]
+fn a_lost_server_has_its_grace_in_the_chiefs_awake_time() {
+    let mut roster = running();
+    roster.wait_for_servers(seconds(60));
+    pass(&mut roster, seconds(0), seconds(10), &[WORKER]);
+    roster.tick(seconds(100));
+    assert_eq!((roster.phase(), roster.lost_servers().count()), (Phase::Running, 1));
+    roster.beat(seconds(100), PS, Incarnation(1), Mood::Here).unwrap();
+    assert_eq!(roster.lost_servers().count(), 0);
 }
 
 #[test]
@@ -113,7 +171,7 @@ fn servers_are_let_go_after_the_trainers() {
 fn a_trainer_that_does_not_stop_does_not_keep_the_job_from_ending() {
     let mut roster = running();
     roster.end(seconds(1));
-    roster.tick(seconds(3));
+    pass(&mut roster, seconds(1), seconds(3), &[]);
     assert_eq!(roster.phase(), Phase::Over);
 }
 

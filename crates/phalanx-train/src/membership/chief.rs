@@ -1,36 +1,41 @@
-//! The chief's side: it keeps the roster, looks for who is missing, and says when the job is over.
+//! The chief's side: it keeps the roster and says when the job is over. Looking at the addresses of others is in
+//! `looking.rs`.
 
-use super::{Reminder, Who, check_peer};
+use super::{Who, check_peer};
 use crate::ServerOptions;
 use crate::job::Job;
-use futures_util::future::join_all;
 use phalanx_base::{Code, Error, Incarnation, Result, Role, TaskId};
-use phalanx_cluster::{Mood, Phase, Roster};
+use phalanx_cluster::{AwakeClock, Mood, Phase, Roster, RosterEvent};
 use phalanx_wire::Address;
-use phalanx_wire::control::{self, Client};
+use phalanx_wire::control;
 use phalanx_wire::proto::control::{BeatReply, BeatRequest, Identity, Missing, beat_reply, beat_request};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// How long the others may take to hear that the job is over.
+const LONGEST_END: Duration = Duration::from_secs(2);
+
 /// How long those who were told that the job is over have to say goodbye.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-struct State {
-    roster: Roster,
+pub(super) struct State {
+    pub(super) roster: Roster,
     /// Why a task is missing, as the last look at its address showed.
-    reasons: BTreeMap<TaskId, String>,
+    pub(super) reasons: BTreeMap<TaskId, String>,
+    /// Why a process that says it is this task may not take part. It stands until another one may.
+    refused: BTreeMap<TaskId, Error>,
 }
 
 /// The chief's list and its door.
 pub(crate) struct Chief {
-    who: Who,
-    others: Vec<(TaskId, Address)>,
+    pub(super) who: Who,
+    pub(super) others: Vec<(TaskId, Address)>,
     state: Mutex<State>,
-    started: Instant,
-    job: Arc<Job>,
-    options: ServerOptions,
+    pub(super) started: Instant,
+    pub(super) job: Arc<Job>,
+    pub(super) options: ServerOptions,
     /// Trainers are told that the job ends, while it goes on for everybody else.
     stopping: AtomicBool,
 }
@@ -39,16 +44,16 @@ impl Chief {
     pub(crate) fn new(who: Who, others: Vec<(TaskId, Address)>, job: Arc<Job>, options: ServerOptions) -> Self {
         let roster = Roster::new(others.iter().map(|(task, _)| *task), options.lease);
         job.set_phase(roster.phase());
-        let state = Mutex::new(State { roster, reasons: BTreeMap::new() });
+        let state = Mutex::new(State { roster, reasons: BTreeMap::new(), refused: BTreeMap::new() });
         Self { who, others, state, started: Instant::now(), job, options, stopping: AtomicBool::new(false) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the roster and lets everybody here know.
-    fn change<T>(&self, change: impl FnOnce(&mut Roster, Duration) -> T) -> T {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Roster, Duration) -> T) -> T {
         let mut state = self.lock();
         let result = change(&mut state.roster, self.started.elapsed());
         self.job.add_lost(state.roster.take_lost());
@@ -69,14 +74,17 @@ impl Chief {
     /// Takes the job over from a former chief: of the lives that the servers know, those that are nobody's now are lost.
     /// Tasks that have not been heard of have a lease's time to say that they are here.
     pub(crate) fn take_over(&self, known: BTreeSet<(TaskId, Incarnation)>) {
-        let until = Instant::now() + self.options.lease;
+        // A lease of awake time: should this process be stopped meanwhile, the others still have all of theirs.
+        let (begun, mut clock) = (Instant::now(), AwakeClock::new(self.options.lease / 8));
+        let mut waited = Duration::ZERO;
         let silent = || {
             let state = self.lock();
             let here: BTreeSet<TaskId> = state.roster.lives().map(|(task, _)| task).collect();
             known.iter().any(|(task, _)| *task != self.who.task && !here.contains(task))
         };
-        while silent() && Instant::now() < until && self.job.phase() < Phase::Ending {
+        while silent() && waited < self.options.lease && self.job.phase() < Phase::Ending {
             std::thread::sleep(Duration::from_millis(20));
+            waited = clock.read(begun.elapsed());
         }
         self.job.add_lost(known.difference(&self.live()).copied().collect());
     }
@@ -116,20 +124,22 @@ impl Chief {
             Some(error) => self.change(|roster, now| roster.fail(now, error)),
             None => self.change(Roster::end),
         }
-        let deadline = Instant::now() + Duration::from_secs(2);
-        let mut told = None;
-        while Instant::now() < deadline {
+        // Awake time: a chief that is stopped here still tells the others when it goes on.
+        let (begun, mut clock) = (Instant::now(), AwakeClock::new(Duration::from_millis(100)));
+        let (mut now, mut told) = (Duration::ZERO, None);
+        while now < LONGEST_END {
             let (gone, all_told) = self.change(|roster, now| {
                 roster.tick(now);
                 let over = roster.phase() == Phase::Over;
                 (over && roster.everybody_is_gone(), over && roster.everybody_knows())
             });
             // An answer that was made has not arrived yet: those who hear it say goodbye.
-            let told_for = all_told.then(|| told.get_or_insert_with(Instant::now).elapsed());
+            let told_for = all_told.then(|| now - *told.get_or_insert(now));
             if gone || told_for.is_some_and(|told_for| told_for > GOODBYE) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(10));
+            now = clock.read(begun.elapsed());
         }
         self.change(|roster, now| roster.tick(now));
         if refused {
@@ -137,121 +147,69 @@ impl Chief {
         }
     }
 
-    /// Watches until the job is over.
-    pub(crate) async fn watch(&self) {
-        let mut reminder = Reminder::new();
-        let mut clients: BTreeMap<TaskId, Client> = BTreeMap::new();
-        let mut waited_for = Vec::new();
+    /// Lets time pass until the job is over. Runs where beats are heard, so that time stands still for leases whenever
+    /// beats are not heard because of this process.
+    pub(crate) async fn tick(&self) {
         while self.job.phase() != Phase::Over {
-            let lost: Vec<TaskId> = self.change(|roster, now| {
+            let events = self.change(|roster, now| {
                 roster.tick(now);
-                roster.lost_servers().collect()
+                roster.take_events()
             });
-            for task in lost.iter().filter(|task| !waited_for.contains(*task)) {
-                let seconds = self.options.server_grace.as_secs();
-                (self.options.say)(&format!(
-                    "{}: {task} is lost; waiting {seconds} s for it to come back",
-                    self.who.task
-                ));
-            }
-            waited_for = lost;
-            self.look_after_the_silent().await;
-            let missing = self.lock().roster.missing();
-            if self.job.phase() == Phase::Forming {
-                if let Err(error) = self.look_for(&missing, &mut clients).await {
-                    self.change(|roster, now| roster.fail(now, error));
-                    continue;
-                }
-                let still = self.lock().roster.missing();
-                if !still.is_empty() && reminder.is_due() {
-                    (self.options.say)(&self.missing_line());
-                }
-                if self.started.elapsed() > self.options.formation_deadline {
-                    let error = Error::new(Code::FormationDeadline, "the job did not form before the deadline");
-                    let error =
-                        error.because(self.missing_line()).help("start the missing tasks, or raise the deadline");
-                    self.change(|roster, now| roster.fail(now, error));
-                }
-            }
+            events.into_iter().for_each(|event| self.log(event));
             tokio::time::sleep(self.options.beat).await;
         }
     }
 
-    /// A task that is silent may only be slow, until its lease is over. Where nobody listens at its address any more, or
-    /// another life does, it is gone, and nobody need wait.
-    async fn look_after_the_silent(&self) {
-        let silent_for = self.options.beat * 2;
-        let doubtful = self.lock().roster.doubtful(self.started.elapsed(), silent_for);
-        for (task, incarnation) in doubtful {
-            let Some((_, address)) = self.others.iter().find(|(other, _)| *other == task) else { continue };
-            if let Some(why) = gone(address, incarnation, self.options.token.clone()).await {
-                self.change(|roster, now| roster.died(now, task, incarnation, why));
+    fn log(&self, event: RosterEvent) {
+        let line = match event {
+            RosterEvent::ServerLost(task) => {
+                format!("{task} is lost; waiting {} s for it to come back", self.options.server_grace.as_secs())
             }
+            RosterEvent::ServerBack(task) => format!("{task} is back, with everything that it held"),
+            RosterEvent::ServerStartedAgain(task) => {
+                format!("{task} is back and holds nothing; its part of the newest checkpoint comes next")
+            }
+            RosterEvent::ChiefStalled(time) => {
+                format!("this process did not run for {:.1} s; nobody's lease ends for that", time.as_secs_f32())
+            }
+        };
+        (self.options.say)(&format!("{}: {line}", self.who.task));
+    }
+
+    /// Notes that a process may not be this task of the job, which goes on forming: the right one may still come.
+    pub(super) fn refuse(&self, task: TaskId, error: &Error) {
+        let mut state = self.lock();
+        let known = state.refused.insert(task, error.clone());
+        let missing = state.roster.missing().contains(&task);
+        drop(state);
+        let same = |known: Error| (known.code(), known.why()) == (error.code(), error.why());
+        if missing && !known.is_some_and(same) {
+            (self.options.say)(&format!(
+                "{}: {task} is refused ({}) and still waited for: {error}",
+                self.who.task,
+                error.code()
+            ));
         }
     }
 
-    fn missing_line(&self) -> String {
+    pub(super) fn missing_line(&self) -> String {
         let state = self.lock();
-        let reason = |task: &TaskId| state.reasons.get(task).map_or("not heard of yet", String::as_str).to_owned();
-        let list: Vec<String> =
-            self.missing(&state).iter().map(|m| format!("{} at {} ({})", m.0, m.1, reason(&m.0))).collect();
+        let list: Vec<String> = self.missing(&state).iter().map(|m| format!("{} at {} ({})", m.0, m.1, m.2)).collect();
         format!("{}: waiting for {} of {} tasks: {}", self.who.task, list.len(), self.others.len() + 1, list.join(", "))
     }
 
-    fn missing<'a>(&'a self, state: &State) -> Vec<&'a (TaskId, Address)> {
+    /// The tasks that have never come: where each is looked for, and why it is missing.
+    fn missing<'a>(&'a self, state: &State) -> Vec<(TaskId, &'a Address, String)> {
         let missing = state.roster.missing();
-        self.others.iter().filter(|(task, _)| missing.contains(task)).collect()
-    }
-
-    /// Looks at the addresses of missing tasks. What is plainly wrong ends the job; what may still come does not.
-    async fn look_for(&self, missing: &[TaskId], clients: &mut BTreeMap<TaskId, Client>) -> Result<()> {
-        for (task, address) in self.others.iter().filter(|(task, _)| missing.contains(task)) {
-            clients.entry(*task).or_insert_with(|| Client::new(address, self.options.token.clone()));
-        }
-        let looks = clients.iter_mut().filter(|(task, _)| missing.contains(task)).map(|(&task, client)| async move {
-            let look = tokio::time::timeout(Duration::from_secs(2), client.identify()).await;
-            (
-                task,
-                look.unwrap_or_else(|_| {
-                    Err(Error::new(Code::PeerUnreachable, "no answer").because("no answer within 2 s"))
-                }),
-            )
-        });
-        for (task, look) in join_all(looks).await {
-            let reason = match look {
-                Ok(peer) => self.judge(task, &peer)?,
-                Err(error) if error.code() == Code::WrongToken => return Err(error.at(task.to_string())),
-                Err(error) => error.why().unwrap_or(error.what()).to_owned(),
-            };
-            self.lock().reasons.insert(task, reason);
-        }
-        Ok(())
-    }
-
-    fn judge(&self, task: TaskId, peer: &Identity) -> Result<String> {
-        check_peer(&self.who, peer)?;
-        Ok(if peer.task == task.to_string() {
-            "it is up and has not said hello yet".to_owned()
-        } else {
-            format!("{} listens there", peer.task)
-        })
-    }
-}
-
-/// Why we know that this life of a task is over; `None` where we do not.
-async fn gone(address: &Address, life: Incarnation, token: Option<phalanx_wire::Token>) -> Option<&'static str> {
-    const LONGEST: Duration = Duration::from_millis(500);
-    let connect = tokio::net::TcpStream::connect((address.host(), address.port()));
-    match tokio::time::timeout(LONGEST, connect).await {
-        Ok(Err(error)) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-            Some("nobody listens at its address")
-        }
-        Ok(Ok(_)) => {
-            let mut client = Client::new(address, token);
-            let who = tokio::time::timeout(LONGEST, client.identify()).await.ok()?.ok()?;
-            (who.incarnation != life.0).then_some("it was started again")
-        }
-        _ => None,
+        let reason = |task: &TaskId| {
+            let found = state.reasons.get(task).map_or("not heard of yet", String::as_str);
+            match state.refused.get(task) {
+                Some(error) => format!("{found}; one was refused: {} {}", error.code(), error.what()),
+                None => found.to_owned(),
+            }
+        };
+        let others = self.others.iter().filter(|(task, _)| missing.contains(task));
+        others.map(|(task, address)| (*task, address, reason(task))).collect()
     }
 }
 
@@ -263,14 +221,14 @@ impl control::Handler for Chief {
     fn beat(&self, beat: BeatRequest) -> Result<BeatReply> {
         let peer =
             beat.who.clone().ok_or_else(|| Error::new(Code::BadMessage, "a heartbeat does not say whose it is"))?;
+        let task: TaskId = peer.task.parse()?;
         if let Err(error) = check_peer(&self.who, &peer) {
-            // It is of this job and will not go on with it: without it the job would only wait for its deadline.
-            if error.code() == Code::WrongBuild && self.job.phase() == Phase::Forming {
-                self.change(|roster, now| roster.fail(now, error.clone()));
+            // A task of another job has nothing to do with this one's.
+            if error.code() != Code::WrongJob {
+                self.refuse(task, &error);
             }
             return Err(error);
         }
-        let task: TaskId = peer.task.parse()?;
         let mood = match beat.mood() {
             beat_request::Mood::Here => Mood::Here,
             beat_request::Mood::Leaving => Mood::Leaving,
@@ -283,10 +241,10 @@ impl control::Handler for Chief {
         let stops = task.role != Role::Ps && self.stopping.load(Ordering::Acquire);
         let phase = if stops { phase.max(Phase::Ending) } else { phase };
         let state = self.lock();
-        let missing = self.missing(&state).into_iter().map(|(task, address)| Missing {
+        let missing = self.missing(&state).into_iter().map(|(task, address, reason)| Missing {
             task: task.to_string(),
             address: address.to_string(),
-            reason: state.reasons.get(task).cloned().unwrap_or_default(),
+            reason,
         });
         let failure = state.roster.failure();
         Ok(BeatReply {

@@ -4,10 +4,10 @@ use super::{Reminder, Who};
 use crate::ServerOptions;
 use crate::job::Job;
 use phalanx_base::{Code, Error, Result, TaskId};
-use phalanx_cluster::Phase;
-use phalanx_wire::Address;
+use phalanx_cluster::{AwakeClock, Phase};
 use phalanx_wire::control::{self, Client};
 use phalanx_wire::proto::control::{BeatReply, BeatRequest, Identity, beat_reply, beat_request};
+use phalanx_wire::{Address, limits};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,10 +19,12 @@ pub(crate) struct Member {
     options: ServerOptions,
 }
 
-/// What the beats so far have shown.
+/// What the beats so far have shown, in this task's awake time: a task that was stopped for a minute has not lost its
+/// chief for that.
+#[derive(Default)]
 struct Contact {
-    last: Option<Instant>,
-    refused_since: Option<Instant>,
+    last: Option<Duration>,
+    refused_since: Option<Duration>,
 }
 
 impl Member {
@@ -33,19 +35,29 @@ impl Member {
     /// Beats until the job is over.
     pub(crate) async fn watch(&self) {
         let started = Instant::now();
-        let mut client = Client::new(&self.chief.1, self.options.token.clone());
+        let mut clock = AwakeClock::new(2 * limits::CONTROL_CALL);
+        let connect = || Client::new(&self.chief.1, self.options.token.clone());
+        let mut client = connect();
         let mut reminder = Reminder::new();
-        let mut contact = Contact { last: None, refused_since: None };
+        let mut contact = Contact::default();
         while self.job.phase() != Phase::Over {
-            let waiting_for = match client.beat(self.beat(beat_request::Mood::Here, None)).await {
+            let answer = client.beat(self.beat(beat_request::Mood::Here, None)).await;
+            let now = clock.read(started.elapsed());
+            let waiting_for = match answer {
                 Ok(reply) => {
-                    contact = Contact { last: Some(Instant::now()), refused_since: None };
+                    contact = Contact { last: Some(now), refused_since: None };
                     self.hear(&reply)
                 }
-                Err(error) => match self.silence(&mut contact, started, error) {
-                    Ok(line) => Some(line),
-                    Err(error) => return self.job.fail(error),
-                },
+                Err(error) => {
+                    if error.code() == Code::OutcomeUnknown {
+                        // The connection may be one that only this end believes in.
+                        client = connect();
+                    }
+                    match self.silence(&mut contact, now, error) {
+                        Ok(line) => Some(line),
+                        Err(error) => return self.job.fail(error),
+                    }
+                }
             };
             if let Some(line) = waiting_for.filter(|_| reminder.is_due()) {
                 (self.options.say)(&format!("{}: waiting for {line}", self.who.task));
@@ -95,14 +107,15 @@ impl Member {
     }
 
     /// Decides what an unanswered beat means: keep trying, or give up.
-    fn silence(&self, contact: &mut Contact, started: Instant, error: Error) -> Result<String> {
+    fn silence(&self, contact: &mut Contact, now: Duration, error: Error) -> Result<String> {
         let (task, address) = &self.chief;
         match error.code() {
-            Code::PeerUnreachable | Code::OutcomeUnknown => {}
+            // A chief that does not answer does not count leases either.
+            Code::PeerUnreachable | Code::OutcomeUnknown => contact.refused_since = None,
             Code::DuplicateTask => {
-                // A task that was killed and started again has to wait until its former life's lease is over.
-                let since = *contact.refused_since.get_or_insert_with(Instant::now);
-                if since.elapsed() > self.options.lease + Duration::from_secs(2) {
+                // A task that was killed and started again has to wait until its former incarnation's lease is over.
+                let since = *contact.refused_since.get_or_insert(now);
+                if now - since > self.options.lease + Duration::from_secs(2) {
                     return Err(error.at(self.who.task.to_string()));
                 }
                 return Ok(format!("the former {} to be given up", self.who.task));
@@ -111,13 +124,13 @@ impl Member {
         }
         let why = error.why().unwrap_or(error.what()).to_owned();
         match contact.last {
-            Some(last) if last.elapsed() > self.options.grace => {
-                Err(Error::new(Code::ChiefLost, format!("{task} has been silent for {} s", last.elapsed().as_secs()))
+            Some(last) if now - last > self.options.grace => {
+                Err(Error::new(Code::ChiefLost, format!("{task} has been silent for {} s", (now - last).as_secs()))
                     .at(address.to_string())
                     .because(why)
                     .help("start the job again"))
             }
-            None if started.elapsed() > self.options.formation_deadline => {
+            None if now > self.options.formation_deadline => {
                 Err(Error::new(Code::FormationDeadline, format!("{task} did not answer before the deadline"))
                     .at(address.to_string())
                     .because(why)

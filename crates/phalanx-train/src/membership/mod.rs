@@ -2,8 +2,11 @@
 
 mod chief;
 mod hello;
+mod looking;
 mod member;
 mod reminder;
+#[cfg(test)]
+mod tests;
 
 use crate::ServerOptions;
 use crate::job::Job;
@@ -46,16 +49,18 @@ impl Membership {
         }
     }
 
-    /// Watches the job on a thread of its own, so that neither computing nor serving can make a task look dead.
-    pub(crate) fn watch(&self) -> Result<()> {
+    /// Watches the job on a thread of its own, so that neither computing nor serving can make a task look dead. The chief
+    /// counts leases among those who serve it (`serving`), because it is they who hear the others.
+    pub(crate) fn watch(&self, serving: &tokio::runtime::Handle) -> Result<()> {
         let wrong = "the membership thread cannot be started";
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context(Code::Internal, wrong)?;
         let thread = std::thread::Builder::new().name("phalanx-member".into());
         let started = match self {
             Self::Chief(chief) => {
-                let chief = Arc::clone(chief);
-                thread.spawn(move || runtime.block_on(chief.watch()))
+                let (chief, ticking) = (Arc::clone(chief), Arc::clone(chief));
+                serving.spawn(async move { ticking.tick().await });
+                thread.spawn(move || runtime.block_on(chief.look_around()))
             }
             Self::Member(member) => {
                 let member = Arc::clone(member);

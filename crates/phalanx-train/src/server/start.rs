@@ -95,7 +95,7 @@ impl Server {
         if let Some(warning) = listening.serve(Endpoint { control, bulk, token: options.token.clone() })? {
             (options.say)(&format!("{task}: warning [{}]: {warning}", warning.code()));
         }
-        membership.watch()?;
+        membership.watch(listening.runtime())?;
         let pulse = Arc::<Pulse>::default();
         if let Some(dir) = &options.status_dir {
             let job = Arc::clone(&job);

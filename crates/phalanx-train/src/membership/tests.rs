@@ -1,0 +1,73 @@
+//! A member and a chief, with a connection between them that one end only believes in.
+
+use super::chief::Chief;
+use super::hello::Who;
+use super::member::Member;
+use crate::job::Job;
+use crate::{Interrupt, ServerOptions};
+use phalanx_base::{Incarnation, Role, TaskId};
+use phalanx_cluster::Phase;
+use phalanx_wire::{Address, Endpoint, Listening};
+use std::io::copy;
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Instant;
+
+const CHIEF: TaskId = TaskId { role: Role::Chief, index: 0 };
+const WORKER: TaskId = TaskId { role: Role::Worker, index: 0 };
+
+fn who(task: TaskId) -> Who {
+    let (job, build, address) = ("a:1/0".to_owned(), "b".to_owned(), "a:1".to_owned());
+    Who { job, task, incarnation: Incarnation(1), build, address }
+}
+
+fn loopback(port: u16) -> Address {
+    format!("127.0.0.1:{port}").parse().unwrap()
+}
+
+/// A way to `port` whose first connection swallows everything, as one does whose other end was cut off.
+fn half_open(port: u16) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let own = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        let mut dead = None;
+        while let Ok((from, _)) = listener.accept() {
+            if dead.is_none() {
+                dead = Some(from);
+                continue;
+            }
+            let to = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let (mut from_again, mut to_again) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            std::thread::spawn(move || copy(&mut from_again, &mut &to));
+            std::thread::spawn(move || copy(&mut to_again, &mut &from));
+        }
+    });
+    own
+}
+
+#[test]
+fn a_beat_that_is_stuck_on_a_dead_connection_does_not_cost_the_lease() {
+    let options = ServerOptions { say: Arc::new(|_| {}), ..ServerOptions::default() };
+    let job = || Arc::new(Job::new(Interrupt::default()));
+    let mut listening = Listening::bind(&loopback(0), 1).unwrap();
+    let others = vec![(WORKER, loopback(1))];
+    let control = Arc::new(Chief::new(who(CHIEF), others, job(), options.clone()));
+    let port = listening.port();
+    listening.serve(Endpoint { control, bulk: None, token: None }).unwrap();
+    let (lease, heard) = (options.lease, job());
+    let member = Member::new(who(WORKER), (CHIEF, loopback(half_open(port))), Arc::clone(&heard), options);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let started = Instant::now();
+    let until_running = async {
+        while heard.phase() != Phase::Running && started.elapsed() < lease {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    runtime.block_on(async {
+        tokio::select! {
+            () = member.watch() => {}
+            () = until_running => {}
+        }
+    });
+    assert_eq!(heard.phase(), Phase::Running, "no beat got through in {lease:?}");
+}
