@@ -63,8 +63,7 @@ impl Reached {
 
 impl Loss {
     /// Judges what was lost. A task pushes a step to all servers at once, and the next one only when all have answered.
-    /// So a server that died had at most one step more of a task than any other server has, and a live task pushes
-    /// that step again.
+    /// So a server that died had at most one step more of a task than any other server has.
     pub(super) fn judge(known: &Known, saved: &Saved, surveys: &[Survey]) -> Self {
         if known.rounds { Self::of_rounds(known, saved, surveys) } else { Self::of_updates(known, saved, surveys) }
     }
@@ -83,10 +82,12 @@ impl Loss {
             // A step that is half in the checkpoint is lost if the task does not push it again.
             let has = record.step.saturating_sub(u64::from(!record.complete));
             let live = known.live.contains(&life);
-            // The step that was under way is pushed again by a live task. A task that was shut out before had none.
-            let under_way = u64::from(!live && !record.fenced);
             let up_to = match (reached.lowest, reached.highest) {
                 (Some(lowest), Some(highest)) => {
+                    // One step may have been under way. A live task pushes it again only if this server had not
+                    // acknowledged it. Of a task that was shut out none was, unless the others disagree.
+                    let settled = record.fenced && record.complete && highest <= record.step;
+                    let under_way = u64::from(!settled);
                     at_most += (lowest + under_way).saturating_sub(has);
                     loss.at_least += highest.saturating_sub(1).saturating_sub(has);
                     // The step that a live task pushes again may have been counted and seen before.
@@ -102,8 +103,9 @@ impl Loss {
             };
             loss.counted.push(Counted { record: *record, up_to });
         }
-        // Without any other server nobody knows even who pushed.
-        loss.at_most = (loss.unknown.is_empty() && !surveys.is_empty()).then_some(at_most);
+        // Without another server that has forgotten nothing, nobody knows even who pushed.
+        let witnessed = surveys.iter().any(|survey| !survey.restored);
+        loss.at_most = (loss.unknown.is_empty() && witnessed).then_some(at_most);
         if loss.global_step < known.seen {
             // What was seen includes the steps of tasks that nobody else knows.
             loss.global_step = known.seen;
@@ -167,10 +169,28 @@ mod tests {
         let known = Known { live: [life(0), life(1)].into(), ..Known::default() };
         let saved = Saved { global_step: 20, records: vec![record(0, 12), record(1, 8)] };
         let loss = Loss::judge(&known, &saved, &[survey(&[record(0, 400), record(1, 388), record(2, 5)])]);
-        // Worker 2 has joined since and is gone: one step of it may have been under way.
-        assert_eq!(loss.at_most, Some(388 + 380 + 6));
+        // Of each, one step more may have been under way.
+        assert_eq!(loss.at_most, Some(389 + 381 + 6));
         assert_eq!(loss.global_step, 20 + 389 + 381 + 5);
         assert!(loss.at_least <= 388 + 380 + 5 && loss.at_least >= 387 + 379 + 4);
+    }
+
+    #[test]
+    fn a_step_that_the_lost_server_acknowledged_before_another_had_it_is_lost() {
+        let known = Known { live: [life(0)].into(), ..Known::default() };
+        let saved = Saved { global_step: 3, records: vec![record(0, 3)] };
+        // The lost server had acknowledged step 5. The task waits for the slow one and does not push step 5 here again.
+        let (quick, slow) = (survey(&[record(0, 5)]), survey(&[record(0, 4)]));
+        assert_eq!(Loss::judge(&known, &saved, &[quick, slow]).at_most, Some(2));
+        let done = Record { fenced: true, ..record(0, 3) };
+        let saved = Saved { global_step: 3, records: vec![done] };
+        assert_eq!(Loss::judge(&known, &saved, &[survey(&[done])]).at_most, Some(0), "it was shut out before");
+    }
+
+    #[test]
+    fn servers_that_were_restored_themselves_do_not_know_who_pushed() {
+        let forgetful = Survey { restored: true, ..Survey::default() };
+        assert_eq!(Loss::judge(&Known::default(), &Saved::default(), &[forgetful]).at_most, None);
     }
 
     #[test]

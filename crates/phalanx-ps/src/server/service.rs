@@ -90,6 +90,10 @@ impl Service {
             request::Op::Describe(_) => Some(reply::Result::Description(self.describe())),
             request::Op::Fence(ask) => {
                 let (task, incarnation) = identity(ask.lost.as_ref())?;
+                // One that holds nothing yet would say that the task has pushed nothing here.
+                if !store.is_ready() && !store.applied.is_behind() {
+                    return Err(super::cut::not_ready());
+                }
                 let fenced = store.fence(task, incarnation);
                 self.moved.notify_waiters();
                 Some(reply::Result::Fenced(fenced))
@@ -343,4 +347,25 @@ pub fn identity(client: Option<&params::Client>) -> Result<(TaskId, Incarnation)
     let role = Role::ALL.get(client.role as usize).copied();
     let role = role.ok_or_else(|| Error::new(Code::BadMessage, format!("{} is not a role", client.role)))?;
     Ok((TaskId::new(role, client.index), Incarnation(client.incarnation)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::{Client, Options};
+
+    #[test]
+    fn a_server_that_holds_nothing_yet_does_not_say_how_far_a_lost_task_came() {
+        let store = Arc::<Store>::default();
+        let service = Service::new(Arc::clone(&store), 1, TaskId::new(Role::Ps, 0), Incarnation(7));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let server = phalanx_wire::bulk::inside(Arc::new(service), runtime.handle().clone(), "ps/0".into());
+        let mut options = Options::new(1, TaskId::new(Role::Chief, 0), Incarnation(2));
+        options.patience = Duration::ZERO;
+        let client = Client::inside(server, options).unwrap();
+        let fence = || client.fence(TaskId::new(Role::Worker, 0), Incarnation(1));
+        assert_eq!(fence().unwrap_err().code(), Code::NotInitialized);
+        store.set_ready();
+        assert_eq!(fence().unwrap(), [(0, true)]);
+    }
 }
