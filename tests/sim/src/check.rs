@@ -1,12 +1,13 @@
 //! What must be true when a run is over.
 
 use crate::chief::Chief;
-use crate::net::Net;
+use crate::net::{Key, Net};
 use crate::server::Server;
-use crate::worker::result_of;
+use crate::truth::result_of;
 use phalanx_cluster::schedule::{Effect, Outcome, Reach, StepId};
 
 pub(crate) fn check(net: &mut Net, chief: &Chief, servers: &[Server]) {
+    servers.iter().filter(|server| server.ready).for_each(|server| server.settle(net));
     if !net.truth.violations.is_empty() {
         return;
     }
@@ -17,6 +18,7 @@ pub(crate) fn check(net: &mut Net, chief: &Chief, servers: &[Server]) {
         net.violation(format!("{failures} steps failed and {} errors were raised", chief.raised.len()));
     }
     for (&id, &effect) in &chief.scheduled {
+        let key = Key { epoch: chief.epoch(), step: id };
         let Some(outcome) = chief.scheduler.outcome(id) else {
             net.violation(format!("{id} has no outcome"));
             continue;
@@ -31,7 +33,7 @@ pub(crate) fn check(net: &mut Net, chief: &Chief, servers: &[Server]) {
             Outcome::Failed { .. } if early => ("failed after its update", 0, 1),
             // What some servers lacked, the chief has completed.
             Outcome::Failed { .. } => ("failed after its update", 1, 1),
-            Outcome::Cancelled if net.truth.started.contains(&id) => {
+            Outcome::Cancelled if net.truth.started.contains(&key) => {
                 net.violation(format!("{id} is called cancelled and was started"));
                 continue;
             }
@@ -42,16 +44,41 @@ pub(crate) fn check(net: &mut Net, chief: &Chief, servers: &[Server]) {
             }
             Outcome::Unknown => ("unknown", 0, u32::from(effect == Effect::Update)),
         };
-        for (index, server) in servers.iter().enumerate() {
-            let times = server.times(id);
-            if times.0 < least || times.1 > most {
-                net.violation(format!("{id} is {kind}, and server {index} added its update {times:?} times"));
-            }
-        }
+        added(net, servers, key, kind, least, most);
         net.note(kind, || format!("{id} is {kind}"));
     }
-    let known = |id: &StepId| chief.scheduled.contains_key(id);
-    if servers.iter().any(|server| server.ledger.keys().any(|(id, _)| !known(id))) {
-        net.violation("a server added a step that nobody scheduled".to_owned());
+    // Nobody knows what became of the steps of former chiefs, but each of their updates counts once or not at all.
+    for key in std::mem::take(&mut net.truth.former) {
+        if let Some(times) = servers.iter().map(|server| server.times_under_one_name(key)).find(|&times| times > 1) {
+            net.violation(format!("{key} was added {times} times under one name"));
+        }
+        let times: Vec<u32> = whole(net, servers, key).map(|server| server.times(key).0).collect();
+        if !early && times.iter().any(|&count| count != times[0]) && settled(net, chief, key) {
+            net.violation(format!("{key} is on some servers only: {times:?}"));
+        }
+        net.note("steps of former chiefs", || format!("{key}: {times:?}"));
+    }
+}
+
+/// The servers that hold their part and have not lost this step.
+fn whole<'a>(net: &Net, servers: &'a [Server], key: Key) -> impl Iterator<Item = &'a Server> {
+    let here = servers.iter().enumerate().filter(move |(_, server)| server.ready);
+    let lost: Vec<usize> = (0..servers.len()).filter(|&index| net.truth.is_lost(index, key)).collect();
+    here.filter(move |(index, _)| !lost.contains(index)).map(|(_, server)| server)
+}
+
+/// Whether every life that pushed this step has joined the last chief or was shut out by it.
+fn settled(net: &Net, chief: &Chief, key: Key) -> bool {
+    let mut pushers = net.truth.names.iter().filter(|(_, step)| **step == key).map(|((life, _), _)| *life);
+    pushers.all(|life| chief.scheduler.has(life) || chief.scheduler.is_over(life))
+}
+
+fn added(net: &mut Net, servers: &[Server], key: Key, kind: &str, least: u32, most: u32) {
+    for (index, server) in servers.iter().enumerate().filter(|(_, server)| server.ready) {
+        let times = server.times(key);
+        let least = if net.truth.is_lost(index, key) { 0 } else { least };
+        if times.0 < least || times.1 > most {
+            net.violation(format!("{key} is {kind}, and server {index} added its update {times:?} times"));
+        }
     }
 }

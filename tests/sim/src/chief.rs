@@ -1,75 +1,248 @@
-//! The chief: the real scheduler, a program that fills it, leases, and fences.
+//! The chief: the real scheduler and the real roster, a program that fills the one, and fences.
 
-use crate::net::{Alarm, Message, Net, Node, Report};
+use crate::keeper::Keeper;
+use crate::net::{Alarm, Key, Message, Net, Node, Report};
 use crate::pusher::{Push, Pusher};
+use crate::rpc::{Calls, Op, Purpose, Reply};
 use crate::settings::Plant;
-use phalanx_base::Error;
-use phalanx_cluster::schedule::{Consistency, Effect, Life, Receipt, Scheduler, StepId, Why};
-use std::collections::BTreeMap;
+use crate::truth::name_of;
+use phalanx_base::{Code, Error, Role, TaskId};
+use phalanx_cluster::schedule::{Consistency, Effect, Life, Receipt, Remark, Scheduler, StepId, Why};
+use phalanx_cluster::{Mood, Phase, Roster, RosterEvent};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
-const LOOK: u64 = 1_000;
+const LOOK: u64 = 500;
+
+/// What a chief does before it gives out steps.
+#[derive(Debug, PartialEq, Eq)]
+enum Stage {
+    /// It waits until all servers and a worker are here.
+    Forming,
+    /// It asks the servers what they hold and whom they know.
+    Asking,
+    /// Those whom the servers know have until then, in awake time, to say that they are here.
+    Waiting(u64),
+    /// Servers that hold nothing are restored.
+    Restoring,
+    Working,
+}
 
 pub(crate) struct Chief {
+    epoch: u64,
+    stage: Stage,
     pub(crate) scheduler: Scheduler<u64, u64>,
     /// What was scheduled: whether each step updates.
     pub(crate) scheduled: BTreeMap<StepId, Effect>,
     pub(crate) raised: Vec<Error>,
     left_to_schedule: u64,
+    pub(crate) roster: Roster,
+    ticked: u64,
+    /// When each life was last heard, in the chief's awake time.
     heard: BTreeMap<Life, u64>,
     /// The newest turn given to each life, and the numbers of what it has: a second book beside the scheduler's.
     turns: BTreeMap<Life, u64>,
     flying: BTreeMap<(Life, u64), u64>,
     fencing: BTreeMap<Life, Vec<Option<(u64, bool)>>>,
+    ever_lost: BTreeSet<Life>,
+    /// What the servers said when this chief took over: whether each holds its part, and whom they know.
+    described: Vec<Option<bool>>,
+    known: BTreeSet<Life>,
+    committed: u64,
     owed: Vec<Pusher>,
-    calls: u64,
+    pub(crate) calls: Calls,
+    keeper: Keeper,
     pub(crate) over: bool,
 }
 
 impl Chief {
-    pub(crate) fn new(net: &mut Net) -> Self {
-        net.alarm(0, Node::Chief, Alarm::Look);
+    pub(crate) fn new(net: &mut Net, epoch: u64) -> Self {
+        net.alarm(0, Node::Chief, Alarm::Look(epoch));
+        let servers = (0..net.settings.servers).map(|index| TaskId::new(Role::Ps, index as u32));
+        let mut roster = Roster::new(servers, Duration::from_micros(net.settings.lease));
+        roster.take_any_workers();
+        roster.wait_for_servers(Duration::from_micros(net.settings.grace));
+        roster.tick(net.time());
         Self {
+            epoch,
+            stage: Stage::Forming,
             scheduler: Scheduler::new(net.settings.options),
             scheduled: BTreeMap::new(),
             raised: Vec::new(),
             left_to_schedule: net.settings.steps,
+            roster,
+            ticked: net.now,
             heard: BTreeMap::new(),
             turns: BTreeMap::new(),
             flying: BTreeMap::new(),
             fencing: BTreeMap::new(),
+            ever_lost: BTreeSet::new(),
+            described: vec![None; net.settings.servers],
+            known: BTreeSet::new(),
+            committed: 0,
             owed: Vec::new(),
-            calls: 0,
+            calls: Calls::new(epoch),
+            keeper: Keeper::new(net),
             over: false,
         }
     }
 
-    /// Looks around: leases, fences, the program.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    fn key(&self, step: StepId) -> Key {
+        Key { epoch: self.epoch, step }
+    }
+
+    /// Dies: what it scheduled is nobody's now.
+    pub(crate) fn die(&self, net: &mut Net) {
+        net.note("chiefs killed", || format!("chief {} dies", self.epoch));
+        net.truth.shut_out.clear();
+        net.truth.former.extend(self.scheduled.keys().map(|&step| self.key(step)));
+    }
+
+    /// Looks around: leases, fences, servers that return, the program.
     pub(crate) fn look(&mut self, net: &mut Net) {
-        net.alarm(LOOK, Node::Chief, Alarm::Look);
+        net.alarm(LOOK, Node::Chief, Alarm::Look(self.epoch));
         if net.settings.end_at.is_some_and(|at| net.now >= at) {
             net.note("jobs ended early", || "the job is ended".to_owned());
             self.scheduler.end();
             self.over = true;
             return;
         }
+        self.tick(net);
+        self.look_after_the_silent(net);
+        self.note_losses(net);
         let stalled: Vec<Life> = self.scheduler.standing_still(net.time()).iter().map(|stalled| stalled.life).collect();
-        let silent = |(_, heard): &(&Life, &u64)| net.now - **heard > net.settings.lease;
-        let silent: Vec<Life> = self.heard.iter().filter(silent).map(|(&life, _)| life).collect();
         stalled.into_iter().for_each(|life| self.lose(net, life, "workers that stand still"));
-        silent.into_iter().for_each(|life| self.lose(net, life, "silent workers"));
-        let suspected = self.heard.keys().next_back().copied();
+        let suspected = self.scheduler.workers(net.time()).filter(|view| !view.lost).map(|view| view.life).last();
         if let Some(life) = suspected
             && net.fault(net.settings.suspect)
         {
             self.lose(net, life, "false suspicions");
         }
-        for (&life, answers) in &self.fencing {
-            for server in (0..answers.len()).filter(|&server| answers[server].is_none()) {
-                net.send(Node::Server(server), Message::Fence { life });
+        self.calls.again(net);
+        self.owed.iter().for_each(|pusher| pusher.send(net));
+        self.take_over(net);
+        if self.stage >= Stage::Restoring {
+            let calm = self.roster.lost_servers().next().is_none();
+            self.keeper.look(net, &mut self.calls, calm && self.stage == Stage::Working);
+        }
+        self.work(net);
+    }
+
+    fn tick(&mut self, net: &Net) {
+        self.forget_stalls(net);
+        self.roster.tick(net.time());
+    }
+
+    fn forget_stalls(&mut self, net: &Net) {
+        if net.settings.plant == Some(Plant::BlameOthers) {
+            // The bug: time that the chief did not see is time like any other.
+            while self.ticked + LOOK < net.now {
+                self.ticked += LOOK;
+                self.roster.tick(Duration::from_micros(self.ticked));
             }
         }
-        self.owed.iter().for_each(|pusher| pusher.send(net));
-        self.work(net);
+        self.ticked = net.now;
+    }
+
+    /// Where nobody listens at a silent task's address, or another incarnation does, it is gone.
+    fn look_after_the_silent(&mut self, net: &mut Net) {
+        if net.settings.probes {
+            for (task, incarnation) in self.roster.doubtful(net.time(), Duration::from_micros(1_500)) {
+                if !net.truth.lives(Life::new(task, incarnation)) {
+                    self.roster.died(net.time(), task, incarnation, "nobody listens there");
+                }
+            }
+        }
+    }
+
+    /// Hears from the roster who is lost, and who is back.
+    fn note_losses(&mut self, net: &mut Net) {
+        for event in self.roster.take_events() {
+            match event {
+                RosterEvent::ServerLost(task) => {
+                    net.note("servers lost", || format!("{task} is lost"));
+                    if let Some(&incarnation) = net.truth.living.get(&task) {
+                        self.judge_loss(net, Life::new(task, incarnation));
+                    }
+                }
+                RosterEvent::ServerBack(task) => net.note("servers forgiven", || format!("{task} is back")),
+                RosterEvent::ServerStartedAgain(task) => {
+                    net.note("servers started again", || format!("{task} holds nothing"));
+                }
+                RosterEvent::ChiefStalled(time) => net.note("stalls noticed", || format!("stopped for {time:?}")),
+            }
+        }
+        for (task, incarnation) in self.roster.take_lost() {
+            let life = Life::new(task, incarnation);
+            self.judge_loss(net, life);
+            self.lose(net, life, "silent workers");
+        }
+        if let Some(error) = self.roster.failure() {
+            net.violation(format!("the job fails: {error}"));
+        }
+        // While this chief takes over it asks every server itself.
+        if self.stage >= Stage::Restoring {
+            for task in self.roster.take_returned() {
+                self.recover(net, task.index as usize);
+            }
+        }
+    }
+
+    /// A live task must have been silent for a good part of its lease, as a chief saw it that was awake.
+    fn judge_loss(&self, net: &mut Net, life: Life) {
+        let silent = self.heard.get(&life).map(|heard| net.chief_awake() - heard);
+        if let Some(silent) = silent
+            && net.truth.lives(life)
+            && silent < net.settings.lease / 2
+        {
+            net.violation(format!("{life} is declared lost and was heard {silent} µs ago"));
+        }
+    }
+
+    fn recover(&mut self, net: &mut Net, server: usize) {
+        let live = self.roster.lives().map(|(task, incarnation)| (task, incarnation)).collect();
+        self.keeper.recover(net, &mut self.calls, server, self.committed, live);
+    }
+
+    /// Takes the job over from a former chief, step by step.
+    fn take_over(&mut self, net: &mut Net) {
+        let awake = net.chief_awake();
+        match self.stage {
+            Stage::Forming if self.roster.phase() == Phase::Running => {
+                self.stage = Stage::Asking;
+                for server in 0..net.settings.servers {
+                    self.calls.make(net, Purpose::TakeOver, server, None, Op::Describe);
+                }
+            }
+            Stage::Asking if self.described.iter().all(Option::is_some) => {
+                self.stage = Stage::Waiting(awake + net.settings.lease);
+            }
+            Stage::Waiting(until) => {
+                let here: BTreeSet<Life> = self.roster.lives().map(Life::from).collect();
+                let silent = self.known.iter().any(|life| !here.iter().any(|other| other.task == life.task));
+                if silent && awake < until {
+                    return;
+                }
+                let lost: Vec<Life> = self.known.difference(&here).copied().collect();
+                lost.into_iter().for_each(|life| self.lose(net, life, "lives that a former chief had"));
+                self.stage = Stage::Restoring;
+                let empty = (0..net.settings.servers).filter(|&server| self.described[server] == Some(false));
+                let empty: Vec<usize> = empty.collect();
+                empty.into_iter().for_each(|server| self.recover(net, server));
+            }
+            Stage::Restoring if self.keeper.is_idle() => {
+                self.stage = Stage::Working;
+                self.left_to_schedule = net.settings.steps.saturating_sub(self.committed);
+                if self.epoch > 1 {
+                    net.note("jobs taken over", || format!("chief {} goes on at {}", self.epoch, self.committed));
+                }
+            }
+            _ => {}
+        }
     }
 
     /// The program: schedules, raises, schedules on, and ends when everything is done.
@@ -77,6 +250,9 @@ impl Chief {
         if let Some(error) = self.scheduler.raise() {
             net.note("errors raised", || format!("raised: {error}"));
             self.raised.push(error);
+        }
+        if self.stage != Stage::Working {
+            return;
         }
         while self.left_to_schedule > 0 {
             let bad = u64::from(net.random.chance(net.settings.poison));
@@ -93,46 +269,58 @@ impl Chief {
         }
         self.pay(net);
         let idle = self.scheduler.is_done() && !self.scheduler.is_failing();
-        self.over = self.left_to_schedule == 0 && idle && self.owed.is_empty();
+        let nothing_open = self.owed.is_empty() && self.fencing.is_empty() && self.keeper.is_idle();
+        let all_here = self.roster.lost_servers().next().is_none();
+        self.over = self.left_to_schedule == 0 && idle && nothing_open && all_here;
     }
 
     /// Completes, on servers that lack them, updates that no step will complete.
     fn pay(&mut self, net: &mut Net) {
         for name in self.scheduler.take_owed() {
-            let life = Life::new(name.task, name.incarnation);
-            let Some(&step) = net.truth.names.get(&(life, name.sequence)) else {
+            let Some(&step) = net.truth.names.get(&name_of(name)) else {
                 net.violation(format!("{name} is owed and was never pushed"));
                 continue;
             };
             net.note("updates owed", || format!("the chief completes {name}, {step}"));
-            self.calls += 1;
             let push = Push { name, step, by_another: true };
-            let pusher = Pusher::new(net, Node::Chief, None, self.calls, Some(push));
+            let servers = vec![None; net.settings.servers];
+            let pusher = Pusher::new(Node::Chief, None, self.calls.next(), Some(push), servers);
             pusher.send(net);
             self.owed.push(pusher);
         }
     }
 
     fn lose(&mut self, net: &mut Net, life: Life, why: &'static str) {
-        self.heard.remove(&life);
-        if self.scheduler.lost(life) {
-            net.note(why, || format!("{life} is lost: {why}"));
-            self.flying.retain(|(other, _), _| *other != life);
-            self.fencing.insert(life, vec![None; net.settings.servers]);
-            (0..net.settings.servers).for_each(|server| net.send(Node::Server(server), Message::Fence { life }));
+        if self.scheduler.is_over(life) || self.fencing.contains_key(&life) {
+            return;
+        }
+        let _ = self.scheduler.lost(life);
+        net.note(why, || format!("{life} is lost: {why}"));
+        self.ever_lost.insert(life);
+        self.keeper.shut_out(life);
+        self.flying.retain(|(other, _), _| *other != life);
+        self.fencing.insert(life, vec![None; net.settings.servers]);
+        for server in 0..net.settings.servers {
+            self.calls.make(net, Purpose::Fence(life), server, None, Op::Fence(life));
         }
     }
 
     pub(crate) fn receive(&mut self, net: &mut Net, message: Message) {
         match message {
-            Message::Poll { from, life, reports, heard, want, leaving } => {
-                self.polled(net, life, &reports);
+            Message::Beat { from, life } => self.beat(net, from, life),
+            Message::Poll { from, life, epoch, sent, reports, heard, want, leaving } => {
+                if epoch != self.epoch {
+                    let answer =
+                        Message::Polled { life, epoch: self.epoch, acknowledged: 0, given: vec![], over: false };
+                    return net.send(Node::Worker(from), answer);
+                }
+                self.polled(net, life, sent, &reports);
                 let acknowledged = reports.last().map_or(0, |&(number, _)| number);
                 let mut over = leaving && self.leave(life);
                 let given = match self.scheduler.take(net.time(), life, heard, want) {
                     Ok(given) => given,
                     Err(remark) => {
-                        over |= matches!(remark, phalanx_cluster::schedule::Remark::Ended(_));
+                        over |= matches!(remark, Remark::Ended(_));
                         Vec::new()
                     }
                 };
@@ -140,37 +328,80 @@ impl Chief {
                     let (turn, number) = (assignment.ticket.turn, assignment.number);
                     self.handed_out(net, life, turn, number);
                 }
-                net.send(Node::Worker(from), Message::Polled { life, acknowledged, given, over });
+                net.send(Node::Worker(from), Message::Polled { life, epoch, acknowledged, given, over });
             }
-            Message::Fenced { server, life, progress } => self.fenced(net, server, life, progress),
-            Message::Exchanged { server, call, position, .. } => {
-                if let Some(at) = self.owed.iter().position(|pusher| pusher.call == call)
-                    && self.owed[at].answered(net, server, position)
-                {
-                    self.owed.remove(at);
+            Message::Answer { server, call, result } => {
+                let Some(purpose) = self.calls.answered(call) else { return };
+                match purpose {
+                    Purpose::Fence(life) => self.fenced(net, server, life, call, result),
+                    Purpose::TakeOver => self.described(server, result),
+                    Purpose::Save(_) | Purpose::Recover(_) => {
+                        self.keeper.answered(net, &mut self.calls, purpose, server, result);
+                    }
                 }
             }
-            Message::Exchange { .. } | Message::Polled { .. } | Message::Fence { .. } => {}
+            Message::Exchanged { server, call, position, result, .. } => {
+                let Some(at) = self.owed.iter().position(|pusher| pusher.call == call) else { return };
+                match result {
+                    Ok(()) if self.owed[at].answered(net, server, position) => {
+                        let pusher = self.owed.remove(at);
+                        net.truth.acknowledged.extend(pusher.push.map(|push| name_of(push.name)));
+                    }
+                    Err(Code::ServerRestarted) => self.owed[at].restarted(net, server, position),
+                    _ => {}
+                }
+            }
+            Message::Found { server, call, incarnation, .. } => {
+                if let Some(pusher) = self.owed.iter_mut().find(|pusher| pusher.call == call) {
+                    pusher.found(net, server, incarnation);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn beat(&mut self, net: &mut Net, from: Node, life: Life) {
+        let lost = |roster: &Roster| roster.lost_servers().any(|task| task == life.task);
+        let unforgiven = net.settings.plant == Some(Plant::Unforgiven) && lost(&self.roster);
+        self.forget_stalls(net);
+        // The bug: only another incarnation is taken back.
+        let heard = if unforgiven && self.heard.contains_key(&life) {
+            Ok(())
+        } else {
+            self.roster.beat(net.time(), life.task, life.incarnation, Mood::Here).map(drop)
+        };
+        if heard.is_err() {
+            return net.note("beats refused", || format!("{life} is refused"));
+        }
+        if lost(&self.roster) {
+            net.violation(format!("{life} is heard and still lost"));
+        }
+        self.heard.insert(life, net.chief_awake());
+        self.note_losses(net);
+        net.send(from, Message::Heard { life });
+    }
+
+    fn described(&mut self, server: usize, result: Result<Reply, Code>) {
+        let Ok(Reply::Described { ready, lives, global_step, .. }) = result else { return };
+        self.described[server] = Some(ready);
+        self.known.extend(lives);
+        if server == 0 {
+            self.committed = global_step;
         }
     }
 
     fn leave(&mut self, life: Life) -> bool {
         let left = self.scheduler.left(life).is_ok() && !self.fencing.contains_key(&life);
         if left {
-            self.heard.remove(&life);
             self.flying.retain(|(other, _), _| *other != life);
         }
         left
     }
 
-    fn polled(&mut self, net: &mut Net, life: Life, reports: &[(u64, Report)]) {
+    fn polled(&mut self, net: &mut Net, life: Life, sent: u64, reports: &[(u64, Report)]) {
         let now = net.time();
-        self.scheduler.joined(now, life, 0);
-        if self.scheduler.workers(now).any(|view| view.life == life && !view.lost) {
-            self.heard.insert(life, net.now);
-            let former = |other: &&Life| other.task == life.task && other.incarnation < life.incarnation;
-            let former: Vec<Life> = self.heard.keys().filter(former).copied().collect();
-            former.into_iter().for_each(|other| self.lose(net, other, "former lives of a worker that came back"));
+        if !self.ever_lost.contains(&life) {
+            self.scheduler.joined(now, life, sent);
         }
         for (_, report) in reports {
             let (receipt, ticket) = match report.clone() {
@@ -183,6 +414,7 @@ impl Chief {
             match receipt {
                 Receipt::Taken => {
                     self.flying.remove(&(life, ticket.turn));
+                    self.committed += u64::from(matches!(report, Report::Committed(_, Some(_), _)));
                     net.note("reports taken", || format!("{life} reports {report:?}"));
                 }
                 Receipt::Repeated => net.note("reports repeated", || format!("{life} repeats {report:?}")),
@@ -210,20 +442,41 @@ impl Chief {
         }
     }
 
-    fn fenced(&mut self, net: &mut Net, server: usize, life: Life, progress: (u64, bool)) {
+    fn fenced(&mut self, net: &mut Net, server: usize, life: Life, call: u64, result: Result<Reply, Code>) {
+        let Ok(Reply::Fenced(progress)) = result else {
+            // It holds nothing yet: it is asked again.
+            return self.calls.reopen(net, call, Purpose::Fence(life), server, Op::Fence(life));
+        };
         let Some(answers) = self.fencing.get_mut(&life) else { return };
         answers[server].get_or_insert(progress);
         let Some(mut progress) = answers.iter().copied().collect::<Option<Vec<_>>>() else { return };
         self.fencing.remove(&life);
+        net.truth.shut_out.insert(life);
         if net.settings.plant == Some(Plant::Requeue) {
             // The bug: only what is whole everywhere is believed to have been pushed.
             let least = progress.iter().map(|&(step, whole)| step - u64::from(!whole)).min().unwrap_or(0);
             progress.fill((least, true));
         }
         net.note("fences", || format!("{life} is fenced: {progress:?}"));
-        if let Err(remark) = self.scheduler.fenced(life, &progress) {
+        let known = self.scheduler.has(life);
+        if let Err(remark) = self.scheduler.fenced(life, &progress)
+            && known
+        {
             net.violation(format!("a fence is remarked upon: {remark}"));
         }
         self.work(net);
+    }
+}
+
+impl PartialOrd for Stage {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        let rank = |stage: &Self| match stage {
+            Self::Forming => 0,
+            Self::Asking => 1,
+            Self::Waiting(_) => 2,
+            Self::Restoring => 3,
+            Self::Working => 4,
+        };
+        rank(self).partial_cmp(&rank(other))
     }
 }

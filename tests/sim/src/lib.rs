@@ -1,30 +1,40 @@
-//! A job in one thread, by a seed: the real scheduler (`phalanx_cluster::schedule`) and the real judge of update names
-//! (`phalanx_ps::server::Applied`), with workers, a network and accidents around them.
+//! A job in one thread, by a seed: the real scheduler (`phalanx_cluster::schedule`), the real roster
+//! (`phalanx_cluster::Roster`), the real judge of update names (`phalanx_ps::server::Applied`) and the real recovery of
+//! servers (`phalanx_ps::recovery`), with workers, a network, a run directory and accidents around them.
 //!
 //! Messages are lost, doubled, late and overtaken; workers die at any answer of a server, hang, leave, come back as
-//! another life, are cut off from the chief, and are taken for lost while they live. In place of numbers a server has a ledger of what it added.
-//! [`run`] answers whether, in the end, every step's update was added once on every server or not at all, as its
-//! outcome says.
+//! another incarnation, are cut off from the chief, and are taken for lost while they live. Servers die and are restored
+//! from the newest checkpoint, and die again meanwhile; chiefs die, alone or with a server, and are followed by others.
+//! Every role is stopped for times below and above the lease. In place of numbers a server has a ledger of what it added.
 //!
-//! Not simulated: losing a server or the chief.
+//! [`run`] answers whether every promise was kept: each acknowledged update was added once on every server or is within
+//! the loss that was reported; no less was reported than was lost; no live task was declared lost that an awake
+//! chief had heard within its lease; no life that was shut out changed anything; and the job ended.
+//!
+//! Not simulated: synchronous rounds, and trainers that drive themselves.
 
 mod check;
 mod chief;
+mod fate;
+mod keeper;
 mod net;
 mod pusher;
 mod random;
+mod rpc;
 mod server;
 mod settings;
+mod truth;
 mod worker;
 
 pub use settings::Plant;
 
 use chief::Chief;
-use net::{Event, Net, Node};
+use net::{Alarm, Event, Net, Node};
 use random::Random;
 use server::Server;
 use settings::Settings;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use worker::Worker;
 
 /// More events than any run needs: one that reaches them does not end.
@@ -55,26 +65,74 @@ pub fn run(seed: u64, plant: Option<Plant>, trace: bool) -> Report {
     let settings = Settings::new(&mut random, plant);
     let mut net = Net::new(random, settings, trace);
     net.note("runs", || format!("seed {seed}"));
-    let mut chief = Chief::new(&mut net);
-    let mut servers: Vec<Server> = (0..net.settings.servers).map(Server::new).collect();
-    let mut workers: Vec<Worker> = (0..net.settings.workers).map(|index| Worker::new(&mut net, index)).collect();
+    let mut world = World::new(&mut net);
     let mut events = 0;
-    while !chief.over && net.truth.violations.is_empty() {
+    while !world.is_over() && net.truth.violations.is_empty() {
         events += 1;
         let Some((to, event)) = net.next() else { break };
         if events > MOST_EVENTS {
-            net.violation(format!("the queue does not drain: {} steps are open", chief.scheduler.unfinished()));
+            net.violation(format!("the job does not end: {} steps are open", world.chief.scheduler.unfinished()));
         }
-        match (to, event) {
-            (Node::Chief, Event::Message(message)) => chief.receive(&mut net, message),
-            (Node::Chief, Event::Alarm(_)) => chief.look(&mut net),
-            (Node::Worker(index), Event::Message(message)) => workers[index].receive(&mut net, message),
-            (Node::Worker(index), Event::Alarm(alarm)) => workers[index].alarm(&mut net, alarm),
-            (Node::Server(index), Event::Message(message)) => servers[index].receive(&mut net, message),
-            (Node::Server(_), Event::Alarm(_)) => {}
-        }
+        world.happen(&mut net, to, event);
     }
-    check::check(&mut net, &chief, &servers);
+    check::check(&mut net, &world.chief, &world.servers);
     let Net { truth, .. } = net;
     Report { seed, violations: truth.violations, counts: truth.counts, trace: truth.trace }
+}
+
+/// Everybody.
+struct World {
+    chief: Chief,
+    /// The chief's process runs.
+    chief_lives: bool,
+    servers: Vec<Server>,
+    workers: Vec<Worker>,
+}
+
+impl World {
+    fn new(net: &mut Net) -> Self {
+        let chief = Chief::new(net, 1);
+        let servers: Vec<Server> = (0..net.settings.servers).map(|index| Server::new(net, index)).collect();
+        let workers = (0..net.settings.workers).map(|index| Worker::new(net, index)).collect();
+        // A model that was just made is saved before anybody trains.
+        net.truth.checkpoints.push(servers.iter().map(|_| Rc::default()).collect());
+        fate::plan(net);
+        Self { chief, chief_lives: true, servers, workers }
+    }
+
+    fn is_over(&self) -> bool {
+        self.chief_lives && self.chief.over
+    }
+
+    fn happen(&mut self, net: &mut Net, to: Node, event: Event) {
+        match (to, event) {
+            (Node::Chief, Event::Alarm(Alarm::Start)) => {
+                (self.chief, self.chief_lives) = (Chief::new(net, self.chief.epoch() + 1), true);
+            }
+            (Node::Chief, _) if !self.chief_lives => {}
+            (Node::Chief, Event::Message(message)) => self.chief.receive(net, message),
+            (Node::Chief, Event::Alarm(alarm)) if alarm == Alarm::Look(self.chief.epoch()) => self.chief.look(net),
+            (Node::Chief, Event::Alarm(_)) => {}
+            (Node::Worker(index), Event::Message(message)) => self.workers[index].receive(net, message),
+            (Node::Worker(index), Event::Alarm(alarm)) => self.workers[index].alarm(net, alarm),
+            (Node::Server(index), Event::Message(message)) => self.servers[index].receive(net, message),
+            (Node::Server(index), Event::Alarm(alarm)) => self.servers[index].alarm(net, alarm),
+            (Node::Fate, Event::Alarm(Alarm::Kill(node))) => self.kill(net, node),
+            (Node::Fate, _) => fate::strike(net).into_iter().for_each(|node| self.kill(net, node)),
+        }
+    }
+
+    fn kill(&mut self, net: &mut Net, node: Node) {
+        match node {
+            Node::Server(index) => self.servers[index].die(net),
+            Node::Chief if self.chief_lives => {
+                self.chief.die(net);
+                self.chief_lives = false;
+                net.replaced(Node::Chief);
+                let pause = net.random.between(100, 15_000);
+                net.alarm(pause, Node::Chief, Alarm::Start);
+            }
+            _ => {}
+        }
+    }
 }

@@ -1,19 +1,36 @@
 //! Time, messages and what the network does to them; and what really happened, for the checks.
 
 use crate::random::Random;
+use crate::rpc::{Op, Reply};
 use crate::settings::Settings;
+use crate::truth::Truth;
 use phalanx_base::{Code, Error, UpdateName};
 use phalanx_cluster::schedule::{Assignment, Life, StepId, Ticket};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
 /// Somebody who gets messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Node {
     Chief,
     Worker(usize),
     Server(usize),
+    /// Accidents come from here.
+    Fate,
+}
+
+/// A step of one incarnation of the chief: each has a queue of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) epoch: u64,
+    pub(crate) step: StepId,
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of chief {}", self.step, self.epoch)
+    }
 }
 
 /// What a worker says about a step.
@@ -28,7 +45,7 @@ pub(crate) enum Report {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub(crate) name: UpdateName,
-    pub(crate) step: StepId,
+    pub(crate) step: Key,
     pub(crate) part: u32,
     pub(crate) parts: u32,
     pub(crate) by_another: bool,
@@ -42,6 +59,8 @@ pub(crate) enum Message {
         life: Option<Life>,
         call: u64,
         position: u32,
+        /// Only this incarnation of the server may take it.
+        incarnation: u64,
         push: Option<Part>,
     },
     Exchanged {
@@ -51,10 +70,34 @@ pub(crate) enum Message {
         position: u32,
         result: Result<(), Code>,
     },
+    /// To a server: which incarnation are you? Answered once it holds its part.
+    Find {
+        from: Node,
+        life: Option<Life>,
+        call: u64,
+    },
+    Found {
+        server: usize,
+        life: Option<Life>,
+        call: u64,
+        incarnation: u64,
+    },
+    /// To the chief: I am here.
+    Beat {
+        from: Node,
+        life: Life,
+    },
+    /// The chief has taken a beat.
+    Heard {
+        life: Life,
+    },
     /// To the chief: reports that were not acknowledged, and how many steps are wanted.
     Poll {
         from: usize,
         life: Life,
+        /// Which incarnation of the chief the worker has joined, and how many updates it had pushed then.
+        epoch: u64,
+        sent: u64,
         reports: Vec<(u64, Report)>,
         heard: u64,
         want: usize,
@@ -62,17 +105,22 @@ pub(crate) enum Message {
     },
     Polled {
         life: Life,
+        epoch: u64,
         acknowledged: u64,
         given: Vec<Assignment<u64>>,
         over: bool,
     },
-    Fence {
-        life: Life,
+    /// The chief's calls to servers.
+    Ask {
+        call: u64,
+        /// Only this incarnation of the server may answer; `None`: any.
+        incarnation: Option<u64>,
+        op: Op,
     },
-    Fenced {
+    Answer {
         server: usize,
-        life: Life,
-        progress: (u64, bool),
+        call: u64,
+        result: Result<Reply, Code>,
     },
 }
 
@@ -83,25 +131,18 @@ pub(crate) enum Alarm {
     Poll(Life),
     Retry(Life, u64),
     Computed(Life, u64),
-    Look,
+    Look(u64),
+    Beat(u64),
+    /// A planted bug: what was acknowledged is applied now.
+    Apply(u64),
+    /// An accident: this node dies.
+    Kill(Node),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
     Message(Message),
     Alarm(Alarm),
-}
-
-/// What really happened, which no node of the simulation may ask.
-#[derive(Debug, Default)]
-pub(crate) struct Truth {
-    pub(crate) started: BTreeSet<StepId>,
-    pub(crate) names: BTreeMap<(Life, u64), StepId>,
-    pub(crate) violations: Vec<String>,
-    pub(crate) trace: Vec<String>,
-    pub(crate) tracing: bool,
-    /// How often each kind of thing happened.
-    pub(crate) counts: BTreeMap<&'static str, u64>,
 }
 
 /// The network, the clock and the dice.
@@ -114,17 +155,37 @@ pub(crate) struct Net {
     order: u64,
     heap: BinaryHeap<Reverse<(u64, u64)>>,
     events: BTreeMap<u64, (Node, Event)>,
+    /// Who is stopped, and until when.
+    stopped: BTreeMap<Node, u64>,
+    /// How long the chief has been stopped in all.
+    chief_stopped: u64,
 }
 
 impl Net {
     pub(crate) fn new(random: Random, settings: Settings, tracing: bool) -> Self {
         let truth = Truth { tracing, ..Truth::default() };
-        let (heap, events, faults_left) = (BinaryHeap::new(), BTreeMap::new(), settings.faults);
-        Self { now: 0, random, settings, truth, faults_left, order: 0, heap, events }
+        let faults_left = settings.faults;
+        Self {
+            now: 0,
+            random,
+            settings,
+            truth,
+            faults_left,
+            order: 0,
+            heap: BinaryHeap::new(),
+            events: BTreeMap::new(),
+            stopped: BTreeMap::new(),
+            chief_stopped: 0,
+        }
     }
 
     pub(crate) fn time(&self) -> Duration {
         Duration::from_micros(self.now)
+    }
+
+    /// How long the chief has run.
+    pub(crate) fn chief_awake(&self) -> u64 {
+        self.now - self.chief_stopped
     }
 
     fn put(&mut self, after: u64, to: Node, event: Event) {
@@ -133,16 +194,53 @@ impl Net {
         self.events.insert(self.order, (to, event));
     }
 
-    /// The next thing that happens; time moves to it.
+    /// The next thing that happens to somebody who runs; time moves to it.
     pub(crate) fn next(&mut self) -> Option<(Node, Event)> {
-        let Reverse((at, order)) = self.heap.pop()?;
-        self.now = at;
-        self.events.remove(&order)
+        loop {
+            let Reverse((at, order)) = self.heap.pop()?;
+            self.now = at;
+            let Some((to, event)) = self.events.remove(&order) else { continue };
+            match self.stopped.get(&to).copied().filter(|&until| until > at) {
+                // Messages wait in their order; what the node wanted to do by itself, it does before or after.
+                Some(until) => {
+                    let late = if matches!(event, Event::Alarm(_)) { self.random.between(0, 300) } else { 150 };
+                    self.put(until - at + late, to, event);
+                }
+                None => return Some((to, event)),
+            }
+        }
+    }
+
+    /// Stops a node for a while, as SIGSTOP does.
+    pub(crate) fn stop(&mut self, node: Node, time: u64) {
+        if self.stopped.get(&node).is_some_and(|&until| until > self.now) {
+            return;
+        }
+        self.stopped.insert(node, self.now + time);
+        if node == Node::Chief {
+            self.chief_stopped += time;
+        }
+    }
+
+    /// Another process takes the node's place.
+    pub(crate) fn replaced(&mut self, node: Node) {
+        if let Some(until) = self.stopped.remove(&node)
+            && node == Node::Chief
+        {
+            self.chief_stopped -= until.saturating_sub(self.now);
+        }
     }
 
     /// Sends a message, which may be lost, doubled, late, and overtaken by others.
     pub(crate) fn send(&mut self, to: Node, message: Message) {
-        if self.random.chance(self.settings.drop) {
+        let bad = match (&message, to, self.settings.bad_link) {
+            (Message::Exchange { from: Node::Worker(worker), .. }, Node::Server(server), Some(link)) => {
+                link == (*worker, server)
+            }
+            _ => false,
+        };
+        let drop = if bad { 800 } else { self.settings.drop };
+        if self.random.chance(drop) {
             self.note("messages lost", || format!("lost: to {to:?} {message:?}"));
             return;
         }
@@ -152,6 +250,16 @@ impl Net {
             self.put(delay, to, Event::Message(message.clone()));
         }
         let delay = self.delay();
+        self.put(delay, to, Event::Message(message));
+    }
+
+    /// Sends a message over a connection that its sender closes before it sends it again: it is lost or in time.
+    pub(crate) fn call(&mut self, to: Node, message: Message) {
+        if self.random.chance(self.settings.drop) {
+            self.note("messages lost", || format!("lost: to {to:?} {message:?}"));
+            return;
+        }
+        let delay = self.random.between(30, 400);
         self.put(delay, to, Event::Message(message));
     }
 

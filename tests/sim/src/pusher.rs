@@ -1,31 +1,37 @@
 //! One exchange with all servers: each gets its parts in order, the next after the one before was answered.
 
-use crate::net::{Message, Net, Node, Part};
+use crate::net::{Key, Message, Net, Node, Part};
 use crate::server::parts;
 use phalanx_base::UpdateName;
-use phalanx_cluster::schedule::{Life, StepId};
+use phalanx_cluster::schedule::Life;
 
 /// What an exchange pushes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Push {
     pub(crate) name: UpdateName,
-    pub(crate) step: StepId,
+    pub(crate) step: Key,
     pub(crate) by_another: bool,
 }
+
+/// Which incarnation of each server its handles are of; `None` where that is to be found out.
+pub(crate) type Servers = Vec<Option<u64>>;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Pusher {
     from: Node,
     life: Option<Life>,
     pub(crate) call: u64,
-    push: Option<Push>,
-    /// How many answers each server has given.
+    pub(crate) push: Option<Push>,
+    pub(crate) servers: Servers,
+    /// How many answers each server has given in this attempt.
     answered: Vec<u32>,
+    attempt: u32,
 }
 
 impl Pusher {
-    pub(crate) fn new(net: &Net, from: Node, life: Option<Life>, call: u64, push: Option<Push>) -> Self {
-        Self { from, life, call, push, answered: vec![0; net.settings.servers] }
+    pub(crate) fn new(from: Node, life: Option<Life>, call: u64, push: Option<Push>, servers: Servers) -> Self {
+        let answered = vec![0; servers.len()];
+        Self { from, life, call, push, servers, answered, attempt: 0 }
     }
 
     fn needed(&self, server: usize) -> u32 {
@@ -39,19 +45,48 @@ impl Pusher {
 
     fn send_to(&self, net: &mut Net, server: usize) {
         let (position, parts) = (self.answered[server], self.needed(server));
-        if position < parts {
-            let part = |push: Push| {
-                let Push { name, step, by_another } = push;
-                Part { name, step, part: position, parts, by_another }
-            };
-            let (from, life, call, push) = (self.from, self.life, self.call, self.push.map(part));
-            net.send(Node::Server(server), Message::Exchange { from, life, call, position, push });
+        if position >= parts {
+            return;
         }
+        let (from, life, call) = (self.from, self.life, self.call);
+        let Some(incarnation) = self.servers[server] else {
+            return net.send(Node::Server(server), Message::Find { from, life, call });
+        };
+        let part = |push: Push| {
+            let Push { name, step, by_another } = push;
+            Part { name, step, part: position, parts, by_another }
+        };
+        let push = self.push.map(part);
+        let position = self.position(server);
+        net.send(Node::Server(server), Message::Exchange { from, life, call, position, incarnation, push });
+    }
+
+    /// What comes back with the answer: which attempt it is of, and how many were before it.
+    fn position(&self, server: usize) -> u32 {
+        100 * self.attempt + self.answered[server]
+    }
+
+    pub(crate) fn found(&mut self, net: &mut Net, server: usize, incarnation: u64) {
+        if self.servers[server].is_none() {
+            self.servers[server] = Some(incarnation);
+            self.send_to(net, server);
+        }
+    }
+
+    /// A server was started again: its handles are asked for again, and then everything is sent to everybody.
+    pub(crate) fn restarted(&mut self, net: &mut Net, server: usize, position: u32) {
+        if position / 100 != self.attempt {
+            return;
+        }
+        self.servers[server] = None;
+        self.answered.fill(0);
+        self.attempt += 1;
+        self.send(net);
     }
 
     /// Takes an answer; says whether every server has given all of its own.
     pub(crate) fn answered(&mut self, net: &mut Net, server: usize, position: u32) -> bool {
-        if self.answered[server] == position {
+        if self.position(server) == position {
             self.answered[server] += 1;
             self.send_to(net, server);
         }

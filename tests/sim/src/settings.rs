@@ -11,6 +11,20 @@ pub enum Plant {
     Names,
     /// A step that some servers have runs again under a new name.
     Requeue,
+    /// A server that was silent for longer than its lease stays lost when it is heard again.
+    Unforgiven,
+    /// The chief takes the time during which it was stopped for the others' silence.
+    BlameOthers,
+    /// A restore names no incarnation of the server, so that its repeats reach the next one.
+    AnyIncarnation,
+    /// What is reported as lost is counted by the chief's own steps.
+    LossByChief,
+    /// A server answers before it has applied an update.
+    AckBeforeApply,
+    /// A restored server does not know which updates are in its values.
+    ForgetNames,
+    /// A server that holds nothing yet answers how far a lost worker came.
+    FenceTheEmpty,
 }
 
 /// One run's world. Times are microseconds; chances are out of a thousand.
@@ -28,9 +42,11 @@ pub(crate) struct Settings {
     pub(crate) double: u64,
     /// A message takes far longer than others.
     pub(crate) late: u64,
+    /// This worker reaches this server only now and then.
+    pub(crate) bad_link: Option<(usize, usize)>,
     /// A worker dies when an answer arrives.
     pub(crate) crash: u64,
-    /// How many deaths, false suspicions, departures and hangs a run has at most.
+    /// How many deaths, false suspicions, departures and hangs of workers a run has at most.
     pub(crate) faults: u64,
     /// The chief takes a live worker for lost, at each of its looks.
     pub(crate) suspect: u64,
@@ -46,8 +62,21 @@ pub(crate) struct Settings {
     pub(crate) poison: u64,
     /// A step is an evaluation.
     pub(crate) evaluation: u64,
-    /// How long a silent worker counts as live.
+    /// How long a silent task counts as live.
     pub(crate) lease: u64,
+    /// How long a lost server is waited for.
+    pub(crate) grace: u64,
+    /// Whether the chief notices at once that nobody listens at a task's address.
+    pub(crate) probes: bool,
+    /// How long after a save the next one begins.
+    pub(crate) save_every: u64,
+    /// How many accidents of the kinds below a run has at most, and how long there is none, at most.
+    pub(crate) accidents: u64,
+    pub(crate) quiet: u64,
+    /// How often an accident is: somebody is stopped; a server dies; the chief dies. The rest: chief and server die together.
+    pub(crate) stops: u64,
+    pub(crate) server_deaths: u64,
+    pub(crate) chief_deaths: u64,
     /// The job is ended here, whatever runs.
     pub(crate) end_at: Option<u64>,
     pub(crate) plant: Option<Plant>,
@@ -72,10 +101,15 @@ impl Settings {
         let (crash, suspect, leave) = (chance(25), chance(15), chance(15));
         let (hang, trouble, poison, evaluation) = (chance(5), chance(30), chance(20), chance(300));
         let cut = chance(30);
+        let accidents = chance(8);
         let faults = random.between(0, 30);
+        let lease = random.between(5_000, 12_000);
+        let (servers, workers) = (random.between(1, 4), random.between(1, 6));
+        let link = (random.between(0, workers - 1) as usize, random.between(0, servers - 1) as usize);
         Self {
-            servers: random.between(1, 4) as usize,
-            workers: random.between(1, 6) as usize,
+            servers: servers as usize,
+            workers: workers as usize,
+            bad_link: (!calm && random.chance(200)).then_some(link),
             steps: random.between(20, 120),
             depth: random.between(1, 4) as usize,
             options,
@@ -91,7 +125,15 @@ impl Settings {
             trouble,
             poison,
             evaluation,
-            lease: random.between(4_000, 12_000),
+            lease,
+            grace: 20 * lease,
+            probes: random.chance(500),
+            save_every: random.between(2_000, 30_000),
+            accidents,
+            quiet: random.between(1_000, 15_000),
+            stops: random.between(0, 500),
+            server_deaths: random.between(0, 400),
+            chief_deaths: random.between(0, 100),
             end_at: random.chance(100).then(|| random.between(2_000, 40_000)),
             plant,
         }

@@ -1,19 +1,15 @@
 //! A worker, as the rules of `phalanx_cluster::schedule` want it: it polls the chief, runs steps in the order of their
 //! turns, and pushes the gradients of a step with the exchange of the next.
 
-use crate::net::{Alarm, Message, Net, Node, Report};
-use crate::pusher::{Push, Pusher};
+use crate::net::{Alarm, Key, Message, Net, Node, Report};
+use crate::pusher::{Push, Pusher, Servers};
+use crate::truth::{name_of, result_of};
 use phalanx_base::{Code, Error, Incarnation, Role, TaskId};
-use phalanx_cluster::schedule::{Assignment, Effect, Life, StepId, Ticket};
+use phalanx_cluster::schedule::{Assignment, Effect, Life, Ticket};
 use std::collections::VecDeque;
 
 const POLL: u64 = 700;
 const RETRY: u64 = 1_500;
-
-/// What a step answers when it went well.
-pub(crate) fn result_of(step: StepId) -> u64 {
-    step.0 * 7 + 3
-}
 
 /// Gradients that wait for the next exchange.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +29,14 @@ enum Stage {
 #[derive(Debug)]
 struct Memory {
     life: Life,
+    /// The chief has taken a beat of it.
+    welcome: bool,
+    /// Which incarnation of the chief it has joined, and how many updates it had pushed by then.
+    epoch: u64,
+    sent: u64,
+    /// Another incarnation of the chief answers: it is joined when everything pushed is whole.
+    renew: Option<u64>,
+    servers: Servers,
     heard: u64,
     queue: VecDeque<Assignment<u64>>,
     stage: Stage,
@@ -45,6 +49,7 @@ struct Memory {
     /// The report that must be acknowledged before anything is pushed again.
     must_hear: u64,
     leaving: bool,
+    hung: bool,
     /// Until then the chief does not hear it.
     cut_until: u64,
 }
@@ -69,8 +74,14 @@ impl Worker {
         self.lives += 1;
         let life = Life::new(TaskId::new(Role::Worker, self.index as u32), Incarnation(self.lives));
         net.note("lives", || format!("{life} starts"));
+        net.truth.living.insert(life.task, life.incarnation);
         self.memory = Some(Memory {
             life,
+            welcome: false,
+            epoch: 0,
+            sent: 0,
+            renew: None,
+            servers: vec![None; net.settings.servers],
             heard: 0,
             queue: VecDeque::new(),
             stage: Stage::Idle,
@@ -82,6 +93,7 @@ impl Worker {
             acknowledged: 0,
             must_hear: 0,
             leaving: false,
+            hung: false,
             cut_until: 0,
         });
         self.poll(net);
@@ -92,6 +104,8 @@ impl Worker {
     fn die(&mut self, net: &mut Net, why: &'static str) {
         if let Some(memory) = self.memory.take() {
             net.note(why, || format!("{} dies: {why}", memory.life));
+            net.truth.living.remove(&memory.life.task);
+            net.replaced(Node::Worker(self.index));
             let pause = net.random.between(100, 15_000);
             net.alarm(pause, Node::Worker(self.index), Alarm::Start);
         }
@@ -131,13 +145,38 @@ impl Worker {
                 }
                 match result {
                     Ok(()) if pusher.answered(net, server, position) => self.exchanged(net),
-                    Ok(()) => {}
+                    // A server that is not ready is asked again.
+                    Ok(()) | Err(Code::NotInitialized) => {}
+                    Err(Code::ServerRestarted) => pusher.restarted(net, server, position),
                     Err(_) => self.die(net, "fenced lives that heard it from a server"),
                 }
             }
-            Message::Polled { life, acknowledged, given, over } if life == memory.life => {
+            Message::Found { server, life, call, incarnation } if life == Some(memory.life) => {
+                if let Stage::Exchanging(pusher, _) = &mut memory.stage
+                    && pusher.call == call
+                {
+                    pusher.found(net, server, incarnation);
+                }
+            }
+            Message::Heard { life } if life == memory.life => memory.welcome = true,
+            Message::Polled { life, epoch, acknowledged, given, over } if life == memory.life => {
+                if epoch < memory.epoch.max(memory.renew.unwrap_or(0)) {
+                    return;
+                }
                 if over {
                     return self.die(net, "lives that heard from the chief that they are over");
+                }
+                if epoch != memory.epoch && memory.hung {
+                    // The new chief does not know that there is a step to wait for.
+                    return self.die(net, "hung workers that a person ended");
+                }
+                if epoch != memory.epoch {
+                    // What the former chief gave and wants to hear is dropped; what is being pushed is finished.
+                    memory.renew = Some(epoch);
+                    memory.queue.clear();
+                    memory.reports.clear();
+                    memory.must_hear = 0;
+                    return self.go_on(net);
                 }
                 memory.acknowledged = memory.acknowledged.max(acknowledged);
                 memory.reports.retain(|&(number, _)| number > acknowledged);
@@ -155,12 +194,17 @@ impl Worker {
 
     fn poll(&self, net: &mut Net) {
         let Some(memory) = self.memory.as_ref().filter(|memory| net.now >= memory.cut_until) else { return };
+        net.send(Node::Chief, Message::Beat { from: Node::Worker(self.index), life: memory.life });
+        if !memory.welcome {
+            return;
+        }
         let quiet = memory.reports.is_empty() && memory.pending.is_none() && matches!(memory.stage, Stage::Idle);
         let leaving = memory.leaving && quiet;
         let want = if memory.leaving { 0 } else { net.settings.depth };
         let (from, life, heard) = (self.index, memory.life, memory.heard);
+        let (epoch, sent) = (memory.epoch, memory.sent);
         let reports = memory.reports.iter().cloned().collect();
-        net.send(Node::Chief, Message::Poll { from, life, reports, heard, want, leaving });
+        net.send(Node::Chief, Message::Poll { from, life, epoch, sent, reports, heard, want, leaving });
     }
 
     /// Begins the next exchange, if there is something to run or to push and nothing stands in its way.
@@ -171,33 +215,47 @@ impl Worker {
             return;
         }
         // One that leaves runs nothing more: what it has not begun goes back.
-        let next = if memory.leaving { None } else { memory.queue.pop_front() };
+        let next = if memory.leaving || memory.renew.is_some() { None } else { memory.queue.pop_front() };
         if next.is_none() && memory.pending.is_none() {
-            return;
+            return self.settle(net);
         }
         memory.calls += 1;
         let push = memory.pending.map(|pending| pending.push);
         let from = Node::Worker(self.index);
-        let pusher = Pusher::new(net, from, Some(memory.life), memory.calls, push);
+        let pusher = Pusher::new(from, Some(memory.life), memory.calls, push, memory.servers.clone());
         pusher.send(net);
         net.alarm(RETRY, from, Alarm::Retry(memory.life, memory.calls));
         memory.stage = Stage::Exchanging(pusher, next);
     }
 
+    /// Joins another incarnation of the chief: all that was ever pushed is whole.
+    fn settle(&mut self, net: &mut Net) {
+        let Some(memory) = &mut self.memory else { return };
+        let Some(epoch) = memory.renew.take() else { return };
+        net.note("workers that joined another chief", || format!("{} joins chief {epoch}", memory.life));
+        (memory.epoch, memory.sent, memory.heard) = (epoch, memory.sequence, 0);
+        memory.reports.clear();
+        (memory.reported, memory.acknowledged, memory.must_hear) = (0, 0, 0);
+        self.poll(net);
+    }
+
     /// Every server has what was pushed.
     fn exchanged(&mut self, net: &mut Net) {
         let Some(memory) = &mut self.memory else { return };
-        let Stage::Exchanging(_, next) = std::mem::replace(&mut memory.stage, Stage::Idle) else { return };
+        let Stage::Exchanging(pusher, next) = std::mem::replace(&mut memory.stage, Stage::Idle) else { return };
+        memory.servers = pusher.servers;
         if let Some(Pending { ticket, push }) = memory.pending.take() {
+            net.truth.acknowledged.insert(name_of(push.name));
             let report = Report::Committed(ticket, Some(push.name.sequence), result_of(ticket.step));
             memory.report(report);
         }
         if let Some(assignment) = next {
-            net.truth.started.insert(assignment.ticket.step);
+            net.truth.started.insert(Key { epoch: memory.epoch, step: assignment.ticket.step });
             memory.calls += 1;
             let time = net.random.between(100, 800) * self.slowness;
             if net.fault(net.settings.hang) {
                 net.note("hangs", || format!("{} hangs at {}", memory.life, assignment.ticket));
+                memory.hung = true;
             } else {
                 net.alarm(time, Node::Worker(self.index), Alarm::Computed(memory.life, memory.calls));
             }
@@ -215,6 +273,7 @@ impl Worker {
         };
         memory.stage = Stage::Idle;
         let (ticket, on_behalf_of) = (assignment.ticket, assignment.on_behalf_of);
+        let key = Key { epoch: memory.epoch, step: ticket.step };
         if assignment.work == 1 {
             memory.report(Report::Failed(ticket, Error::new(Code::DataRow, format!("{} is bad", ticket.step))));
             memory.must_hear = memory.reported;
@@ -233,8 +292,8 @@ impl Worker {
             if by_another {
                 net.note("steps run on behalf", || format!("{} runs {ticket} as {name}", memory.life));
             }
-            net.truth.names.insert((Life::new(name.task, name.incarnation), name.sequence), ticket.step);
-            memory.pending = Some(Pending { ticket, push: Push { name, step: ticket.step, by_another } });
+            net.truth.names.insert(name_of(name), key);
+            memory.pending = Some(Pending { ticket, push: Push { name, step: key, by_another } });
         }
         if net.fault(net.settings.cut) {
             net.note("workers cut off", || format!("{} is cut off from the chief", memory.life));
