@@ -1,5 +1,7 @@
 //! The chief: the real scheduler and the real roster, a program that fills the one, and fences.
 
+mod members;
+
 use crate::keeper::Keeper;
 use crate::net::{Alarm, Key, Message, Net, Node, Report};
 use crate::pusher::{Push, Pusher};
@@ -7,8 +9,8 @@ use crate::rpc::{Calls, Op, Purpose, Reply};
 use crate::settings::Plant;
 use crate::truth::name_of;
 use phalanx_base::{Code, Error, Role, TaskId};
+use phalanx_cluster::Roster;
 use phalanx_cluster::schedule::{Consistency, Effect, Life, Receipt, Remark, Scheduler, StepId, Why};
-use phalanx_cluster::{Mood, Phase, Roster, RosterEvent};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -132,117 +134,9 @@ impl Chief {
         self.work(net);
     }
 
-    fn tick(&mut self, net: &Net) {
-        self.forget_stalls(net);
-        self.roster.tick(net.time());
-    }
-
-    fn forget_stalls(&mut self, net: &Net) {
-        if net.settings.plant == Some(Plant::BlameOthers) {
-            // The bug: time that the chief did not see is time like any other.
-            while self.ticked + LOOK < net.now {
-                self.ticked += LOOK;
-                self.roster.tick(Duration::from_micros(self.ticked));
-            }
-        }
-        self.ticked = net.now;
-    }
-
-    /// Where nobody listens at a silent task's address, or another incarnation does, it is gone.
-    fn look_after_the_silent(&mut self, net: &mut Net) {
-        if net.settings.probes {
-            for (task, incarnation) in self.roster.doubtful(net.time(), Duration::from_micros(1_500)) {
-                if !net.truth.lives(Life::new(task, incarnation)) {
-                    self.roster.died(net.time(), task, incarnation, "nobody listens there");
-                }
-            }
-        }
-    }
-
-    /// Hears from the roster who is lost, and who is back.
-    fn note_losses(&mut self, net: &mut Net) {
-        for event in self.roster.take_events() {
-            match event {
-                RosterEvent::ServerLost(task) => {
-                    net.note("servers lost", || format!("{task} is lost"));
-                    if let Some(&incarnation) = net.truth.living.get(&task) {
-                        self.judge_loss(net, Life::new(task, incarnation));
-                    }
-                }
-                RosterEvent::ServerBack(task) => net.note("servers forgiven", || format!("{task} is back")),
-                RosterEvent::ServerStartedAgain(task) => {
-                    net.note("servers started again", || format!("{task} holds nothing"));
-                }
-                RosterEvent::ChiefStalled(time) => net.note("stalls noticed", || format!("stopped for {time:?}")),
-            }
-        }
-        for (task, incarnation) in self.roster.take_lost() {
-            let life = Life::new(task, incarnation);
-            self.judge_loss(net, life);
-            self.lose(net, life, "silent workers");
-        }
-        if let Some(error) = self.roster.failure() {
-            net.violation(format!("the job fails: {error}"));
-        }
-        // While this chief takes over it asks every server itself.
-        if self.stage >= Stage::Restoring {
-            for task in self.roster.take_returned() {
-                self.recover(net, task.index as usize);
-            }
-        }
-    }
-
-    /// A live task must have been silent for a good part of its lease, as a chief saw it that was awake.
-    fn judge_loss(&self, net: &mut Net, life: Life) {
-        let silent = self.heard.get(&life).map(|heard| net.chief_awake() - heard);
-        if let Some(silent) = silent
-            && net.truth.lives(life)
-            && silent < net.settings.lease / 2
-        {
-            net.violation(format!("{life} is declared lost and was heard {silent} µs ago"));
-        }
-    }
-
     fn recover(&mut self, net: &mut Net, server: usize) {
         let live = self.roster.lives().map(|(task, incarnation)| (task, incarnation)).collect();
         self.keeper.recover(net, &mut self.calls, server, self.committed, live);
-    }
-
-    /// Takes the job over from a former chief, step by step.
-    fn take_over(&mut self, net: &mut Net) {
-        let awake = net.chief_awake();
-        match self.stage {
-            Stage::Forming if self.roster.phase() == Phase::Running => {
-                self.stage = Stage::Asking;
-                for server in 0..net.settings.servers {
-                    self.calls.make(net, Purpose::TakeOver, server, None, Op::Describe);
-                }
-            }
-            Stage::Asking if self.described.iter().all(Option::is_some) => {
-                self.stage = Stage::Waiting(awake + net.settings.lease);
-            }
-            Stage::Waiting(until) => {
-                let here: BTreeSet<Life> = self.roster.lives().map(Life::from).collect();
-                let silent = self.known.iter().any(|life| !here.iter().any(|other| other.task == life.task));
-                if silent && awake < until {
-                    return;
-                }
-                let lost: Vec<Life> = self.known.difference(&here).copied().collect();
-                lost.into_iter().for_each(|life| self.lose(net, life, "lives that a former chief had"));
-                self.stage = Stage::Restoring;
-                let empty = (0..net.settings.servers).filter(|&server| self.described[server] == Some(false));
-                let empty: Vec<usize> = empty.collect();
-                empty.into_iter().for_each(|server| self.recover(net, server));
-            }
-            Stage::Restoring if self.keeper.is_idle() => {
-                self.stage = Stage::Working;
-                self.left_to_schedule = net.settings.steps.saturating_sub(self.committed);
-                if self.epoch > 1 {
-                    net.note("jobs taken over", || format!("chief {} goes on at {}", self.epoch, self.committed));
-                }
-            }
-            _ => {}
-        }
     }
 
     /// The program: schedules, raises, schedules on, and ends when everything is done.
@@ -357,36 +251,6 @@ impl Chief {
                 }
             }
             _ => {}
-        }
-    }
-
-    fn beat(&mut self, net: &mut Net, from: Node, life: Life) {
-        let lost = |roster: &Roster| roster.lost_servers().any(|task| task == life.task);
-        let unforgiven = net.settings.plant == Some(Plant::Unforgiven) && lost(&self.roster);
-        self.forget_stalls(net);
-        // The bug: only another incarnation is taken back.
-        let heard = if unforgiven && self.heard.contains_key(&life) {
-            Ok(())
-        } else {
-            self.roster.beat(net.time(), life.task, life.incarnation, Mood::Here).map(drop)
-        };
-        if heard.is_err() {
-            return net.note("beats refused", || format!("{life} is refused"));
-        }
-        if lost(&self.roster) {
-            net.violation(format!("{life} is heard and still lost"));
-        }
-        self.heard.insert(life, net.chief_awake());
-        self.note_losses(net);
-        net.send(from, Message::Heard { life });
-    }
-
-    fn described(&mut self, server: usize, result: Result<Reply, Code>) {
-        let Ok(Reply::Described { ready, lives, global_step, .. }) = result else { return };
-        self.described[server] = Some(ready);
-        self.known.extend(lives);
-        if server == 0 {
-            self.committed = global_step;
         }
     }
 

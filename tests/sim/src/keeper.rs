@@ -81,12 +81,7 @@ impl Keeper {
         for server in due {
             let Some(one) = self.recovering.get(&server) else { continue };
             let event = match &one.awaited {
-                Awaited::Surveys(surveys, _) => {
-                    // A chief that took over hears from the others whom they have shut out.
-                    let records = surveys.values().flatten().flat_map(|survey| &survey.records);
-                    self.lost.extend(records.filter(|record| record.fenced).map(|record| Life::from(record.life)));
-                    Event::Surveyed(surveys.values().flatten().cloned().collect())
-                }
+                Awaited::Surveys(surveys, _) => Event::Surveyed(surveys.values().flatten().cloned().collect()),
                 _ => Event::Waited,
             };
             calls.give_up(Purpose::Recover(server));
@@ -151,7 +146,8 @@ impl Keeper {
             }
             Action::Commit(incarnation, loss) => {
                 one.incarnation = incarnation.0;
-                let lives = self.lost.iter().copied().collect();
+                let fenced = loss.fenced.iter().map(|&life| Life::from(life));
+                let lives = self.lost.iter().copied().chain(fenced).collect();
                 let to = named(incarnation);
                 (to, Op::Commit(lives, loss), Awaited::Committed(to))
             }

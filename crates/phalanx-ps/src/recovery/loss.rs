@@ -1,7 +1,7 @@
 //! What was lost with a server: counted per incarnation of a task, from what the other servers have.
 
 use super::{Known, Life, Record, Saved, Survey};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What was lost with a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +16,9 @@ pub struct Loss {
     pub unknown: Vec<Life>,
     /// What the restored server is to know of each task's updates. Empty in synchronous mode.
     pub counted: Vec<Counted>,
+    /// Who is shut out on other servers: the restored server must not let them in either. A chief that was restarted
+    /// does not know them.
+    pub fenced: Vec<Life>,
     /// Where server 0 goes on to count. Not below what a live task has seen, as far as anybody knows.
     pub global_step: u64,
 }
@@ -65,7 +68,10 @@ impl Loss {
     /// Judges what was lost. A task pushes a step to all servers at once, and the next one only when all have answered.
     /// So a server that died had at most one step more of a task than any other server has.
     pub(super) fn judge(known: &Known, saved: &Saved, surveys: &[Survey]) -> Self {
-        if known.rounds { Self::of_rounds(known, saved, surveys) } else { Self::of_updates(known, saved, surveys) }
+        let judge = if known.rounds { Self::of_rounds } else { Self::of_updates };
+        let records = surveys.iter().flat_map(|survey| &survey.records);
+        let fenced: BTreeSet<Life> = records.filter(|record| record.fenced).map(|record| record.life).collect();
+        Self { fenced: fenced.into_iter().collect(), ..judge(known, saved, surveys) }
     }
 
     fn of_updates(known: &Known, saved: &Saved, surveys: &[Survey]) -> Self {
@@ -132,6 +138,7 @@ impl Loss {
             at_most: most.map(|most| most.saturating_sub(saved.global_step)),
             unknown: Vec::new(),
             counted: saved.records.iter().map(|&record| Counted { record, up_to: None }).collect(),
+            fenced: Vec::new(),
             global_step: saved.global_step.max(least),
         }
     }
@@ -191,6 +198,16 @@ mod tests {
     fn servers_that_were_restored_themselves_do_not_know_who_pushed() {
         let forgetful = Survey { restored: true, ..Survey::default() };
         assert_eq!(Loss::judge(&Known::default(), &Saved::default(), &[forgetful]).at_most, None);
+    }
+
+    #[test]
+    fn whom_the_others_have_shut_out_is_shut_out_here_too() {
+        let (here, gone) = (record(0, 4), Record { fenced: true, ..record(1, 7) });
+        for rounds in [false, true] {
+            let known = Known { rounds, ..Known::default() };
+            let surveys = [survey(&[here]), survey(&[here, gone])];
+            assert_eq!(Loss::judge(&known, &Saved::default(), &surveys).fenced, [life(1)]);
+        }
     }
 
     #[test]

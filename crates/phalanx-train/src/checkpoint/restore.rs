@@ -205,7 +205,7 @@ impl<'a> Restorer<'a> {
 
     fn commit(&self, server: usize, incarnation: Incarnation, applied: &[Applied], loss: &Loss) -> Result<()> {
         self.client.set_applied(server, incarnation, applied, loss)?;
-        for lost in self.server.job().ever_lost() {
+        for lost in self.server.job().ever_lost().into_iter().chain(loss.fenced.iter().copied()) {
             self.client.fence_on(server, incarnation, lost)?;
         }
         self.client.set_server_ready(server, incarnation)
