@@ -286,3 +286,35 @@ impl<W: Write> TensorWriter<'_, W> {
 fn shortened(name: &str) -> String {
     name.chars().take(60).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Error as IoError, ErrorKind};
+
+    /// A target that takes nothing.
+    struct Full(Option<Error>);
+
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(self.0.take().map_or_else(
+                || IoError::from(ErrorKind::StorageFull),
+                |ours| IoError::new(ErrorKind::StorageFull, ours),
+            ))
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_of_writing_with_the_targets_own_words() {
+        let ours = Error::new(Code::StorageWrite, "cannot write the file").at("run/part").help("make room");
+        for (said, place) in [(Some(ours), Some("run/part")), (None, None)] {
+            let mut bundle = BundleWriter::new(Full(said));
+            let error = bundle.add_i64s("global_step", &Shape::new([]).unwrap(), &[1]).unwrap_err();
+            assert_eq!((error.code(), error.place()), (Code::StorageWrite, place), "{error}");
+        }
+    }
+}
