@@ -139,11 +139,14 @@ fn a_damaged_checkpoint_is_passed_over_and_the_one_before_it_is_used() {
     assert_eq!(train(2, Sgd::new(0.1).into(), &dir, 7, false).1, 3);
 }
 
+/// How many numbers a row has in tests of large tables.
+const DIM: usize = 256;
+
 /// Trains a model with a table for `steps` steps on `ids`; answers the rows of the last checkpoint.
 fn train_rows(servers: u32, dir: &Dir, ids: &[i64], steps: u64) -> (u64, Vec<(i64, Vec<u32>)>) {
     let cluster = MiniCluster::start_with(servers, 1, quiet()).unwrap();
     let optimizer: Optimizer = Adagrad::new(0.1).into();
-    let table = TableSpec { name: "t".into(), dim: 3, initializer: Initializer::uniform(-1.0, 1.0, 5), optimizer };
+    let table = TableSpec { name: "t".into(), dim: DIM, initializer: Initializer::uniform(-1.0, 1.0, 5), optimizer };
     let supervisor =
         Supervisor::new(&cluster.trainers()[0], optimizer).table(table).run_dir(dir.clone()).save_model_secs(3600);
     let mut session = supervisor.prepare_or_wait_for_session(Model::new(3)).unwrap();
@@ -159,7 +162,7 @@ fn train_rows(servers: u32, dir: &Dir, ids: &[i64], steps: u64) -> (u64, Vec<(i6
     let found = Checkpoint::open(dir, &format!("model.ckpt-{}", began + steps)).unwrap();
     let read = |name: &str| found.tensors().read(name).unwrap();
     let numbers = read("t-values").f32s().unwrap();
-    let rows = numbers.chunks(3).map(|row| row.iter().map(|x| x.to_bits()).collect());
+    let rows = numbers.chunks(DIM).map(|row| row.iter().map(|x| x.to_bits()).collect());
     let mut rows: Vec<(i64, Vec<u32>)> = read("t-keys").i64s().unwrap().into_iter().zip(rows).collect();
     rows.sort();
     (began, rows)
@@ -169,14 +172,15 @@ fn train_rows(servers: u32, dir: &Dir, ids: &[i64], steps: u64) -> (u64, Vec<(i6
 #[test]
 fn nothing_of_a_damaged_checkpoint_stays_when_the_one_before_it_is_used() {
     let old: Vec<i64> = (0..50).collect();
-    let both: Vec<i64> = (0..200).collect();
+    // More than one message's worth for each server: the first is sent before the damage is found.
+    let both: Vec<i64> = (0..12_000).collect();
     let (whole, folder) = (Dir::in_memory(), tempfile::tempdir().unwrap());
     let dir = Dir::local(folder.path());
     for dir in [&whole, &dir] {
         train_rows(2, dir, &old, 3);
     }
     let (_, expected) = train_rows(2, &whole, &old, 2);
-    assert_eq!(train_rows(2, &dir, &both, 2).1.len(), 200);
+    assert_eq!(train_rows(2, &dir, &both, 2).1.len(), 12_000);
     // The last byte of the table's values, long after the first rows of the checkpoint.
     let found = Checkpoint::open(&dir, "model.ckpt-5").unwrap();
     let phalanx_formats::bundle::Place::Sliced(parts) = &found.index().tensors()["t-values"].place else {
@@ -205,7 +209,7 @@ fn restoring_servers_read_each_table_once_together() {
     cluster.trainers()[0].wait_until_formed().unwrap();
     let client = connections::client(&cluster.trainers()[0]).unwrap();
     let optimizer: Optimizer = Adagrad::new(0.1).into();
-    let table = TableSpec { name: "t".into(), dim: 3, initializer: Initializer::uniform(-1.0, 1.0, 5), optimizer };
+    let table = TableSpec { name: "t".into(), dim: DIM, initializer: Initializer::uniform(-1.0, 1.0, 5), optimizer };
     let layout = phalanx_ps::Layout::new(vec![], vec![table], 3, Default::default()).unwrap();
     let remote = phalanx_ps::client::Remote::announce(&client, layout).unwrap();
     let servers: Vec<_> = (0..3).map(|server| (server, remote.incarnation(server))).collect();
