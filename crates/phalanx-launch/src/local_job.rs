@@ -42,7 +42,7 @@ impl LocalJob {
         let chief = TaskId::new(phalanx_base::Role::Chief, 0);
         let config = TaskConfig::from_cluster(cluster.clone(), chief)?;
         let mut job = Self { tasks: Vec::new() };
-        for &(id, _) in config.tasks() {
+        for (id, _) in config.tasks() {
             let mut command = command(id);
             command
                 .env("TF_CONFIG", tf_config(cluster, id))
