@@ -57,7 +57,7 @@ if first:
         chosen.register(listening, selectors.EVENT_READ, "listen"); bound += 1
     print("bound", bound, flush=True)
 # What a client of this protocol would begin with, and what it would like to hear.
-greetings = [b"", b"PHALANX1\x00\x00", b"PHALANXM\x00\x00", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0",
+greetings = [b"", b"PHALANX2C\0" + b"\7" * 64, b"PHALANX2M\1" + b"\7" * 64, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0",
              struct.pack("<I", 12) + b"\0" * 12]
 end, last = time.time() + 90, 0
 while time.time() < end:
