@@ -35,6 +35,11 @@ impl<M: Module> Session<M> {
         self
     }
 
+    /// Whether a coordinator hands out the steps.
+    pub(crate) fn is_coordinated(&self) -> bool {
+        self.coordinated
+    }
+
     /// Does the next step like this.
     pub(crate) fn take_turn(&mut self, turn: Turn) {
         self.turn = turn;

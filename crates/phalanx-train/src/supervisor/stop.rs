@@ -59,6 +59,10 @@ impl Supervisor {
         if !self.server.is_chief() || self.run_dir.dir.is_none() || self.server.job().failure().is_some() {
             return Ok(());
         }
+        // A coordinator's workers push nothing that was not handed out, and stay until the job is over.
+        if session.is_coordinated() {
+            return Ok(());
+        }
         let longest = match self.server.job().interrupted().map(|why| why.code()) {
             None => LAST_UPDATES,
             Some(Code::Terminated) => Duration::from_secs(3),
