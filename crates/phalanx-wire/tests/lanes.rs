@@ -310,7 +310,7 @@ fn a_server_of_an_ipv6_address_is_reached_over_ipv6() {
         let tcp = std::net::TcpStream::connect((std::net::Ipv6Addr::LOCALHOST, listening.port()));
         assert!(tcp.is_ok(), "{own}: {tcp:?}");
         let address: Address = format!("[::1]:{}", listening.port()).parse().unwrap();
-        over_both_ways(&address, None, async |lane| {
+        over_ways_to(&[&address], None, async |lane| {
             let answer = lane.call(frame(5, 100), SECONDS).await.ok().unwrap();
             assert_eq!(answer.header::<Handles>().unwrap().handles, [5]);
         });
