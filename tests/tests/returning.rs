@@ -218,6 +218,24 @@ fn a_server_that_dies_again_while_it_is_restored_is_restored_again() {
     }
 }
 
+/// A worker that had done its part, or was killed too, does not keep a chief that was started again from going on.
+#[test]
+fn a_chief_that_is_started_again_goes_on_without_a_worker_that_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = job(folder.path(), &["--max-steps=3000", "--step-ms=2", "--formation-deadline-ms=100000"]);
+    let mut running = job.start_all();
+    running.wait_until_training();
+    running.trainers[0].signal(Signal::KILL);
+    running.trainers[1].signal(Signal::KILL);
+    running.trainers[0].wait(LONG);
+    running.trainers[1].wait(LONG);
+    running.trainers[0] = job.start_trainer(0);
+    running.trainers[0].wait_for_line(&["the servers hold the model at step"], LONG);
+    let chief = running.trainers[0].expect(0, LONG);
+    assert!(chief.text.contains("done: 30"), "{}", chief.text);
+    assert!(newest(folder.path()).unwrap().global_step().unwrap() >= 3000);
+}
+
 #[test]
 fn a_server_that_lost_everything_beside_trained_ones_ends_a_job_without_a_run_directory() {
     let job = Job::new(PROGRAM, 2, 2, &["--max-steps=1000000", "--step-ms=2"]);

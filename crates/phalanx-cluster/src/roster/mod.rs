@@ -88,6 +88,8 @@ pub struct Roster {
     absent: Absent,
     /// Workers may come and go as they like, also such that nobody listed.
     any_workers: bool,
+    /// When this chief heard that the job had formed under a former one.
+    formed_before: Option<Duration>,
     /// Tasks that a second process says it is.
     contested: BTreeSet<TaskId>,
     /// The chief's awake time, which all times here are in.
@@ -119,6 +121,7 @@ impl Roster {
             failure: None,
             absent: Absent::default(),
             any_workers: false,
+            formed_before: None,
             contested: BTreeSet::new(),
             clock: AwakeClock::new(lease / Self::STALL),
             events: Vec::new(),
@@ -138,18 +141,30 @@ impl Roster {
     /// nobody listed may join.
     pub fn take_any_workers(&mut self) {
         self.any_workers = true;
-        self.form();
+        self.form(Duration::ZERO);
     }
 
-    /// Whether those who are here are enough.
-    fn form(&mut self) {
+    /// Takes note that the job had formed before this chief began: the chief was started again. A trainer that does not
+    /// come within a lease has left or is lost, so the job goes on without it.
+    pub fn formed_before(&mut self, now: Duration) {
+        let now = self.clock.peek(now);
+        self.formed_before.get_or_insert(now);
+    }
+
+    /// Begins the job when enough tasks are here.
+    fn form(&mut self, now: Duration) {
+        if self.phase != Phase::Forming {
+            return;
+        }
+        let missing = self.missing();
+        let only_trainers = missing.iter().all(|task| task.role != Role::Ps);
+        let waited = self.formed_before.is_some_and(|since| now.saturating_sub(since) > self.lease);
         let enough = if self.any_workers {
-            let missing = self.missing();
             missing.iter().all(|task| task.role == Role::Worker) && self.trainers_here()
         } else {
-            self.missing().is_empty()
+            missing.is_empty() || (only_trainers && waited)
         };
-        if self.phase == Phase::Forming && enough {
+        if enough {
             self.phase = Phase::Running;
         }
     }
@@ -194,7 +209,7 @@ impl Roster {
         let told_over = self.phase == Phase::Over;
         let state = if matches!(mood, Mood::Here) { State::Here } else { State::Gone };
         self.members.insert(task, Member { incarnation, last_beat: now, state, told_over });
-        self.form();
+        self.form(now);
         if state == State::Gone && self.phase < Phase::Ending {
             self.gone(now, task, incarnation, mood);
         }
@@ -224,6 +239,7 @@ impl Roster {
     }
 
     fn pass(&mut self, now: Duration) {
+        self.form(now);
         if self.phase == Phase::Ending && (now >= self.ending_since + Self::ENDING || !self.trainers_here()) {
             self.phase = Phase::Over;
         }

@@ -191,3 +191,23 @@ fn a_task_nobody_listed_is_refused() {
     let refused = running().beat(seconds(0), stranger, Incarnation(1), Mood::Here).unwrap_err();
     assert_eq!(refused.code(), Code::NoSuchTask);
 }
+
+#[test]
+fn a_chief_that_was_started_again_does_not_wait_for_trainers_that_have_left() {
+    let mut roster = Roster::new([PS, WORKER], LEASE);
+    roster.formed_before(seconds(0));
+    pass(&mut roster, seconds(0), LEASE, &[PS]);
+    assert_eq!(roster.phase(), Phase::Forming, "the worker has a lease to come");
+    pass(&mut roster, LEASE, seconds(6), &[PS]);
+    assert_eq!(roster.phase(), Phase::Running);
+    pass(&mut roster, seconds(6), seconds(7), &[PS, WORKER]);
+    assert!(roster.missing().is_empty(), "a worker that is started again is welcome");
+}
+
+#[test]
+fn a_chief_that_was_started_again_waits_for_every_server() {
+    let mut roster = Roster::new([PS, WORKER], LEASE);
+    roster.formed_before(seconds(0));
+    pass(&mut roster, seconds(0), seconds(60), &[WORKER]);
+    assert_eq!(roster.phase(), Phase::Forming);
+}

@@ -234,10 +234,15 @@ impl control::Handler for Chief {
             beat_request::Mood::Leaving => Mood::Leaving,
             beat_request::Mood::Failed => {
                 let code = Code::from_number(beat.code).unwrap_or(Code::Internal);
-                Mood::Failed(Error::new(code, beat.reason).relayed())
+                Mood::Failed(Error::new(code, &beat.reason).relayed())
             }
         };
-        let phase = self.change(|roster, now| roster.beat(now, task, Incarnation(peer.incarnation), mood))?;
+        let phase = self.change(|roster, now| {
+            if beat.formed {
+                roster.formed_before(now);
+            }
+            roster.beat(now, task, Incarnation(peer.incarnation), mood)
+        })?;
         let stops = task.role != Role::Ps && self.stopping.load(Ordering::Acquire);
         let phase = if stops { phase.max(Phase::Ending) } else { phase };
         let state = self.lock();

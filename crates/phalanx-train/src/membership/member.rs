@@ -9,6 +9,7 @@ use phalanx_wire::control::{self, Client};
 use phalanx_wire::proto::control::{BeatReply, BeatRequest, Identity, beat_reply, beat_request};
 use phalanx_wire::{Address, limits};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A task that is not the chief.
@@ -17,6 +18,8 @@ pub(crate) struct Member {
     chief: (TaskId, Address),
     job: Arc<Job>,
     options: ServerOptions,
+    /// Whether this task has been part of the job since it formed.
+    formed: AtomicBool,
 }
 
 /// What the beats so far have shown, in this task's awake time: a task that was stopped for a minute has not lost its
@@ -29,7 +32,7 @@ struct Contact {
 
 impl Member {
     pub(crate) fn new(who: Who, chief: (TaskId, Address), job: Arc<Job>, options: ServerOptions) -> Self {
-        Self { who, chief, job, options }
+        Self { who, chief, job, options, formed: AtomicBool::new(false) }
     }
 
     /// Beats until the job is over.
@@ -86,6 +89,7 @@ impl Member {
             mood: mood.into(),
             reason: failure.map(ToString::to_string).unwrap_or_default(),
             code: failure.map_or(0, |error| error.code().number()),
+            formed: self.formed.load(Ordering::Relaxed),
         }
     }
 
@@ -94,6 +98,9 @@ impl Member {
         if reply.failure_code != 0 {
             let code = Code::from_number(reply.failure_code).unwrap_or(Code::JobFailed);
             self.job.note_failure(Error::new(code, "the job failed").because(&reply.failure).relayed());
+        }
+        if reply.phase() != beat_reply::Phase::Forming {
+            self.formed.store(true, Ordering::Relaxed);
         }
         self.job.set_phase(match reply.phase() {
             beat_reply::Phase::Forming => Phase::Forming,
