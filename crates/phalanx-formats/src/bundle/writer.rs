@@ -227,7 +227,7 @@ impl<W: Write> BundleWriter<W> {
 fn unwritable(error: std::io::Error) -> Error {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
         Some(ours) => ours.clone(),
-        None => Error::new(Code::StorageWrite, "the checkpoint's data cannot be written").because(error),
+        None => Error::new(Code::StorageWrite, "cannot write the checkpoint's data").because(error),
     }
 }
 
