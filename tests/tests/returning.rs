@@ -222,9 +222,11 @@ fn a_server_that_dies_again_while_it_is_restored_is_restored_again() {
 #[test]
 fn a_chief_that_is_started_again_goes_on_without_a_worker_that_is_gone() {
     let folder = tempfile::tempdir().unwrap();
-    let job = job(folder.path(), &["--max-steps=3000", "--step-ms=2", "--formation-deadline-ms=100000"]);
+    let job = job(folder.path(), &["--max-steps=4000", "--step-ms=2", "--formation-deadline-ms=100000"]);
     let mut running = job.start_all();
     running.wait_until_training();
+    // The servers hear with a beat that the job has formed.
+    train_on(&running, 500);
     running.trainers[0].signal(Signal::KILL);
     running.trainers[1].signal(Signal::KILL);
     running.trainers[0].wait(LONG);
@@ -232,8 +234,8 @@ fn a_chief_that_is_started_again_goes_on_without_a_worker_that_is_gone() {
     running.trainers[0] = job.start_trainer(0);
     running.trainers[0].wait_for_line(&["the servers hold the model at step"], LONG);
     let chief = running.trainers[0].expect(0, LONG);
-    assert!(chief.text.contains("done: 30"), "{}", chief.text);
-    assert!(newest(folder.path()).unwrap().global_step().unwrap() >= 3000);
+    assert!(chief.text.contains("done: 40"), "{}", chief.text);
+    assert!(newest(folder.path()).unwrap().global_step().unwrap() >= 4000);
 }
 
 #[test]

@@ -135,7 +135,7 @@ impl Chief {
     }
 
     fn recover(&mut self, net: &mut Net, server: usize) {
-        let live = self.roster.lives().map(|(task, incarnation)| (task, incarnation)).collect();
+        let live = self.roster.lives().collect();
         self.keeper.recover(net, &mut self.calls, server, self.committed, live);
     }
 

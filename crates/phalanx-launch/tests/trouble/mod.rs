@@ -1,5 +1,8 @@
 //! What a launcher does when the machine, the disk or a person is in its way.
 
+// A process of this program prints what the test that started it reads.
+#![allow(clippy::print_stdout)]
+
 use crate::support::{Job, ends_within, text};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit, setrlimit};
 use std::io::Read;

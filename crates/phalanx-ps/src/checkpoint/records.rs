@@ -30,8 +30,8 @@ impl Applied {
         Record { life: self.life, step: self.step, complete, behind: true, fenced: self.fenced }
     }
 
-    pub(crate) fn to_wire(&self) -> params::Applied {
-        let Self { life: (task, incarnation), step, parts_applied, parts, fenced } = *self;
+    pub(crate) fn to_wire(self) -> params::Applied {
+        let Self { life: (task, incarnation), step, parts_applied, parts, fenced } = self;
         let life = Some(to_wire(task, incarnation));
         params::Applied { life, step, parts_applied, parts, fenced, behind: true, counted: None }
     }

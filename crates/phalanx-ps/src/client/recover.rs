@@ -116,7 +116,7 @@ impl Client {
     /// # Errors
     /// When the server was restarted or does not answer.
     pub fn set_applied(&self, server: usize, incarnation: Incarnation, saved: &[Applied], loss: &Loss) -> Result<()> {
-        let mut applied: Vec<params::Applied> = saved.iter().map(Applied::to_wire).collect();
+        let mut applied: Vec<params::Applied> = saved.iter().copied().map(Applied::to_wire).collect();
         for counted in &loss.counted {
             let life = to_wire(counted.record.life.0, counted.record.life.1);
             match applied.iter_mut().find(|known| known.life.as_ref() == Some(&life)) {

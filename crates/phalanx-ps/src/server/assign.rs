@@ -15,9 +15,17 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// New values for a range of a variable, or of one of its slots.
+struct RangeValues<'a> {
+    shard: Arc<Dense>,
+    slot: usize,
+    elements: Range<usize>,
+    values: &'a [u8],
+}
+
 /// A message that replaces what is held, checked whole.
 struct Checked<'a> {
-    ranges: Vec<(Arc<Dense>, usize, Range<usize>, &'a [u8])>,
+    ranges: Vec<RangeValues<'a>>,
     rows: Vec<(Arc<Table>, Vec<i64>, &'a [u8])>,
     applied: Vec<((TaskId, Incarnation), Progress)>,
     notes: Vec<(TaskId, &'a [u8])>,
@@ -44,7 +52,7 @@ impl Store {
             return Ok(());
         }
         let checked = self.check_assign(ask, body)?;
-        for (shard, slot, elements, values) in checked.ranges {
+        for RangeValues { shard, slot, elements, values } in checked.ranges {
             shard.assign(slot, elements, values)?;
         }
         for (table, ids, values) in checked.rows {
@@ -75,7 +83,7 @@ impl Store {
             let slot = range.slot as usize;
             shard.check_slot(slot)?;
             let values = body.numbers(elements.len())?;
-            ranges.push((shard, slot, elements, values));
+            ranges.push(RangeValues { shard, slot, elements, values });
         }
         let mut rows = Vec::with_capacity(ask.rows.len().min(1024));
         for run in &ask.rows {

@@ -24,9 +24,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Instant;
 
+/// The gradient of a range of a variable.
+struct RangeGradient<'a> {
+    shard: Arc<Dense>,
+    gradient: &'a [u8],
+    elements: std::ops::Range<usize>,
+    /// The learning rate, where it is not that of the variable's optimizer.
+    rate: Option<f32>,
+}
+
 /// What a message pushes, checked but not applied.
 struct Push<'a> {
-    dense: Vec<(Arc<Dense>, &'a [u8], std::ops::Range<usize>, Option<f32>)>,
+    dense: Vec<RangeGradient<'a>>,
     rows: Vec<(Arc<Table>, Vec<i64>, &'a [u8])>,
 }
 
@@ -135,7 +144,7 @@ impl Store {
             let keeps_rate = ask.keeps_rate.get(number).copied().unwrap_or(false);
             let rate = ask.learning_rate.filter(|_| !keeps_rate);
             check_rate(&shard.optimizer, rate)?;
-            dense.push((shard, body.numbers(elements.len())?, elements, rate));
+            dense.push(RangeGradient { gradient: body.numbers(elements.len())?, shard, elements, rate });
         }
         let mut rows = Vec::with_capacity(ask.row_push.len().min(1024));
         for push in &ask.row_push {
@@ -206,7 +215,7 @@ impl Store {
     fn apply(ask: &Exchange, Push { dense, rows }: Push<'_>, crew: Crew) -> Result<bool> {
         let mut block = F32Block::default();
         let mut taken = true;
-        for (shard, gradient, elements, rate) in dense {
+        for RangeGradient { shard, gradient, elements, rate } in dense {
             match ask.round.checked_sub(1) {
                 None => shard.push(elements, gradient, rate, crew)?,
                 Some(round) => taken &= shard.contribute(round, elements, gradient, rate, &mut block)?,

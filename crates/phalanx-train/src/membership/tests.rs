@@ -25,10 +25,11 @@ fn loopback(port: u16) -> Address {
     format!("127.0.0.1:{port}").parse().unwrap()
 }
 
-/// A way to `port` whose first connection swallows everything, as one does whose other end was cut off.
-fn half_open(port: u16) -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let own = listener.local_addr().unwrap().port();
+/// A way to `port` whose first connection swallows everything, as one does whose other end was cut off. It has the same port
+/// at another address, because the port is part of the handshake.
+fn half_open(port: u16) -> Address {
+    let listener = TcpListener::bind(("127.0.0.2", port)).unwrap();
+    let own = format!("127.0.0.2:{port}").parse().unwrap();
     std::thread::spawn(move || {
         let mut dead = None;
         while let Ok((from, _)) = listener.accept() {
@@ -55,7 +56,7 @@ fn a_beat_that_is_stuck_on_a_dead_connection_does_not_cost_the_lease() {
     let port = listening.port();
     listening.serve(Endpoint { control, bulk: None, token: None }).unwrap();
     let (lease, heard) = (options.lease, job());
-    let member = Member::new(who(WORKER), (CHIEF, loopback(half_open(port))), Arc::clone(&heard), options);
+    let member = Member::new(who(WORKER), (CHIEF, half_open(port)), Arc::clone(&heard), options);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let started = Instant::now();
     let until_running = async {

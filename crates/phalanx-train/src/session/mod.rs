@@ -256,7 +256,7 @@ impl<M: Module> Session<M> {
         if self.rounds.is_some() {
             self.pending.forget();
             self.client.leave_rounds()?;
-        } else if let Some(pending) = self.pending.to_send() {
+        } else if let Some(pending) = self.pending.mark_sent() {
             self.global_step = self.client.push(&mut self.remote, pending, Mode::Asynchronous)?.0;
             self.acknowledged();
         }

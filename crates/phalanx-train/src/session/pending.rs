@@ -37,7 +37,7 @@ impl Pending {
 
     /// Returns the update to be sent, and counts its number as used. The update stays until [`Self::take_sent`]: sent again
     /// after a failure, it goes under the same name and counts once.
-    pub(super) fn to_send(&mut self) -> Option<&Push> {
+    pub(super) fn mark_sent(&mut self) -> Option<&Push> {
         if self.name() == Some(self.own_name()) {
             self.used += 1;
         }
@@ -46,7 +46,7 @@ impl Pending {
 
     /// Takes an update that was sent: every server has it, or the caller sees to that.
     pub(super) fn take_sent(&mut self) -> Option<Push> {
-        self.to_send()?;
+        self.mark_sent()?;
         self.update.take()
     }
 
@@ -100,10 +100,10 @@ mod tests {
     fn an_update_that_a_server_may_know_is_kept_under_its_name() {
         let mut pending = pending();
         pending.keep(update(pending.own_name()));
-        let first = pending.to_send().map(|update| update.name);
+        let first = pending.mark_sent().map(|update| update.name);
         // The exchange failed.
         assert!(!pending.forget());
-        assert_eq!(pending.to_send().map(|update| update.name), first);
+        assert_eq!(pending.mark_sent().map(|update| update.name), first);
         assert_eq!(pending.used(), 1);
     }
 
@@ -112,7 +112,7 @@ mod tests {
         let mut pending = pending();
         let lost = UpdateName { task: TaskId::new(Role::Worker, 0), incarnation: Incarnation(3), sequence: 40 };
         pending.keep(update(lost));
-        assert_eq!(pending.to_send().map(|update| update.name), Some(lost));
+        assert_eq!(pending.mark_sent().map(|update| update.name), Some(lost));
         assert_eq!(pending.used(), 0);
         assert!(pending.forget());
     }

@@ -93,7 +93,7 @@ impl<M: Module> Session<M> {
     fn exchange(&mut self, sets: &[RowSet]) -> Result<Option<Pulled>> {
         self.finish_orphans()?;
         // Stays pending if this fails: sent again under the same name, it counts once.
-        let pending = self.pending.to_send();
+        let pending = self.pending.mark_sent();
         let pulled = match &mut self.rounds {
             None => Some(self.client.exchange(&mut self.remote, pending, sets, self.turn.mode())?),
             Some(rounds) => {

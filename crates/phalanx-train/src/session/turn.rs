@@ -57,7 +57,7 @@ impl<M: Module> Session<M> {
 
     /// Sends the gradients that have not been sent yet.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        if let Some(pending) = self.pending.to_send() {
+        if let Some(pending) = self.pending.mark_sent() {
             let (step, _) = self.client.push(&mut self.remote, pending, self.turn.mode())?;
             self.global_step = self.global_step.max(step);
             self.acknowledged();

@@ -1,5 +1,8 @@
 //! Processes that do not belong to the job: of other users, without the token, or too many of them.
 
+// A process of this program prints what the test that started it reads.
+#![allow(clippy::print_stdout)]
+
 use crate::{Echo, SECONDS, frame, serve, serve_at};
 use hmac::{Hmac, Mac};
 use phalanx_base::Code;
