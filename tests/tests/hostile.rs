@@ -100,7 +100,8 @@ impl Server1 {
 
     /// A connection that has shown that it knows the token.
     fn neighbour(&self) -> Neighbour {
-        Neighbour::connect(self.address.port()).greet(Some(SECRET)).ok().expect("it knows the token")
+        let greeted = Neighbour::connect(self.address.port()).greet(Some(SECRET));
+        greeted.unwrap_or_else(|refused| panic!("it knows the token: {refused:?}"))
     }
 
     /// A gRPC call of such a client.
