@@ -221,6 +221,9 @@ impl Supervision {
         task.state = pause.map_or(State::Ended, |pause| State::Waiting(now + pause));
         task.succeeded = exit.success();
         if let Some(pause) = pause {
+            if self.chief == Some(id) {
+                self.call_workers_back(now + pause);
+            }
             return Next::Restart(pause);
         }
         if gives_up {
@@ -235,6 +238,15 @@ impl Supervision {
             self.ending = Some((Ending::Success, now));
         }
         Next::Over
+    }
+
+    /// A job whose chief is started again needs every worker to form, also those that had done their part: what they did may
+    /// be lost with the checkpoint that the chief failed to save.
+    fn call_workers_back(&mut self, at: Instant) {
+        let done = |task: &&mut Task| task.id.role == Role::Worker && task.state == State::Ended && task.succeeded;
+        for task in self.tasks.iter_mut().filter(done) {
+            (task.state, task.succeeded) = (State::Waiting(at), false);
+        }
     }
 
     /// A failure of a task's own replaces one that was only passed on.

@@ -236,3 +236,16 @@ fn policies_can_be_set_by_role() {
     assert_eq!(it.ended(now, id("ps/0"), &Exit::Signal(9).into()), Next::Over);
     assert!(matches!(it.ending(), Some(Ending::Failed(..))));
 }
+
+#[test]
+fn a_worker_that_was_done_is_called_back_when_the_chief_is_started_again() {
+    let mut job = Job::new(&["chief/0", "worker/0", "worker/1", "ps/0"]);
+    assert_eq!(job.ends("worker/0", Exit::Code(0)), Next::Over);
+    assert_eq!(job.after(60 * SECOND), [], "it has done its part");
+    assert_eq!(job.ends("chief/0", Exit::Code(138)), Next::Restart(SECOND / 2));
+    assert_eq!(job.after(SECOND / 2), [Do::Start(id("chief/0"), 2), Do::Start(id("worker/0"), 2)]);
+    job.ends("worker/0", Exit::Code(0));
+    job.ends("worker/1", Exit::Code(0));
+    job.ends("chief/0", Exit::Code(0));
+    assert_eq!(job.it.ending(), Some(&Ending::Success));
+}

@@ -28,6 +28,8 @@ pub enum Phase {
 pub enum Mood {
     /// At work.
     Here,
+    /// Has done its part and waits for the end of the job.
+    Done,
     /// Done; it will not come back.
     Leaving,
     /// It failed.
@@ -45,6 +47,8 @@ struct Member {
     incarnation: Incarnation,
     last_beat: Duration,
     state: State,
+    /// Has done its part: nothing more comes from it.
+    done: bool,
     told_over: bool,
 }
 
@@ -207,8 +211,9 @@ impl Roster {
             _ => {}
         }
         let told_over = self.phase == Phase::Over;
-        let state = if matches!(mood, Mood::Here) { State::Here } else { State::Gone };
-        self.members.insert(task, Member { incarnation, last_beat: now, state, told_over });
+        let state = if matches!(mood, Mood::Here | Mood::Done) { State::Here } else { State::Gone };
+        let done = matches!(mood, Mood::Done);
+        self.members.insert(task, Member { incarnation, last_beat: now, state, done, told_over });
         self.form(now);
         if state == State::Gone && self.phase < Phase::Ending {
             self.gone(now, task, incarnation, mood);
@@ -382,6 +387,7 @@ impl Roster {
     /// Whether a trainer beside the chief is here.
     #[must_use]
     pub fn trainers_here(&self) -> bool {
-        self.members.iter().any(|(task, member)| task.role != Role::Ps && member.state == State::Here)
+        let at_work = |member: &Member| member.state == State::Here && !member.done;
+        self.members.iter().any(|(task, member)| task.role != Role::Ps && at_work(member))
     }
 }

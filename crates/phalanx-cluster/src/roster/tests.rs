@@ -211,3 +211,16 @@ fn a_chief_that_was_started_again_waits_for_every_server() {
     pass(&mut roster, seconds(0), seconds(60), &[WORKER]);
     assert_eq!(roster.phase(), Phase::Forming);
 }
+
+#[test]
+fn a_trainer_that_has_done_its_part_is_here_but_not_at_work() {
+    let mut roster = Roster::new([PS, WORKER], LEASE);
+    pass(&mut roster, seconds(0), seconds(1), &[PS, WORKER]);
+    assert!(roster.trainers_here());
+    roster.beat(seconds(1), WORKER, Incarnation(1), Mood::Done).unwrap();
+    assert!(!roster.trainers_here());
+    assert!(roster.lives().any(|(task, _)| task == WORKER), "it is not lost");
+    assert_eq!(roster.phase(), Phase::Running);
+    roster.end(seconds(1));
+    assert_eq!(roster.phase(), Phase::Over, "nobody is waited for");
+}

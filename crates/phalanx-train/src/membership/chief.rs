@@ -231,6 +231,7 @@ impl control::Handler for Chief {
         }
         let mood = match beat.mood() {
             beat_request::Mood::Here => Mood::Here,
+            beat_request::Mood::Done => Mood::Done,
             beat_request::Mood::Leaving => Mood::Leaving,
             beat_request::Mood::Failed => {
                 let code = Code::from_number(beat.code).unwrap_or(Code::Internal);

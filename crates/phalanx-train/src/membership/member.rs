@@ -20,6 +20,8 @@ pub(crate) struct Member {
     options: ServerOptions,
     /// Whether this task has been part of the job since it formed.
     formed: AtomicBool,
+    /// Whether it has done its part.
+    done: AtomicBool,
 }
 
 /// What the beats so far have shown, in this task's awake time: a task that was stopped for a minute has not lost its
@@ -32,7 +34,7 @@ struct Contact {
 
 impl Member {
     pub(crate) fn new(who: Who, chief: (TaskId, Address), job: Arc<Job>, options: ServerOptions) -> Self {
-        Self { who, chief, job, options, formed: AtomicBool::new(false) }
+        Self { who, chief, job, options, formed: AtomicBool::new(false), done: AtomicBool::new(false) }
     }
 
     /// Beats until the job is over.
@@ -44,7 +46,9 @@ impl Member {
         let mut reminder = Reminder::new();
         let mut contact = Contact::default();
         while self.job.phase() != Phase::Over {
-            let answer = client.beat(self.beat(beat_request::Mood::Here, None)).await;
+            let done = self.done.load(Ordering::Acquire);
+            let mood = if done { beat_request::Mood::Done } else { beat_request::Mood::Here };
+            let answer = client.beat(self.beat(mood, None)).await;
             let now = clock.read(started.elapsed());
             let waiting_for = match answer {
                 Ok(reply) => {
@@ -73,6 +77,11 @@ impl Member {
             }
             tokio::time::sleep(self.options.beat).await;
         }
+    }
+
+    /// Tells the chief, from the next beat on, that nothing more comes from this task.
+    pub(crate) fn done(&self) {
+        self.done.store(true, Ordering::Release);
     }
 
     /// Says goodbye, once, without insisting.

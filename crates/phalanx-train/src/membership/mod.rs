@@ -89,6 +89,13 @@ impl Membership {
         }
     }
 
+    /// A trainer that is not the chief has done its part.
+    pub(crate) fn done(&self) {
+        if let Self::Member(member) = self {
+            member.done();
+        }
+    }
+
     /// The chief: whether other trainers are at work. Nobody else knows.
     pub(crate) fn has_trainers(&self) -> bool {
         match self {

@@ -164,6 +164,16 @@ impl Server {
         self.inner.membership.has_trainers()
     }
 
+    /// A trainer that has done its part waits until the job is over: should the chief fail to save the last checkpoint, the
+    /// job has not succeeded, and neither has this task.
+    ///
+    /// # Errors
+    /// When the job failed, or somebody asked this process to stop.
+    pub(crate) fn wait_as_done(&self) -> Result<()> {
+        self.inner.membership.done();
+        self.inner.job.wait_for(Phase::Over).map(drop)
+    }
+
     /// The chief: tells the other trainers to stop; servers stay.
     pub(crate) fn stop_trainers(&self) {
         self.inner.membership.stop_trainers();

@@ -37,6 +37,10 @@ impl Supervisor {
             finished => finished,
         };
         let finished = finished.and_then(|()| self.wait_for_last_updates(&mut session));
+        if finished.is_ok() && !self.server.is_chief() && self.server.job().phase() == Phase::Ending {
+            // What went wrong, if something did, is found below.
+            let _ = self.server.wait_as_done();
+        }
         let saved = match self.server.job().failure() {
             None => session.save_last().map_err(|error| self.unsaved(&session, &error)),
             Some(_) => Ok(()),
@@ -54,7 +58,7 @@ impl Supervisor {
     }
 
     /// The chief of a job that keeps itself: tells the other trainers to stop and waits until they have pushed their last
-    /// updates and left, or are lost. What was acknowledged is then in the last checkpoint.
+    /// updates, have left, or are lost. What was acknowledged is then in the last checkpoint.
     fn wait_for_last_updates<M: Module>(&self, session: &mut Session<M>) -> Result<()> {
         if !self.server.is_chief() || self.run_dir.dir.is_none() || self.server.job().failure().is_some() {
             return Ok(());
