@@ -60,6 +60,16 @@ fn no_id_and_no_secret_is_made_from_a_hashers_keys() {
 }
 
 #[test]
+fn tf_config_is_read_from_the_environment_in_one_place() {
+    let sources = found(|path| path.extension().is_some_and(|ending| ending == "rs"));
+    let product = sources.iter().filter(|(path, _)| path.contains("/crates/") && !path.contains("/tests/"));
+    let reads = |text: &str| ["var", "var_os"].iter().any(|read| text.contains(&format!("env::{read}(\"TF_CONFIG\")")));
+    let readers: Vec<&String> = product.filter(|(_, text)| reads(text)).map(|(path, _)| path).collect();
+    assert_eq!(readers.len(), 1, "{readers:?}");
+    assert!(readers[0].ends_with("crates/phalanx-train/src/resolver.rs"), "{readers:?}");
+}
+
+#[test]
 fn the_oldest_compiler_is_the_same_everywhere() {
     let text = |name: &str| std::fs::read_to_string(root().join(name)).expect("a text");
     let manifest = text("Cargo.toml");
