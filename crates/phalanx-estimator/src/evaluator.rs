@@ -135,3 +135,54 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LinearRegressor, RunConfig, Steps};
+    use phalanx_data::{Batch, Column, Dataset};
+    use phalanx_feature::numeric_column;
+    use std::sync::{Arc, Mutex};
+
+    fn rows() -> Dataset {
+        let columns = [("x", Column::f32(vec![1.0; 8])), ("y", Column::f32(vec![2.0; 8]))];
+        Dataset::from_tensor_slices(Batch::new(columns).unwrap().with_label("y").unwrap())
+    }
+
+    /// Values that cannot be read are noticed by whoever reads them.
+    #[test]
+    fn a_checkpoint_is_read_only_when_it_is_due_and_passed_over_when_it_is_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = Arc::new(Mutex::new(Vec::<String>::new()));
+        let log = Arc::clone(&said);
+        let say = move |line: &str| log.lock().unwrap().push(line.to_owned());
+        let config = RunConfig::new().model_dir(folder.path().to_string_lossy()).log_step_count_steps(None).say(say);
+        let estimator = Estimator::new(&LinearRegressor::new([numeric_column("x")]), config).unwrap();
+        let train = || estimator.train(|_| rows().repeat().batch(4), Steps::More(3)).unwrap();
+        let spec = EvalSpec::new(|_| rows().batch(8)).every_steps(1000);
+        let mut evaluator = Evaluator::new(&estimator, &spec);
+        train();
+        evaluator.evaluate(false).unwrap();
+        assert_eq!(evaluator.last.as_ref().map(|last| last.global_step), Some(3));
+        train();
+        let newest = estimator.latest_checkpoint().unwrap().unwrap();
+        damage(&estimator.dir, folder.path(), &newest);
+        let passed_over = || said.lock().unwrap().iter().any(|line| line.contains("passed over"));
+        evaluator.evaluate(false).unwrap();
+        assert!(!passed_over(), "it was read although it is not due: {:?}", said.lock().unwrap());
+        evaluator.evaluate(true).unwrap();
+        assert!(passed_over(), "{:?}", said.lock().unwrap());
+    }
+
+    /// Flips a bit in every tensor but the step.
+    fn damage(dir: &phalanx_storage::Dir, folder: &std::path::Path, checkpoint: &str) {
+        let file = folder.join(format!("{checkpoint}.data-00000-of-00001"));
+        let mut bytes = std::fs::read(&file).unwrap();
+        let opened = Checkpoint::open(dir, checkpoint).unwrap();
+        let tensors = opened.tensors().index().tensors().iter().filter(|(name, _)| *name != "global_step");
+        for span in tensors.flat_map(|(_, info)| info.spans()).filter(|span| span.size > 0) {
+            bytes[span.offset as usize] ^= 1;
+        }
+        std::fs::write(&file, bytes).unwrap();
+    }
+}
