@@ -4,6 +4,7 @@ mod applied;
 #[cfg(test)]
 mod applied_tests;
 mod assign;
+mod background;
 mod barrier;
 mod body;
 pub(crate) mod cut;

@@ -1,7 +1,7 @@
 //! Writing an instant down, on a thread of its own: into a file, or block by block for whoever asks.
 
+use super::background::Background;
 use super::cut::Cut;
-use super::lock;
 use crate::checkpoint::{verify_part, write_cut};
 use bytes::Bytes;
 use phalanx_base::{Code, Context, Error, Result};
@@ -9,9 +9,9 @@ use phalanx_storage::Dir;
 use phalanx_wire::limits::PART_BYTES;
 use phalanx_wire::proto::params;
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 
 /// A part that was written.
 #[derive(Clone)]
@@ -24,30 +24,20 @@ pub(crate) struct Written {
 /// A part on its way into a file.
 pub(crate) struct IntoFile {
     location: String,
-    outcome: Mutex<Option<Result<Written>>>,
-    done: Notify,
+    writing: Arc<Background<Written>>,
 }
 
 impl IntoFile {
     /// Starts writing.
     pub(crate) fn start(cut: Arc<Cut>, ask: params::Save) -> Result<Arc<Self>> {
-        let (location, outcome, done) = (ask.location.clone(), Mutex::default(), Notify::new());
-        let saving = Arc::new(Self { location, outcome, done });
-        let shared = Arc::clone(&saving);
-        let write = move || {
-            let outcome = write_file(&cut, &ask);
-            *lock(&shared.outcome) = Some(outcome);
-            shared.done.notify_waiters();
-        };
-        let thread = std::thread::Builder::new().name("save".into()).spawn(write);
-        thread.context(Code::Internal, "no thread can be started to save")?;
-        Ok(saving)
+        let location = ask.location.clone();
+        let writing = Background::start("save", move || write_file(&cut, &ask))?;
+        Ok(Arc::new(Self { location, writing }))
     }
 
     /// Removes the file if nobody has published it: another server could not write its part.
     pub(crate) fn clean_up(&self) {
-        let written = lock(&self.outcome).clone();
-        if let Some(Ok(written)) = written
+        if let Some(Ok(written)) = self.writing.outcome()
             && let Ok(dir) = Dir::open(&self.location)
         {
             // Where even that fails, whoever opens the directory next sweeps it.
@@ -57,15 +47,7 @@ impl IntoFile {
 
     /// Waits for the end, but not for longer than `wait`.
     pub(crate) async fn wait(&self, wait: Duration) -> Option<Result<Written>> {
-        let done = self.done.notified();
-        tokio::pin!(done);
-        // Listen before looking.
-        done.as_mut().enable();
-        if let Some(outcome) = lock(&self.outcome).clone() {
-            return Some(outcome);
-        }
-        let _ = tokio::time::timeout(wait, done).await;
-        lock(&self.outcome).clone()
+        self.writing.wait(wait).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! The store behind the bulk lane.
 
 use super::barrier::{Arrival, Hold};
-use super::restoring::Restoring;
+use super::restoring::{self, Restoring};
 use super::saving::{IntoFile, ToFetch};
 use super::{Store, lock};
 use crate::Crew;
@@ -232,9 +232,9 @@ impl Service {
             match restoring.as_ref() {
                 Some((id, running)) if *id == ask.id => Arc::clone(running),
                 // One that is still at work would go on to write into the same items.
-                Some((_, other)) if !other.has_ended() => return Ok(params::Restored::default()),
+                Some((_, other)) if other.outcome().is_none() => return Ok(params::Restored::default()),
                 _ => {
-                    let started = Restoring::start(Arc::clone(&self.store), ask.clone())?;
+                    let started = restoring::start(Arc::clone(&self.store), ask.clone())?;
                     *restoring = Some((ask.id, Arc::clone(&started)));
                     started
                 }
