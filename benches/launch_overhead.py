@@ -75,7 +75,7 @@ class Job:
             for _ in urllib.request.urlopen(url):
                 pass
         except OSError:
-            pass  # The page went with the launcher.
+            pass  # The dashboard stopped with the launcher.
 
     def steps(self):
         """As many as the trainers say that they have computed; they say so twice a second."""
@@ -104,7 +104,7 @@ class Job:
 
 
 def told(what, ratios, draws=4000):
-    """Prints the mean of the pairs' ratios, cleaned of the wildest tenth on each side, and its 95 % interval by drawing anew."""
+    """Prints the mean of the pairs' ratios, cleaned of the wildest tenth on each side, and its 95 % interval by bootstrapping."""
     def cost(logs):
         cut = len(logs) // 10
         return 100 * (1 - math.exp(statistics.mean(sorted(logs)[cut:len(logs) - cut])))

@@ -5,13 +5,13 @@
 mod columns;
 
 use crate::job;
+use crate::local_job::{die_with_parent, local_cluster};
 use clap::ValueEnum;
 use phalanx::data::InputContext;
 use phalanx::estimator::IntoModel;
 use phalanx::prelude::*;
 use phalanx::{Code, Error, Result};
 use phalanx_base::Context;
-use phalanx_launch::{die_with_parent, local_cluster};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -145,9 +145,9 @@ fn one_task(model: &impl IntoModel, args: &Args) -> Result<()> {
 fn alone(model: &impl IntoModel, args: &Args) -> Result<String> {
     let folder = folder()?;
     let estimator = Estimator::new(model, config(&folder.path().to_string_lossy()))?;
-    estimator.train(|cx| train(args, cx), Steps::Max(WARM_UP))?;
+    phalanx::logging::silence(|| estimator.train(|cx| train(args, cx), TrainSteps::Max(WARM_UP)))?;
     let started = Instant::now();
-    estimator.train(|cx| train(args, cx), Steps::Max(WARM_UP + args.steps))?;
+    phalanx::logging::silence(|| estimator.train(|cx| train(args, cx), TrainSteps::Max(WARM_UP + args.steps)))?;
     let rate = args.steps as f64 / started.elapsed().as_secs_f64();
     let found = estimator.evaluate(|cx| people(args, "adult.test", cx).batch(512), None)?;
     let metrics = found.metrics.iter().map(|(name, value)| format!(", \"{name}\": {value:.4}"));
@@ -156,7 +156,7 @@ fn alone(model: &impl IntoModel, args: &Args) -> Result<String> {
 
 fn config(model_dir: &str) -> RunConfig {
     let config = RunConfig::new().model_dir(model_dir).tf_random_seed(1);
-    config.save_checkpoints_steps(1_000_000).log_step_count_steps(None).say(|_| {})
+    config.save_checkpoints_steps(1_000_000).log_step_count_steps(None)
 }
 
 fn people(args: &Args, file: &str, cx: InputContext) -> Dataset {

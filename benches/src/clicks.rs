@@ -5,9 +5,9 @@ use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{relu, sigmoid};
 use burn::tensor::{Tensor, TensorData};
-use phalanx::coordinator::{Coordinator, ParameterServerStrategy, StepContext, Steps};
+use phalanx::coordinator::{Coordinator, ParameterServerStrategy, StepContext, StepFunctions};
 use phalanx::data::{Clicks, synthetic_clicks};
-use phalanx::losses::Truth;
+use phalanx::losses::Labels;
 use phalanx::metrics::{Auc, Metric, Values};
 use phalanx::prelude::*;
 use phalanx::{Result, default_device};
@@ -81,11 +81,11 @@ fn learn(args: &Args, consistency: &str, server: &Server) -> Result<Option<Strin
     let table = TableSpec {
         name: "ids".into(),
         dim: DIM,
-        initializer: Initializer::normal(0.0, 0.05, 3),
+        initializer: RowInitializer::normal(0.0, 0.05, 3),
         optimizer: optimizer.into(),
     };
     let (seed, examples, held_out, batch) = (args.seed, args.examples, args.held_out, args.batch as usize);
-    let steps = Steps::new()
+    let steps = StepFunctions::new()
         .dataset("train", move |cx| Ok(log(seed, examples).dataset().shard(*cx).batch(batch).repeat()))
         .dataset("held out", move |cx| Ok(log(seed + 1, held_out).dataset().shard(*cx).batch(1000)))
         .step("train", train)
@@ -142,7 +142,7 @@ fn labels(batch: &Batch) -> Result<Vec<f32>> {
 fn train(cx: &mut StepContext<'_, Net>) -> Result<Vec<f64>> {
     let batch = cx.next("train")?;
     let (ids, numbers) = read(&batch)?;
-    let truth = Truth::rows(labels(&batch)?, 1, &default_device())?;
+    let truth = Labels::rows(labels(&batch)?, 1, &default_device())?;
     let loss = Loss::BinaryCrossentropy { from_logits: false, label_smoothing: 0.0 };
     let mut failed = None;
     let value = cx.minimize_with_rows(&[(0, &ids)], |net, rows| {

@@ -12,7 +12,7 @@ pub(crate) struct Clock {
     /// When this measurement began, and at which step of all.
     started: Option<(Instant, u64)>,
     rates: Vec<f64>,
-    /// This process' own steps since the first measurement began, and its processor seconds then.
+    /// This process' own steps since the first measurement began, and its CPU seconds then.
     own: Option<(u64, f64)>,
     cpu_ms_per_step: Option<f64>,
 }
@@ -23,7 +23,7 @@ impl Clock {
         Self { warm_up, steps, started: None, rates: Vec::new(), own: None, cpu_ms_per_step: None }
     }
 
-    /// Takes note of one own step; `true` when all is measured.
+    /// Counts one own step; returns true when all is measured.
     pub(crate) fn tick(&mut self, global_step: u64) -> bool {
         if let Some((steps, _)) = &mut self.own {
             *steps += 1;
@@ -44,7 +44,7 @@ impl Clock {
         done
     }
 
-    /// Measures `work`, which is so many steps.
+    /// Measures `work`, which does `steps` steps.
     pub(crate) fn measure(&mut self, steps: u64, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let since = Instant::now();
         work()?;
@@ -61,7 +61,7 @@ impl Clock {
         self.rates.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Processor time of this process for one of its own steps.
+    /// CPU time of this process for one of its own steps.
     pub(crate) fn cpu_ms_per_step(&self) -> Option<f64> {
         self.cpu_ms_per_step
     }

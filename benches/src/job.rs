@@ -1,15 +1,15 @@
 //! A job of this same program on this machine.
 
+use crate::local_job::LocalJob;
 use crate::watch;
 use phalanx::prelude::*;
 use phalanx::{ClusterSpec, Code, Error, Result};
-use phalanx_launch::LocalJob;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// What the tasks of a job said of themselves.
+/// What the tasks of a job reported.
 pub(crate) struct Done {
     /// What the chief measured.
     pub(crate) measured: String,
@@ -29,7 +29,7 @@ pub(crate) fn run(cluster: &ClusterSpec, subcommand: &str, more: &[String]) -> R
     };
     let (measured, all) = channel();
     let (load, loads) = channel();
-    // Nobody listens any more only where the job has failed.
+    // A closed channel means that the job has failed.
     let lines =
         Arc::new(move |task: TaskId, line: &str| match (line.strip_prefix("best "), line.strip_prefix("load ")) {
             (Some(best), _) if task.role == Role::Chief => {

@@ -14,6 +14,7 @@ mod compare;
 mod grow;
 mod job;
 mod limits;
+mod local_job;
 mod mirrored;
 mod model;
 mod plan;

@@ -2,6 +2,7 @@
 
 use crate::job;
 use crate::limits::{Shapes, TIME};
+use crate::local_job::{die_with_parent, local_cluster};
 use burn::tensor::{Device, Distribution, Tensor};
 use phalanx::callbacks::Lambda;
 use phalanx::data::{Batch, Column, Dataset};
@@ -9,7 +10,6 @@ use phalanx::layers::Dense;
 use phalanx::prelude::*;
 use phalanx::{Code, Error, Result};
 use phalanx_base::SplitMix;
-use phalanx_launch::{die_with_parent, local_cluster};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 

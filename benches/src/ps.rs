@@ -2,12 +2,12 @@
 
 use crate::clock::Clock;
 use crate::job;
+use crate::local_job::{die_with_parent, local_cluster};
 use crate::model::{Batches, Kind, Net, Sizes};
 use crate::usage;
-use phalanx::coordinator::{ParameterServerStrategy, Steps};
+use phalanx::coordinator::{ParameterServerStrategy, StepFunctions};
 use phalanx::prelude::*;
 use phalanx::{Code, Error, Precision, Result};
-use phalanx_launch::{die_with_parent, local_cluster};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -88,7 +88,7 @@ impl Args {
         })
     }
 
-    /// So many that every batch was seen, and so every row of the table made.
+    /// Enough steps that every batch was seen, and so every row of the table created.
     fn warm_up(&self) -> u64 {
         (self.count() * self.workers) as u64 + 4
     }
@@ -218,7 +218,7 @@ fn round(number: f64) -> f64 {
 /// The steps, handed out by the chief.
 fn coordinate(args: &Args, server: &Server) -> Result<()> {
     let (sizes, theirs) = (args.sizes(), args.clone());
-    let steps = Steps::new()
+    let steps = StepFunctions::new()
         .resource("batches", move |cx| Ok(Some(theirs.batches(cx.input_pipeline_id as u64)?)))
         .step("train", |cx| {
             // Taken out for the step, because both it and the model are the context's.

@@ -1,13 +1,13 @@
 //! How long a job of six tasks takes from the command to its first step, what a task needs that only waits, and how large the
 //! program is.
 
+use crate::local_job::{LocalJob, die_with_parent, local_cluster};
 use crate::model::{Batches, Kind, Net, Sizes};
 use crate::stats::{bytes, digits, median};
 use crate::usage;
 use phalanx::prelude::*;
 use phalanx::{Code, Error, Result};
 use phalanx_base::Context;
-use phalanx_launch::{LocalJob, die_with_parent, local_cluster};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -140,7 +140,9 @@ pub(crate) fn task(_: &Args) -> Result<()> {
 fn demo_start(program: &Path) -> Result<Start> {
     let folder = tempfile::tempdir().context(Code::StorageWrite, "no directory for temporary files")?;
     let mut command = Command::new(program);
-    command.args(["demo", "--json", "--no-page", "--max-steps", "300", "--model-dir"]).arg(folder.path().join("run"));
+    command
+        .args(["demo", "--json", "--no-dashboard", "--max-steps", "300", "--model-dir"])
+        .arg(folder.path().join("run"));
     let output = command.stdin(Stdio::null()).output().context(Code::Internal, "the demo cannot be started")?;
     let said = String::from_utf8_lossy(&output.stdout);
     let line = said.lines().rev().find_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());

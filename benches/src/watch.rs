@@ -21,7 +21,7 @@ pub(crate) const MEASURED: &str = "measured";
 pub(crate) struct Seen {
     /// The line of JSON with `steps_per_s`.
     pub(crate) line: Value,
-    /// Processor seconds in a second, of all processes together, while it measured.
+    /// CPU seconds per second, of all processes together, while it measured.
     pub(crate) cpu_per_s: f64,
     /// Bytes in a second over the loopback device meanwhile, of everybody on the machine.
     pub(crate) loopback_per_s: f64,

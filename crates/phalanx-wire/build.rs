@@ -1,8 +1,8 @@
-//! Compiles the .proto files with protox, so that nobody needs protoc.
+//! Compiles the .proto files with protox, which needs no protoc.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let files = protox::compile(["collective.proto", "control.proto", "coordinate.proto", "params.proto"], ["proto"])?;
+    let files = ["common.proto", "control.proto"];
     println!("cargo:rerun-if-changed=proto");
-    tonic_prost_build::configure().compile_fds(files)?;
+    tonic_prost_build::configure().compile_fds(protox::compile(files, ["proto"])?)?;
     Ok(())
 }

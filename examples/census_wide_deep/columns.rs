@@ -21,8 +21,8 @@ const NAMES: [&str; 15] = [
     "income",
 ];
 
-/// Columns of few words, with all of them.
-const WORDS: [(&str, &str); 6] = [
+/// Categorical columns with few values, and their vocabularies.
+const VOCABULARIES: [(&str, &str); 6] = [
     ("workclass", "?,Federal-gov,Local-gov,Never-worked,Private,Self-emp-inc,Self-emp-not-inc,State-gov,Without-pay"),
     (
         "education",
@@ -38,24 +38,24 @@ const WORDS: [(&str, &str); 6] = [
     ("gender", "Female,Male"),
 ];
 
-/// One trainer's share of a file of people; the label is 1 for who earns more than 50,000.
+/// Returns one trainer's share of a file. The label is 1 for incomes above 50,000.
 pub(crate) fn people(path: &str, cx: InputContext) -> Dataset {
     let rows = csv(path).names(NAMES).header(false).trim(true).label("income").shard(cx);
     rows.map_batches(Parallel::default(), |batch| {
-        // The test file has a full stop behind every label.
+        // The test file has a full stop after every label.
         let rich = batch.bytes("income")?.iter().map(|income| i64::from(income.starts_with(b">50K"))).collect();
         batch.with_column("income", Column::i64(rich))
     })
 }
 
-fn few_words() -> impl Iterator<Item = FeatureColumn> {
-    WORDS.iter().map(|(name, words)| categorical_column_with_vocabulary_list(*name, words.split(',')))
+fn categorical() -> impl Iterator<Item = FeatureColumn> {
+    VOCABULARIES.iter().map(|(name, words)| categorical_column_with_vocabulary_list(*name, words.split(',')))
 }
 
-/// What the linear part sees: every category, ages in steps, and crosses.
+/// Returns the columns of the linear part: categories, bucketized ages, crosses.
 pub(crate) fn wide() -> Vec<FeatureColumn> {
     let age = bucketized_column("age", [18, 25, 30, 35, 40, 45, 50, 55, 60, 65]);
-    let mut columns: Vec<FeatureColumn> = few_words().collect();
+    let mut columns: Vec<FeatureColumn> = categorical().collect();
     columns.extend([
         categorical_column_with_hash_bucket("occupation", 1000),
         categorical_column_with_hash_bucket("native_country", 1000),
@@ -66,7 +66,7 @@ pub(crate) fn wide() -> Vec<FeatureColumn> {
     columns
 }
 
-/// What the deep part sees: numbers of like size, few words one-hot, jobs as vectors.
+/// Returns the columns of the deep part: scaled numbers, one-hot categories, embedded occupations.
 pub(crate) fn deep() -> Vec<FeatureColumn> {
     let scaled = |name: &'static str, scale: f32| numeric_column(name).normalizer_fn(move |x| x / scale);
     let mut columns = vec![
@@ -76,7 +76,7 @@ pub(crate) fn deep() -> Vec<FeatureColumn> {
         scaled("capital_loss", 100.0),
         scaled("hours_per_week", 100.0),
     ];
-    columns.extend(few_words().map(indicator_column));
+    columns.extend(categorical().map(indicator_column));
     columns.push(embedding_column(categorical_column_with_hash_bucket("occupation", 1000), 8));
     columns
 }

@@ -1,4 +1,4 @@
-//! Who earns more than 50,000 a year? TensorFlow's wide & deep tutorial over the census of 1994.
+//! Predicts incomes above 50,000 dollars: TensorFlow's wide & deep tutorial on the census of 1994.
 //!
 //! ```text
 //! census_wide_deep --data-dir census --model wide_deep --max-steps 3000
@@ -26,25 +26,25 @@ enum Kind {
     WideDeep,
 }
 
-/// The census, as a linear model, a deep one, or both
+/// Trains a linear, deep, or wide & deep model on the census
 #[derive(Parser)]
 struct Args {
     /// The folder of adult.data and adult.test
     #[arg(long)]
     data_dir: String,
-    /// Checkpoints, events and evaluations; a folder for temporary files unless given
+    /// Run directory for checkpoints, events and evaluations [default: a temporary folder]
     #[arg(long)]
     model_dir: Option<String>,
-    /// Which model
+    /// The model
     #[arg(long, value_enum, default_value = "wide_deep")]
     model: Kind,
-    /// Steps in all
+    /// Steps, including those of earlier runs
     #[arg(long, default_value_t = 3000)]
     max_steps: u64,
-    /// Where everything random begins
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Threads that compute
+    /// Compute threads
     #[arg(long, default_value_t = 1)]
     threads: usize,
 }

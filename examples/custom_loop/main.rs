@@ -1,4 +1,4 @@
-//! A training loop of one's own under a strategy, as in TensorFlow's guide.
+//! A custom training loop under a strategy, as in TensorFlow's guide.
 //!
 //! ```text
 //! cargo run --release --example custom_loop -- --strategy mirrored:2
@@ -10,8 +10,8 @@ mod points;
 
 use clap::Parser;
 use phalanx::layers::Dense;
-use phalanx::losses::Truth;
-use phalanx::model::Value;
+use phalanx::losses::Labels;
+use phalanx::model::DynTensor;
 use phalanx::prelude::*;
 use points::points;
 use std::process::ExitCode;
@@ -45,8 +45,8 @@ fn run(args: &Args) -> phalanx::Result<()> {
         let (mut total, mut steps) = (0.0, 0);
         for inputs in dataset.steps()? {
             let losses = strategy.run(&mut model, inputs?, |replica, batch| {
-                let features = Value::floats(batch.f32("x")?.to_vec(), &[batch.rows(), 2], replica.device())?;
-                let labels = Truth::rows(batch.f32("y")?.to_vec(), 1, replica.device())?;
+                let features = DynTensor::floats(batch.f32("x")?.to_vec(), &[batch.rows(), 2], replica.device())?;
+                let labels = Labels::rows(batch.f32("y")?.to_vec(), 1, replica.device())?;
                 let predictions = replica.model().forward(features, Mode::Training { seed: replica.seed() })?;
                 let loss = loss_object.forward(labels, predictions)?.sum() / global_batch_size as f32;
                 replica.apply_gradients(replica.gradient(loss.clone())?);

@@ -5,8 +5,8 @@
 //! cargo run --release --example dnn_classifier -- --model-dir runs/words
 //! ```
 //!
-//! Who a process is stands in `TF_CONFIG`, in the classic flags (`--ps_hosts`, `--worker_hosts`, `--job_name`, `--task_index`), or
-//! nowhere: then it is the whole job.
+//! `TF_CONFIG` or the classic flags (`--ps_hosts`, `--worker_hosts`, `--job_name`, `--task_index`) name the task of a process.
+//! Without them the process is the whole job.
 
 #![allow(clippy::print_stdout)]
 
@@ -15,14 +15,14 @@ use phalanx::data::InputContext;
 use phalanx::prelude::*;
 use std::process::ExitCode;
 
-/// Which words belong together, from examples made here
+/// Classifies generated words
 #[derive(Parser)]
 #[command(rename_all = "snake_case")]
 struct Args {
-    /// Checkpoints, events and evaluations
+    /// Run directory for checkpoints, events and evaluations
     #[arg(long, default_value = "runs/dnn_classifier")]
     model_dir: String,
-    /// Steps of all trainers together
+    /// Steps of all trainers
     #[arg(long, default_value_t = 1000)]
     max_steps: u64,
     /// Parameter servers, as host:port,host:port
@@ -34,7 +34,7 @@ struct Args {
     /// ps or worker
     #[arg(long)]
     job_name: Option<String>,
-    /// Which of them
+    /// The index of this task in its job
     #[arg(long)]
     task_index: Option<i64>,
 }
@@ -61,7 +61,7 @@ fn run(args: Args) -> phalanx::Result<()> {
     Ok(())
 }
 
-/// Words of three classes: the class of a word is its number's rest by three, which no hash knows.
+/// Returns words of three classes. A word's class is its number modulo 3, so its hash carries no information about it.
 fn examples(rows: u32, _: InputContext) -> Dataset {
     let number = |row: u32| row.wrapping_mul(2_654_435_761) >> 8;
     let words = (0..rows).map(|row| format!("word{}", number(row) % 90));

@@ -1,18 +1,20 @@
-//! Clothes from pixels: a convolutional network on Fashion-MNIST, under any strategy.
+//! A convolutional network on Fashion-MNIST, under any strategy.
 //!
 //! ```text
 //! cargo run --release --example fashion_cnn -- --data-dir fashion-mnist --strategy mirrored:2
 //! ```
 //!
-//! `--model mlp` fits the 784-128-10 network of Keras' first tutorial instead. With `TF_CONFIG` set, the processes it
-//! lists train together.
+//! `--model mlp` trains the 784-128-10 network of Keras' first tutorial instead. With `TF_CONFIG`, the workers of the cluster
+//! train together.
 
 #![allow(clippy::print_stdout)]
+
+mod network;
 
 use clap::Parser;
 use phalanx::callbacks::{BackupAndRestore, ModelCheckpoint, TensorBoard};
 use phalanx::data::{mnist_test, mnist_train};
-use phalanx::layers::{Conv2D, Dense, Dropout, Flatten, MaxPooling2D, Reshape};
+use phalanx::layers::{Dense, Flatten};
 use phalanx::prelude::*;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,7 +22,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Fits a network to Fashion-MNIST.
+/// Trains a network on Fashion-MNIST.
 #[derive(Parser)]
 #[command(version, about)]
 struct Args {
@@ -39,16 +41,16 @@ struct Args {
     /// Passes over the data
     #[arg(long, default_value_t = 5)]
     epochs: usize,
-    /// Images in a batch of all replicas together
+    /// Global batch size
     #[arg(long, default_value_t = 64)]
     batch_size: usize,
-    /// What weights and shuffling start from
+    /// Random seed
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Only so many images
+    /// Training images to use
     #[arg(long, default_value_t = 60_000)]
     images: u64,
-    /// Where backups, weights and curves go
+    /// Run directory for backups, weights and event files
     #[arg(long)]
     model_dir: Option<String>,
 }
@@ -60,7 +62,7 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> phalanx::Result<()> {
     let strategy = Strategy::named(&args.strategy, &args.device, &task_from_env()?, &ServerOptions::from_env()?)?;
     let loss = Loss::SparseCategoricalCrossentropy { from_logits: true };
-    let mut model = strategy.scope(|| network(args))?.compile(Adam::new(1e-3), loss, ["accuracy"])?;
+    let mut model = strategy.scope(|| model(args))?.compile(Adam::new(1e-3), loss, ["accuracy"])?;
     if strategy.should_checkpoint() {
         print!("{}", model.module().summary(None));
     }
@@ -81,20 +83,11 @@ fn run(args: &Args) -> phalanx::Result<()> {
     Ok(())
 }
 
-fn network(args: &Args) -> phalanx::Result<Model> {
-    let relu = Function::Relu;
+fn model(args: &Args) -> phalanx::Result<Model> {
+    let hidden = Dense::new(128).activation(Function::Relu);
     let layers = match args.model.as_str() {
-        "mlp" => Sequential::new().add(Flatten::new()).add(Dense::new(128).activation(relu)).add(Dense::new(10)),
-        "cnn" => Sequential::new()
-            .add(Reshape::new([28, 28, 1]))
-            .add(Conv2D::new(32, [3, 3]).activation(relu))
-            .add(MaxPooling2D::new([2, 2]))
-            .add(Conv2D::new(64, [3, 3]).activation(relu))
-            .add(MaxPooling2D::new([2, 2]))
-            .add(Flatten::new())
-            .add(Dropout::new(0.3))
-            .add(Dense::new(128).activation(relu))
-            .add(Dense::new(10)),
+        "mlp" => Sequential::new().add(Flatten::new()).add(hidden).add(Dense::new(10)),
+        "cnn" => network::cnn(),
         other => {
             return Err(Error::new(Code::BadSetting, format!("there is no model {other:?}")).help("choose cnn or mlp"));
         }

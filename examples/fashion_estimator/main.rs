@@ -1,15 +1,17 @@
-//! Clothes from pixels: a convolutional model of one's own under an estimator.
+//! A custom convolutional model under an estimator, on Fashion-MNIST.
 //!
 //! ```text
 //! cargo run --release --example fashion_estimator -- --data-dir fashion-mnist
 //! ```
 //!
-//! With `TF_CONFIG` the same program is the chief, a worker, a parameter server or the evaluator of a job: the weights
-//! live on the parameter servers, and nothing below says so.
+//! With `TF_CONFIG` the same program is the chief, a worker, a parameter server or the evaluator of a job, with the weights on
+//! the parameter servers.
 
 #![allow(clippy::print_stdout)]
 
 mod model;
+#[path = "../fashion_cnn/network.rs"]
+mod network;
 
 use clap::Parser;
 use phalanx::data::{mnist_test, mnist_train};
@@ -20,29 +22,29 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// A convolutional estimator on Fashion-MNIST
+/// Trains a convolutional estimator on Fashion-MNIST
 #[derive(Parser)]
 #[command(version, about)]
 struct Args {
     /// Folder with the four IDX files, gzip or plain
     #[arg(long)]
     data_dir: PathBuf,
-    /// Checkpoints, events and evaluations; a folder for temporary files unless given
+    /// Run directory for checkpoints, events and evaluations [default: a temporary folder]
     #[arg(long)]
     model_dir: Option<String>,
-    /// Steps of all trainers together
+    /// Steps of all trainers
     #[arg(long, default_value_t = 2000)]
     max_steps: u64,
-    /// Images in a batch
+    /// Batch size
     #[arg(long, default_value_t = 64)]
     batch_size: usize,
-    /// Images of the test that an evaluation takes
+    /// Test images per evaluation
     #[arg(long, default_value_t = 10_000)]
     test_images: u64,
-    /// Where everything random begins
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Threads that compute
+    /// Compute threads
     #[arg(long, default_value_t = 1)]
     threads: usize,
 }

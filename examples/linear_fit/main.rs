@@ -1,4 +1,4 @@
-//! A line through ones, as in TensorFlow's guide: a model under a strategy, fitted to a dataset and to arrays.
+//! A linear model under a strategy, as in TensorFlow's guide: `fit` with a dataset and with arrays.
 //!
 //! ```text
 //! cargo run --release --example linear_fit

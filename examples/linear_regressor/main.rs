@@ -1,4 +1,4 @@
-//! y = 2a - b + 1 from two numeric columns; the same program is every task of a job, as `TF_CONFIG` says.
+//! Learns y = 2a - b + 1 from two numeric columns. The program is any task of a job, as set by `TF_CONFIG`.
 use phalanx::prelude::*;
 
 fn points(_: phalanx::data::InputContext) -> Dataset {

@@ -1,4 +1,4 @@
-//! Digits with mirrored workers: every process of `TF_CONFIG` runs this same program.
+//! MNIST with mirrored workers: every worker of `TF_CONFIG` runs this program.
 //!
 //! ```text
 //! export TF_CONFIG='{"cluster": {"worker": ["localhost:2221", "localhost:2222"]}, "task": {"type": "worker", "index": 0}}'
@@ -19,7 +19,7 @@ use std::time::Duration;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Fits a network to MNIST with the workers of TF_CONFIG.
+/// Trains a network on MNIST with the workers of TF_CONFIG.
 #[derive(Parser)]
 #[command(version, about)]
 struct Args {
@@ -28,16 +28,16 @@ struct Args {
     data_dir: PathBuf,
     #[arg(long, default_value_t = 3)]
     epochs: usize,
-    /// Images in a batch of all workers together
+    /// Global batch size
     #[arg(long, default_value_t = 128)]
     batch_size: usize,
-    /// Where a training that was stopped goes on from
+    /// Directory of backups that a restarted training continues from
     #[arg(long)]
     backup_dir: Option<String>,
-    /// Threads that compute
+    /// Compute threads
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Seconds that the workers may take to come
+    /// Seconds to wait for the workers to join
     #[arg(long, default_value_t = 600)]
     formation_deadline: u64,
 }

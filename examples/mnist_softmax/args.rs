@@ -8,7 +8,7 @@ use std::time::Duration;
 #[derive(clap::Parser)]
 #[command(version, about)]
 pub(crate) struct Args {
-    /// Addresses of the parameter servers, with commas between
+    /// Addresses of the parameter servers, separated by commas
     #[arg(long = "ps_hosts", alias = "ps-hosts")]
     ps_hosts: Option<String>,
     /// Addresses of the workers; the first is the chief
@@ -17,22 +17,22 @@ pub(crate) struct Args {
     /// ps or worker
     #[arg(long = "job_name", alias = "job-name")]
     job_name: Option<String>,
-    /// Which of them this process is
+    /// The index of this task in its job
     #[arg(long = "task_index", alias = "task-index", allow_negative_numbers = true)]
     task_index: Option<i64>,
     /// Folder with MNIST's four IDX files, gzip or plain
     #[arg(long)]
     pub(crate) data_dir: PathBuf,
-    /// Where the chief keeps checkpoints and event files: a path, or an object store that was built in
+    /// Run directory for checkpoints and event files: a path, or an object store that is built in
     #[arg(long = "model-dir", alias = "model_dir", alias = "logdir")]
     pub(crate) model_dir: Option<String>,
     /// Seconds between two checkpoints
     #[arg(long, alias = "save_model_secs", default_value_t = 600)]
     pub(crate) save_model_secs: u64,
-    /// Steps between two checkpoints, beside the seconds
+    /// Steps between two checkpoints, in addition to the seconds
     #[arg(long)]
     pub(crate) save_model_steps: Option<u64>,
-    /// Checkpoints that stay
+    /// Newest checkpoints to keep
     #[arg(long, default_value_t = 5)]
     pub(crate) max_to_keep: usize,
     /// Seconds between two summaries
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// Train synchronously
     #[arg(long)]
     pub(crate) sync: bool,
-    /// With --sync: gradients that make an update [default: one from each worker]
+    /// With --sync: gradients per update [default: one from each worker]
     #[arg(long)]
     pub(crate) replicas_to_aggregate: Option<u32>,
     /// sgd, momentum, adagrad, rmsprop, adam, adamw or ftrl
@@ -49,25 +49,25 @@ pub(crate) struct Args {
     pub(crate) optimizer: String,
     #[arg(long, default_value_t = 0.5)]
     pub(crate) learning_rate: f32,
-    /// Examples in one worker's batch
+    /// Batch size of one worker
     #[arg(long, default_value_t = 100)]
     pub(crate) batch_size: usize,
-    /// Steps of all workers together
+    /// Steps of all workers
     #[arg(long, default_value_t = 2000)]
     pub(crate) max_steps: u64,
-    /// Threads that compute
+    /// Compute threads
     #[arg(long, default_value_t = 1)]
     pub(crate) threads: usize,
-    /// Seconds that the job may take to form
+    /// Seconds to wait for the job to form
     #[arg(long, default_value_t = 600)]
     formation_deadline: u64,
-    /// With --model-dir: seconds that a lost parameter server may take to come back
+    /// With --model-dir: seconds to wait for a lost parameter server
     #[arg(long, default_value_t = 120)]
     server_grace: u64,
 }
 
 impl Args {
-    /// Who this process is: by flags, else by TF_CONFIG, else the whole job.
+    /// Returns the task of this process: from the flags, else from TF_CONFIG, else a local job.
     pub(crate) fn task(&self) -> phalanx::Result<TaskConfig> {
         let flags = Flags {
             ps_hosts: self.ps_hosts.clone(),
@@ -85,8 +85,8 @@ impl Args {
         Ok(options)
     }
 
-    /// Tells the supervisor what to keep, and where.
-    pub(crate) fn keep(&self, supervisor: Supervisor) -> phalanx::Result<Supervisor> {
+    /// Sets the supervisor's run directory and checkpoint options.
+    pub(crate) fn checkpointing(&self, supervisor: Supervisor) -> phalanx::Result<Supervisor> {
         let Some(model_dir) = &self.model_dir else { return Ok(supervisor) };
         let supervisor = supervisor
             .logdir(model_dir)?

@@ -1,10 +1,10 @@
-//! MNIST's images and digits, all of them in memory.
+//! MNIST in memory.
 
-use phalanx::data::{Idx, Input, mnist_test, mnist_train};
+use phalanx::data::{Idx, SourceExt, mnist_test, mnist_train};
 use phalanx::{Code, Error, Result};
 use std::path::Path;
 
-/// Images of 28 × 28 numbers, and their digits.
+/// Images of 28 × 28 pixels, and their labels.
 #[derive(Default)]
 pub(crate) struct Images {
     pub(crate) pixels: Vec<f32>,
@@ -19,17 +19,15 @@ pub(crate) struct Mnist {
 impl Mnist {
     pub(crate) fn read(folder: &Path) -> Result<Self> {
         let read = |digits: Idx| {
-            Images::read(digits)
-                .map_err(|error| error.help("give the folder that has MNIST's four files with --data-dir"))
+            Images::read(digits).map_err(|error| error.help("give the folder of MNIST's four files with --data-dir"))
         };
         let mut mnist = Self { train: read(mnist_train(folder))?, test: read(mnist_test(folder))? };
         mnist.centre();
         Ok(mnist)
     }
 
-    /// Takes the mean training image off every image. Without that, a learning rate of 0.5 is at the edge of what is
-    /// stable, and gradients that are one step late, as those of asynchronous workers are, make the accuracy of the
-    /// last step a matter of luck.
+    /// Subtracts the mean training image from every image. Without that, a learning rate of 0.5 is barely stable, and the
+    /// stale gradients of asynchronous workers make the final accuracy a matter of luck.
     fn centre(&mut self) {
         let mut mean = vec![0.0; 784];
         for image in self.train.pixels.chunks_exact(784) {
@@ -56,8 +54,8 @@ impl Images {
             || images.pixels.len() != 784 * count
             || images.labels.iter().any(|digit| !(0..10).contains(digit))
         {
-            return Err(Error::new(Code::DataFormat, "these are no images of 28 × 28 with digits")
-                .because(format!("{} numbers, {count} labels", images.pixels.len())));
+            return Err(Error::new(Code::DataFormat, "the files do not hold images of 28 × 28 pixels and digits")
+                .because(format!("there are {} pixels and {count} labels", images.pixels.len())));
         }
         Ok(images)
     }

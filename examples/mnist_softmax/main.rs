@@ -5,8 +5,9 @@
 //!               --job_name=ps --task_index=0 --data-dir=mnist        # and ps 1, worker 0, worker 1
 //! ```
 //!
-//! The first worker is the chief. With `--model-dir` it keeps checkpoints and event files, and goes on from the newest
-//! checkpoint; a parameter server that is lost may then come back. `TF_CONFIG` says the same without flags; with neither, one process does it all.
+//! The first worker is the chief. With `--model-dir` it writes checkpoints and event files and continues from the newest
+//! checkpoint; a lost parameter server may then come back. `TF_CONFIG` works instead of the flags; with neither, one process is
+//! the whole job.
 
 #![allow(clippy::print_stdout)]
 
@@ -36,17 +37,16 @@ fn run(args: &Args) -> phalanx::Result<()> {
         return server.join();
     }
     let trained = train(args, &server, optimizer);
-    // Whatever went wrong here, the others hear of it.
     server.leave(trained.as_ref().err());
     trained
 }
 
 fn train(args: &Args, server: &Server, optimizer: Optimizer) -> phalanx::Result<()> {
     let data = images::Mnist::read(&args.data_dir)?;
-    let place = server.config().trainer_index().unwrap_or(0);
-    let mut batches = Batches::new(data.train, args.batch_size, place);
+    let trainer = server.config().trainer_index().unwrap_or(0);
+    let mut batches = Batches::new(data.train, args.batch_size, trainer);
 
-    let mut supervisor = args.keep(Supervisor::new(server, optimizer))?;
+    let mut supervisor = args.checkpointing(Supervisor::new(server, optimizer))?;
     if args.sync {
         supervisor = supervisor.sync(SyncReplicas { replicas_to_aggregate: args.replicas_to_aggregate });
     }
@@ -76,7 +76,7 @@ fn train(args: &Args, server: &Server, optimizer: Optimizer) -> phalanx::Result<
         let stale = if args.sync { format!(", {} stale gradients dropped", session.stale()?) } else { String::new() };
         println!("done: {} steps, {rate:.0} steps/s, test accuracy {accuracy:.4}{stale}", session.global_step());
     } else {
-        println!("{}: {steps} steps of mine", server.task());
+        println!("{}: {steps} steps", server.task());
     }
     supervisor.stop(session)
 }

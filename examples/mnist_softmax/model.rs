@@ -1,11 +1,12 @@
-//! Softmax regression, and the batches that feed it.
+//! Softmax regression and its batches.
 
 use crate::images::Images;
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, TensorData};
 use phalanx::{default_device, losses};
+use phalanx_base::SplitMix;
 
-/// One layer, starting at zero.
+/// One layer, initialized with zeros.
 #[derive(Module, Debug)]
 pub(crate) struct Softmax {
     weight: Param<Tensor<2>>,
@@ -40,24 +41,22 @@ impl Softmax {
     }
 }
 
-/// Batches of all images, in a new order each epoch and another one for each worker. Every worker has all of them, so
-/// that one that is lost takes no part of the data with it.
+/// Batches of all images, in a new order for each epoch and worker. Every worker has all images, so that a lost worker
+/// loses no data.
 pub(crate) struct Batches {
     images: Images,
     order: Vec<u32>,
     next: usize,
     size: usize,
-    random: u64,
+    random: SplitMix,
 }
 
 impl Batches {
-    /// The batches of trainer number `place`.
-    pub(crate) fn new(images: Images, size: usize, place: usize) -> Self {
+    /// Creates the batches of one trainer.
+    pub(crate) fn new(images: Images, size: usize, trainer: usize) -> Self {
         let order: Vec<u32> = (0..images.labels.len() as u32).collect();
-        let random = 0x9e37_79b9_7f4a_7c15 ^ (place as u64 + 1);
-        let mut batches = Self { images, next: order.len(), order, size: size.max(1), random };
-        batches.size = batches.size.min(batches.order.len());
-        batches
+        let (next, size) = (order.len(), size.clamp(1, order.len().max(1)));
+        Self { images, next, order, size, random: SplitMix::new(trainer as u64) }
     }
 
     pub(crate) fn next_batch(&mut self) -> (Tensor<2>, Tensor<1, Int>) {
@@ -82,10 +81,7 @@ impl Batches {
     fn shuffle(&mut self) {
         self.next = 0;
         for i in (1..self.order.len()).rev() {
-            self.random ^= self.random << 13;
-            self.random ^= self.random >> 7;
-            self.random ^= self.random << 17;
-            self.order.swap(i, (self.random % (i as u64 + 1)) as usize);
+            self.order.swap(i, self.random.below(i + 1));
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Parameter servers and a coordinator: TensorFlow's tutorial, whole.
+//! Parameter servers and a coordinator: TensorFlow's complete tutorial.
 //!
 //! ```text
 //! cargo run --release --example ps_coordinator
 //! ```
 //!
-//! Without `TF_CONFIG`, three workers and two parameter servers live in this process. With it, the program is the task
-//! that it names: start it once for each, chief, workers and ps.
+//! Without `TF_CONFIG`, three workers and two parameter servers run in this process. With it, start the program once for each
+//! task: chief, workers and ps.
 
 #![allow(clippy::print_stdout)]
 
@@ -14,15 +14,15 @@ mod words;
 use burn::module::Module;
 use burn::nn::{Embedding, EmbeddingConfig, Initializer, Linear, LinearConfig};
 use burn::tensor::{Int, Tensor, TensorData, activation::sigmoid};
-use phalanx::coordinator::{Coordinator, ParameterServerStrategy, StepContext, Steps};
-use phalanx::losses::Truth;
+use phalanx::coordinator::{Coordinator, ParameterServerStrategy, StepContext, StepFunctions};
+use phalanx::losses::Labels;
 use phalanx::prelude::*;
 use std::process::ExitCode;
 
 const EPOCHS: usize = 4;
 const STEPS_PER_EPOCH: usize = 5;
 
-/// Is an avenger among the three words?
+/// Predicts whether an avenger is among three words.
 #[derive(Module, Debug)]
 struct Avengers {
     embedding: Embedding,
@@ -39,7 +39,7 @@ impl Avengers {
         }
     }
 
-    /// How likely each row says yes.
+    /// Returns the probability of yes for each row.
     fn forward(&self, batch: &Batch) -> phalanx::Result<Tensor<2>> {
         let ids = TensorData::new(batch.i64("features")?.to_vec(), [batch.rows(), 3]);
         let ids = Tensor::<2, Int>::from_data(ids, &default_device());
@@ -60,10 +60,10 @@ fn run() -> phalanx::Result<()> {
     task(&Server::start_with(config, ServerOptions::from_env()?)?)
 }
 
-/// The same for every task: servers serve, workers wait for steps, the chief coordinates.
+/// Runs in every task: servers serve, workers run steps, the chief coordinates.
 fn task(server: &Server) -> phalanx::Result<()> {
     let supervisor = Supervisor::new(server, RmsProp::new(0.1)).partitioner(Partitioner::FixedShards(2));
-    let steps = Steps::new()
+    let steps = StepFunctions::new()
         .dataset("train", |cx| words::dataset(200, cx.input_pipeline_id as u64).map(|data| data.batch(32).repeat()))
         .dataset("evaluation", |cx| Ok(words::dataset(16, 99)?.shard(*cx).batch(4)))
         .step("train", train)
@@ -71,21 +71,21 @@ fn task(server: &Server) -> phalanx::Result<()> {
     ParameterServerStrategy::new(supervisor).run(Avengers::new(), steps, coordinate).map(drop)
 }
 
-/// A step on a worker: loss, and how many of how many were right.
+/// A training step on a worker. Returns the loss, the correct predictions, and the examples.
 fn train(cx: &mut StepContext<'_, Avengers>) -> phalanx::Result<Vec<f64>> {
     let batch = cx.next("train")?;
     let mut right = 0.0;
     let loss = cx.try_minimize(|model: &Avengers| {
         let predicted = model.forward(&batch)?;
         right = correct(&predicted, &batch)?;
-        let labels = Truth::rows(batch.f32("label")?.to_vec(), 1, &default_device())?;
+        let labels = Labels::rows(batch.f32("label")?.to_vec(), 1, &default_device())?;
         let loss = Loss::BinaryCrossentropy { from_logits: false, label_smoothing: 0.0 };
         Ok(loss.forward(labels, predicted)?.mean())
     })?;
     Ok(vec![loss, right, batch.rows() as f64])
 }
 
-/// A part of an evaluation on a worker.
+/// A part of an evaluation on a worker. Returns the correct predictions and the examples.
 fn evaluate(cx: &mut StepContext<'_, Avengers>) -> phalanx::Result<Vec<f64>> {
     let (part, parts) = (cx.arguments()[0] as usize, cx.arguments()[1] as usize);
     let batches = cx.part("evaluation", part, parts)?;

@@ -2,24 +2,22 @@
 
 use phalanx::data::{Batch, Column, Dataset};
 use phalanx::feature_column::{PreprocessingLayer, StringLookup};
+use phalanx_base::SplitMix;
 
 const WORDS: [&str; 7] = ["avenger", "ironman", "batman", "hulk", "spiderman", "kingkong", "wonder_woman"];
 
-/// One index for each word, and one for words that nobody knows.
+/// One index per word, and one for unknown words.
 pub(crate) const INDICES: usize = WORDS.len() + 1;
 
-/// So many examples, looked up: `features` are indices, `label` is 0 for yes and 1 for no.
+/// Returns `examples` rows, looked up: `features` are indices, `label` is 0 for yes and 1 for no.
 pub(crate) fn dataset(examples: usize, seed: u64) -> phalanx::Result<Dataset> {
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64 ^ (seed << 32 | 1);
+    let mut random = SplitMix::new(seed);
     let (mut features, mut labels) = (Vec::new(), Vec::new());
     for _ in 0..examples {
         let mut left = WORDS.to_vec();
         let mut three = Vec::new();
         for _ in 0..3 {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            three.push(left.swap_remove((random >> 16) as usize % left.len()));
+            three.push(left.swap_remove(random.below(left.len())));
         }
         labels.push(if three.contains(&"avenger") { "yes" } else { "no" });
         features.extend(three);

@@ -1,11 +1,11 @@
-//! A coordinated job with a task beside it that evaluates every checkpoint.
+//! A coordinated job with a sidecar evaluator of every checkpoint.
 //!
 //! ```text
 //! cargo run --release --example ps_sidecar -- --model-dir runs/sidecar
 //! ```
 //!
-//! Without `TF_CONFIG`, workers, servers and the evaluator live in this process. With it, the program is the task that it
-//! names; the evaluator may be listed in the cluster or not.
+//! Without `TF_CONFIG`, workers, servers and the evaluator run in this process. With it, the program is the task that it names;
+//! the cluster spec need not list the evaluator.
 
 #![allow(clippy::print_stdout)]
 
@@ -13,15 +13,15 @@ use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Distribution, Tensor};
 use clap::Parser;
-use phalanx::coordinator::{ParameterServerStrategy, SidecarEvaluator, Steps};
+use phalanx::coordinator::{ParameterServerStrategy, SidecarEvaluator, StepFunctions};
 use phalanx::prelude::*;
 use std::process::ExitCode;
 
-/// Fits a line, and looks from beside how well.
+/// Trains a linear model and evaluates its checkpoints.
 #[derive(Parser)]
 #[command(version, about)]
 struct Args {
-    /// Where the job keeps its checkpoints
+    /// Run directory for checkpoints
     #[arg(long)]
     model_dir: String,
     #[arg(long, default_value_t = 400)]
@@ -38,7 +38,7 @@ impl Line {
         Self { dense: LinearConfig::new(1, 1).init(&default_device()) }
     }
 
-    /// The mean squared error on random points of y = 3 x + 1.
+    /// Returns the mean squared error on random points of y = 3 x + 1.
     fn loss(&self, points: usize) -> Tensor<1> {
         let x = Tensor::<2>::random([points, 1], Distribution::Uniform(-1.0, 1.0), &default_device());
         (self.dense.forward(x.clone()) - (x * 3.0 + 1.0)).powf_scalar(2.0).mean()
@@ -53,9 +53,9 @@ fn run(args: &Args) -> phalanx::Result<()> {
     let config = task_from_env()?;
     if config.is_local() {
         return std::thread::scope(|scope| {
-            let beside = scope.spawn(|| evaluate(args));
+            let evaluator = scope.spawn(|| evaluate(args));
             MiniCluster::start(2, 3)?.run(|server| train(args, server))?;
-            beside.join().unwrap_or_else(|_| Err(Error::new(Code::Internal, "the evaluator panicked")))
+            evaluator.join().unwrap_or_else(|_| Err(Error::new(Code::Internal, "the evaluator panicked")))
         });
     }
     if config.task().is_some_and(|task| task.role == Role::Evaluator) {
@@ -66,7 +66,7 @@ fn run(args: &Args) -> phalanx::Result<()> {
 
 fn train(args: &Args, server: &Server) -> phalanx::Result<()> {
     let supervisor = Supervisor::new(server, Sgd::new(0.1)).logdir(&args.model_dir)?.save_model_steps(100);
-    let steps = Steps::new().step("train", |cx| Ok(vec![cx.minimize(|line: &Line| line.loss(64))?]));
+    let steps = StepFunctions::new().step("train", |cx| Ok(vec![cx.minimize(|line: &Line| line.loss(64))?]));
     let strategy = ParameterServerStrategy::new(supervisor);
     strategy.run(Line::new(), steps, |coordinator| {
         let done = coordinator.global_step()? as usize;

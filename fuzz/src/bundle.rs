@@ -1,12 +1,12 @@
-//! Checkpoints: an index and data. The input is the index's length in four bytes, the index, and the bytes that every
-//! data file has.
+//! Checkpoints: an index and data. The input is the length of the index in four bytes, the index, and the bytes of every
+//! data file.
 
-use crate::mutate::bytes;
+use crate::mutate::{bytes, halves, join};
 use crate::proto::{Field, Message, Value, encode, parse, take_varint};
 use crate::table::{change_entry, entries, from_entries};
 use crate::{Rng, table};
 use phalanx_base::{Code, Error, Result};
-use phalanx_formats::bundle::{self, BundleReader, DataSource, Place, TensorSlice};
+use phalanx_formats::bundle::{self, BundleReader, DataSource, TensorLocation, TensorSlice};
 use phalanx_formats::checksum::{mask, masked};
 
 /// Four data files with the same bytes.
@@ -15,7 +15,7 @@ struct Same<'a>(&'a [u8]);
 impl DataSource for Same<'_> {
     fn read_range(&self, shard: u32, offset: u64, len: u64) -> Result<Vec<u8>> {
         self.size(shard)?;
-        // Asked for no more than there is: a reader that is not so is a finding.
+        // A reader that asks for more than there is panics here: a finding.
         Ok(self.0[offset as usize..][..len as usize].to_vec())
     }
 
@@ -33,13 +33,13 @@ pub(crate) fn bundle(input: &[u8]) -> Result<()> {
         let whole = reader.read(name);
         assert!(whole.is_err() || whole.is_ok_and(|tensor| tensor.shape == info.shape));
         outcome = outcome.and(reader.verify_tensor(name).map(drop)).and(reader.read_rows(name, 0, 1).map(drop));
-        if let Place::Sliced(parts) = &info.place {
+        if let TensorLocation::Sliced(parts) = &info.location {
             for (slice, _) in parts.iter().take(4) {
                 outcome = outcome.and(reader.read_slice(name, slice).map(drop));
             }
         }
     }
-    // Whatever was read can be written again.
+    // Whatever was read can be written.
     let again = reader.index().to_bytes()?;
     assert!(bundle::BundleIndex::parse(&again).is_ok_and(|index| index.shards() == reader.index().shards()));
     outcome
@@ -51,17 +51,7 @@ pub(crate) fn slice_key(input: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// The index and the data.
-fn halves(input: &[u8]) -> (&[u8], &[u8]) {
-    let Some((length, rest)) = input.split_first_chunk::<4>() else { return (input, &[]) };
-    rest.split_at((u32::from_le_bytes(*length) as usize).min(rest.len()))
-}
-
-pub(crate) fn join(index: &[u8], data: &[u8]) -> Vec<u8> {
-    [&(index.len() as u32).to_le_bytes(), index, data].concat()
-}
-
-/// Changes the data or the index, and puts the checksums of both right.
+/// Mutates the data or the index and corrects the checksums of both.
 pub(crate) fn mutate(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
     let (index, data) = halves(input);
     let (mut index, mut data) = (index.to_vec(), data.to_vec());
@@ -88,10 +78,10 @@ pub(crate) fn mutate(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
     *input = join(&index, &data);
 }
 
-/// Gives an entry the checksum of the bytes it points at.
+/// Corrects the checksum of an entry.
 fn repair(value: &mut Vec<u8>, data: &mut [u8]) {
     let Some(mut message) = parse(value, 0) else { return };
-    let number = |wanted| message.iter().rev().find_map(|field| field.varint(wanted));
+    let number = |wanted| message.iter().rev().find_map(|field| field.as_varint(wanted));
     let (offset, size) = (number(4).unwrap_or(0) as usize, number(5).unwrap_or(0) as usize);
     let strings = number(1) == Some(7);
     let Some(found) = offset.checked_add(size).and_then(|end| data.get_mut(offset..end)) else { return };
@@ -104,7 +94,7 @@ fn repair(value: &mut Vec<u8>, data: &mut [u8]) {
     *value = encode(&message);
 }
 
-/// Gives lengths of strings their checksum; gives the checksum of all.
+/// Corrects the checksum of the lengths of strings; returns the checksum of all bytes.
 fn repair_strings(found: &mut [u8], count: usize) -> u32 {
     let (mut rest, mut crc) = (&*found, 0);
     for _ in 0..count {
@@ -121,23 +111,13 @@ fn repair_strings(found: &mut [u8], count: usize) -> u32 {
     mask(crc32c::crc32c_append(crc, &found[at..]))
 }
 
-/// How many elements an entry's shape asks for.
+/// Returns the number of elements in an entry's shape.
 fn elements(message: &Message) -> usize {
     let shape = message.iter().rev().find(|field| field.number == 2).map(|field| &field.value);
     let Some(Value::Message(shape)) = shape else { return 1 };
     let dims = shape.iter().filter_map(|field| match &field.value {
-        Value::Message(dim) => Some(dim.iter().find_map(|field| field.varint(1)).unwrap_or(0) as usize),
+        Value::Message(dim) => Some(dim.iter().find_map(|field| field.as_varint(1)).unwrap_or(0) as usize),
         _ => None,
     });
     dims.fold(1, usize::saturating_mul)
-}
-
-impl Field {
-    /// The number of a varint field.
-    fn varint(&self, wanted: u64) -> Option<u64> {
-        match self.value {
-            Value::Varint(number) if self.number == wanted => Some(number),
-            _ => None,
-        }
-    }
 }

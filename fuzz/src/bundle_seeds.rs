@@ -1,13 +1,12 @@
-//! Checkpoints to begin with.
+//! Checkpoints as seeds.
 
-use crate::bundle::join;
-use crate::mutate::varint;
+use crate::mutate::{join, varint};
 use crate::proto::{Field, Value, encode};
 use crate::table::{Entries, from_entries};
 use phalanx_base::{Result, Shape};
 use phalanx_formats::bundle::{BundleIndex, BundleWriter, Dtype, TensorSlice, slice_key};
 
-/// The header of an index of so many data files.
+/// The header of an index of `shards` data files.
 fn header(shards: u8) -> (Vec<u8>, Vec<u8>) {
     (Vec::new(), vec![8, shards, 26, 2, 8, 1])
 }
@@ -30,7 +29,7 @@ pub(crate) fn keys() -> Vec<Vec<u8>> {
     names.iter().flat_map(|name| parsed.iter().map(|slice| slice_key(name, slice))).collect()
 }
 
-/// Checkpoints as our writer makes them: many types, and slices in every direction.
+/// Checkpoints from our writer: many types, and slices in every direction.
 fn written() -> Result<Vec<Vec<u8>>> {
     let mut writer = BundleWriter::new(Vec::new());
     writer.add_i64s("global_step", &Shape::new([])?, &[1200])?;
@@ -41,7 +40,7 @@ fn written() -> Result<Vec<Vec<u8>>> {
     writer.add_strings("words", &Shape::new([2, 2])?, ["a", "", "long", "longer"])?;
     let (file, index) = writer.finish()?;
     let mut all = vec![join(&index.to_bytes()?, &file)];
-    // Every data file has the same bytes here, so all parts have the same slices' bytes.
+    // All data files have the same bytes here, so all parts must have the same bytes for their slices.
     for slices in [&["0,2:-", "2,2:-"][..], &["-:0,3", "-:3,3"], &["0,2:0,3", "0,2:3,3", "2,2:0,3", "2,2:3,3"]] {
         let (mut parts, mut file) = (Vec::new(), Vec::new());
         for slice in slices {
@@ -59,17 +58,19 @@ fn written() -> Result<Vec<Vec<u8>>> {
     Ok(all)
 }
 
-fn field(number: u64, value: u64) -> Field {
-    Field { number, value: Value::Varint(value) }
-}
-
 fn entry(dtype: u64, dims: &[u64], offset: u64, size: u64) -> Vec<Field> {
-    let dims = dims.iter().map(|&size| Field { number: 2, value: Value::Message(vec![field(1, size)]) });
-    let shape = Field { number: 2, value: Value::Message(dims.collect()) };
-    vec![field(1, dtype), shape, field(4, offset), field(5, size), Field { number: 6, value: Value::Fixed32([0; 4]) }]
+    let dims = dims.iter().map(|&size| Field::message(2, vec![Field::varint(1, size)]));
+    let shape = Field::message(2, dims.collect());
+    vec![
+        Field::varint(1, dtype),
+        shape,
+        Field::varint(4, offset),
+        Field::varint(5, size),
+        Field { number: 6, value: Value::Fixed32([0; 4]) },
+    ]
 }
 
-/// Small indices that promise much, each with right checksums.
+/// Small indexes that promise much, all with correct checksums.
 fn hostile() -> Vec<Vec<u8>> {
     let one = |entry: Vec<Field>| from_entries(vec![header(1), (b"a".to_vec(), encode(&entry))]);
     let mut all = vec![
@@ -81,22 +82,22 @@ fn hostile() -> Vec<Vec<u8>> {
         one(entry(21, &[1 << 30], 0, 4096)),
         one(entry(1, &[2; 8], 0, 1024)),
     ];
-    // Names that share nearly everything: few bytes for many long keys.
+    // Names with a long common prefix: few bytes for many long keys.
     let shared: Entries =
         (0..200_u32).map(|i| ([&[b'n'; 2000][..], &i.to_be_bytes()].concat(), encode(&entry(1, &[0], 0, 0)))).collect();
     all.push(from_entries([vec![header(1)], shared].concat()));
-    // Many entries of next to nothing.
+    // Many tiny entries.
     let many: Entries = (0..2000_u32).map(|i| ([&[b'm'][..], &i.to_be_bytes()].concat(), vec![8, 1])).collect();
     all.push(from_entries([vec![header(1)], many].concat()));
-    // A list of many slices, which have no entries.
+    // Many slices without entries.
     let slices: Vec<u8> = (0..500).flat_map(|i| [vec![0x3a], slice(i)].concat()).collect();
     all.push(from_entries(vec![header(4), (b"s".to_vec(), [encode(&entry(1, &[500], 0, 0)), slices].concat())]));
     all
 }
 
-/// A slice of one row, with its length in front.
+/// A slice of one row, preceded by its length.
 fn slice(start: u64) -> Vec<u8> {
-    let extent = encode(&[field(1, start), field(2, 1)]);
+    let extent = encode(&[Field::varint(1, start), Field::varint(2, 1)]);
     let slice = [vec![0x0a], varint(extent.len() as u64), extent].concat();
     [varint(slice.len() as u64), slice].concat()
 }

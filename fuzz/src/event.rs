@@ -4,7 +4,7 @@ use crate::proto::{Field, Value, encode};
 use crate::record::{file, records};
 use crate::{Rng, mutate, proto};
 use phalanx_base::Result;
-use phalanx_formats::event::{EventReader, EventWriter, SessionStatus, Stamp};
+use phalanx_formats::event::{EventReader, EventTime, EventWriter, SessionStatus};
 use phalanx_formats::record::Compression;
 
 pub(crate) fn event(input: &[u8]) -> Result<()> {
@@ -17,38 +17,31 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut all = vec![written().expect("a vector takes every event")];
     // TensorFlow 1's values.
     let mut histogram: Vec<Field> = (1..=5).map(|number| double(number, 3.0)).collect();
-    let packed = |numbers: [f64; 3]| Value::Bytes(numbers.iter().flat_map(|number| number.to_le_bytes()).collect());
-    histogram.push(Field { number: 6, value: packed([-1.0, 0.0, 1.0]) });
-    histogram.push(Field { number: 7, value: packed([0.0, 2.0, 3.0]) });
-    let image = vec![varint(1, 2), varint(2, 3), bytes(4, b"png")];
+    let packed = |number, values: [f64; 3]| Field::bytes(number, &values.map(f64::to_le_bytes).concat());
+    histogram.extend([packed(6, [-1.0, 0.0, 1.0]), packed(7, [0.0, 2.0, 3.0])]);
+    let image = vec![Field::varint(1, 2), Field::varint(2, 3), Field::bytes(4, b"png")];
     let values = [
         Field { number: 2, value: Value::Fixed32(1.5_f32.to_le_bytes()) },
-        Field { number: 5, value: Value::Message(histogram) },
-        Field { number: 4, value: Value::Message(image) },
+        Field::message(5, histogram),
+        Field::message(4, image),
     ];
-    all.push(summaries(values.map(|value| vec![bytes(1, b"tag"), value])));
-    // One value that stands for many, as numbers and as texts.
-    let shape = |size| Value::Message(vec![Field { number: 2, value: Value::Message(vec![varint(1, size)]) }]);
+    all.push(summaries(values.map(|value| vec![Field::bytes(1, b"tag"), value])));
+    // One value that is repeated to fill a shape, as numbers and as texts.
+    let shape = |size| Field::message(2, vec![Field::message(2, vec![Field::varint(1, size)])]);
     for (plugin, dtype, number) in [("scalars", 1, 5), ("histograms", 2, 6), ("text", 7, 8), ("images", 7, 8)] {
         for size in [1, 3, 90, 1 << 20, 1 << 40, u64::MAX] {
-            let mut tensor = vec![varint(1, dtype), Field { number: 2, value: shape(size) }];
-            tensor.push(if dtype == 7 { bytes(number, b"text") } else { double(number, 1.0) });
-            let data = Value::Message(vec![bytes(1, plugin.as_bytes())]);
-            let metadata = Value::Message(vec![Field { number: 1, value: data }]);
-            let value = Value::Message(tensor);
-            all.push(summaries([vec![
-                bytes(1, b"t"),
-                Field { number: 9, value: metadata },
-                Field { number: 8, value },
-            ]]));
+            let mut tensor = vec![Field::varint(1, dtype), shape(size)];
+            tensor.push(if dtype == 7 { Field::bytes(number, b"text") } else { double(number, 1.0) });
+            let metadata = Field::message(9, vec![Field::message(1, vec![Field::bytes(1, plugin.as_bytes())])]);
+            all.push(summaries([vec![Field::bytes(1, b"t"), metadata, Field::message(8, tensor)]]));
         }
     }
     all
 }
 
-/// A file as our writer makes it.
+/// A file from our writer.
 fn written() -> Result<Vec<u8>> {
-    let stamp = Stamp { wall_time: 1.7e9, step: 10 };
+    let stamp = EventTime { wall_time: 1.7e9, step: 10 };
     let mut writer = EventWriter::new(Vec::new(), 1.7e9)?;
     writer.scalar(stamp, "loss", 0.25)?;
     writer.scalar(stamp, "loss", 0.125)?;
@@ -61,24 +54,16 @@ fn written() -> Result<Vec<u8>> {
 }
 
 fn summaries<const N: usize>(values: [Vec<Field>; N]) -> Vec<u8> {
-    let values = values.map(|value| Field { number: 1, value: Value::Message(value) });
-    let event = [double(1, 1.7e9), varint(2, 5), Field { number: 5, value: Value::Message(values.to_vec()) }];
+    let values = values.map(|value| Field::message(1, value));
+    let event = [double(1, 1.7e9), Field::varint(2, 5), Field::message(5, values.to_vec())];
     file(&[encode(&event)], Compression::None)
-}
-
-fn varint(number: u64, value: u64) -> Field {
-    Field { number, value: Value::Varint(value) }
 }
 
 fn double(number: u64, value: f64) -> Field {
     Field { number, value: Value::Fixed64(value.to_le_bytes()) }
 }
 
-fn bytes(number: u64, value: &[u8]) -> Field {
-    Field { number, value: Value::Bytes(value.to_vec()) }
-}
-
-/// Changes an event or two, and rarely the records around them.
+/// Mutates an event or two, and rarely the records around them.
 pub(crate) fn mutate(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
     if rng.one_in(10) {
         return mutate::bytes(rng, input, other);

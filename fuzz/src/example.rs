@@ -2,35 +2,35 @@
 
 use phalanx_base::Result;
 use phalanx_formats::example::{
-    Column, ExampleParser, ExampleWriter, Feature, FeatureSpec, Kind, SequenceParser, SequenceWriter, Values,
-    read_whole,
+    ExampleColumn, ExampleParser, ExampleWriter, Feature, FeatureKind, FeatureSpec, FeatureValues, SequenceParser,
+    SequenceWriter, read_any_example,
 };
 
-/// One feature of every type and layout; their keys are those of the seeds.
+/// Features of every type and layout, with the keys of the seeds.
 fn specs() -> Vec<FeatureSpec> {
     vec![
-        FeatureSpec::fixed("f", Kind::F32, 2).with_default(Values::F32(vec![0.5])),
-        FeatureSpec::fixed("i", Kind::I64, 1).with_default(Values::I64(vec![-1])),
-        FeatureSpec::variable("vf", Kind::F32),
-        FeatureSpec::variable("vi", Kind::I64),
-        FeatureSpec::variable("b", Kind::Bytes),
-        FeatureSpec::ragged("r", Kind::I64, 2),
+        FeatureSpec::fixed("f", FeatureKind::F32, 2).with_default(FeatureValues::F32(vec![0.5])),
+        FeatureSpec::fixed("i", FeatureKind::I64, 1).with_default(FeatureValues::I64(vec![-1])),
+        FeatureSpec::variable("vf", FeatureKind::F32),
+        FeatureSpec::variable("vi", FeatureKind::I64),
+        FeatureSpec::variable("b", FeatureKind::Bytes),
+        FeatureSpec::ragged("r", FeatureKind::I64, 2),
     ]
 }
 
 fn lists() -> Vec<FeatureSpec> {
     vec![
-        FeatureSpec::fixed("lf", Kind::F32, 2).allow_missing(),
-        FeatureSpec::variable("li", Kind::I64),
-        FeatureSpec::variable("lb", Kind::Bytes),
-        FeatureSpec::ragged("lr", Kind::F32, 2),
+        FeatureSpec::fixed("lf", FeatureKind::F32, 2).allow_missing(),
+        FeatureSpec::variable("li", FeatureKind::I64),
+        FeatureSpec::variable("lb", FeatureKind::Bytes),
+        FeatureSpec::ragged("lr", FeatureKind::F32, 2),
     ]
 }
 
 pub(crate) fn example(input: &[u8]) -> Result<()> {
     let mut parser = ExampleParser::new(specs())?;
     let first = parser.push(input);
-    // A refused record leaves no trace, and an accepted one comes out twice the same.
+    // A rejected record leaves no trace, and an accepted one gives two equal rows.
     let second = parser.push(input);
     assert_eq!(first.is_ok(), second.is_ok(), "the same record was judged twice differently");
     let batch = parser.finish();
@@ -39,7 +39,7 @@ pub(crate) fn example(input: &[u8]) -> Result<()> {
         let items = column.row_splits.as_ref().map_or(batch.rows, |splits| splits[batch.rows]);
         assert_eq!(column.values.len(), items * column.width, "column {}", column.name);
     }
-    if let (true, Ok(whole)) = (first.is_ok(), read_whole(input)) {
+    if let (true, Ok(whole)) = (first.is_ok(), read_any_example(input)) {
         for column in batch.columns.iter().filter(|column| column.row_splits.is_some()) {
             let found = whole.features.iter().find(|(name, _)| *name == column.name).map(|(_, feature)| feature);
             assert!(agree(column, found.unwrap_or(&Feature::None)), "column {} is not as protobuf has it", column.name);
@@ -48,16 +48,18 @@ pub(crate) fn example(input: &[u8]) -> Result<()> {
     first
 }
 
-/// Whether the first of a column's two equal rows has what protobuf's own decoder finds.
-fn agree(column: &Column, found: &Feature) -> bool {
+/// Whether the first of a column's two equal rows agrees with protobuf's own decoder.
+fn agree(column: &ExampleColumn, found: &Feature) -> bool {
     let half = column.values.len() / 2;
     match (&column.values, found) {
         (values, Feature::None) => values.is_empty(),
-        (Values::F32(values), Feature::F32(found)) => {
+        (FeatureValues::F32(values), Feature::F32(found)) => {
             values[..half].iter().map(|value| value.to_bits()).eq(found.iter().map(|value| value.to_bits()))
         }
-        (Values::I64(values), Feature::I64(found)) => values[..half] == found[..],
-        (Values::Bytes(values), Feature::Bytes(found)) => values.iter().take(half).eq(found.iter().map(Vec::as_slice)),
+        (FeatureValues::I64(values), Feature::I64(found)) => values[..half] == found[..],
+        (FeatureValues::Bytes(values), Feature::Bytes(found)) => {
+            values.iter().take(half).eq(found.iter().map(Vec::as_slice))
+        }
         _ => false,
     }
 }
@@ -76,8 +78,8 @@ pub(crate) fn sequence(input: &[u8]) -> Result<()> {
     first
 }
 
-pub(crate) fn whole(input: &[u8]) -> Result<()> {
-    read_whole(input).map(drop)
+pub(crate) fn any_example(input: &[u8]) -> Result<()> {
+    read_any_example(input).map(drop)
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {

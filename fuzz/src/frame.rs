@@ -1,30 +1,23 @@
 //! Frames of the bulk lane and messages of the control lane.
 
-use crate::{Rng, mutate, proto};
+use crate::mutate::{self, halves, join};
+use crate::{Rng, proto};
 use phalanx_base::{Code, Context, Result};
+use phalanx_ps::proto::{Reply, Request};
 use phalanx_wire::InFrame;
-use phalanx_wire::proto::{control, params};
+use phalanx_wire::proto::control;
 use prost::Message;
 
-/// The input is a frame as it comes off the network: the header's length in four bytes, the header, the body.
+/// The input is a frame as the network delivers it: the length of the header in four bytes, the header, the body.
 pub(crate) fn frame(input: &[u8]) -> Result<()> {
     let frame = InFrame::read(input)?;
     let (header, body) = halves(input);
     assert_eq!(&frame.body()[..], body);
-    // Each side decodes as what it waits for; here as all of them.
+    // A receiver expects one of these messages; here all are tried.
     let broken = "a message of the control lane is malformed";
     let beat = control::BeatRequest::decode(header).map(drop).context(Code::BadMessage, broken);
     let answer = control::BeatReply::decode(header).map(drop).context(Code::BadMessage, broken);
-    frame.header::<params::Request>().map(drop).or(frame.header::<params::Reply>().map(drop)).or(beat).or(answer)
-}
-
-fn halves(input: &[u8]) -> (&[u8], &[u8]) {
-    let Some((length, rest)) = input.split_first_chunk::<4>() else { return (input, &[]) };
-    rest.split_at((u32::from_le_bytes(*length) as usize).min(rest.len()))
-}
-
-fn join(header: &[u8], body: &[u8]) -> Vec<u8> {
-    [&(header.len() as u32).to_le_bytes(), header, body].concat()
+    frame.header::<Request>().map(drop).or(frame.header::<Reply>().map(drop)).or(beat).or(answer)
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
@@ -35,7 +28,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let rows = message(9, &[8, 2, 16, 3]);
     let requests = [
         [client.clone(), message(3, &message(1, &spec))].concat(),
-        [client.clone(), message(5, &[vec![8, 7], range, rows].concat())].concat(),
+        [client.clone(), message(5, &[message(1, &[8, 7]), range, rows].concat())].concat(),
         [client, message(6, &message(1, &[8, 1, 24, 6]))].concat(),
         [vec![8, 5], message(2, &message(1, &[1, 2, 3]))].concat(),
         [vec![8, 5], message(3, &message(3, &[1, 2, 3]))].concat(),
@@ -46,7 +39,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     all
 }
 
-/// Changes the header as a message, the body as bytes, or the whole.
+/// Mutates the header as a message, the body as bytes, or all of it as bytes.
 pub(crate) fn mutate(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
     if rng.one_in(5) {
         return mutate::bytes(rng, input, other);

@@ -1,9 +1,9 @@
-//! Every parser that takes bytes from outside, as a function of bytes, with what a fuzzer needs to reach deep into it.
+//! Every parser of outside input as a fuzz target: a function of bytes, with seeds and a mutator.
 //!
-//! [`PARSERS`] lists them. Each has seeds made by our own writers, hostile ones made by hand, and a mutation that knows
-//! the format: it changes lengths, counts and fields and then puts the checksums right, because a file whose checksum
-//! is wrong never gets beyond it. The binary drives them (`cargo run --release -p phalanx-fuzz -- --help`), the tests
-//! run them under proptest.
+//! [`PARSERS`] lists them. The seeds come from our own writers or are hostile ones made by hand. The mutators know the
+//! format: they change lengths, counts and fields and then correct the checksums, because a parser rejects a file with a
+//! wrong checksum at once. Three drivers use them: the libFuzzer targets in `fuzz/libfuzzer` (coverage-guided, nightly),
+//! the binary of this crate (any compiler; see `--help`), and the tests, which run under proptest.
 
 mod bundle;
 mod bundle_seeds;
@@ -21,154 +21,85 @@ mod weights;
 
 pub use memory::Counting;
 pub use mutate::varint;
+use phalanx_base::Result;
 pub use rng::Rng;
 
-use phalanx_base::Result;
-
-/// A parser as a fuzzer sees it.
+/// A parser as a fuzz target.
 pub struct Parser {
     /// Its name on the command line.
     pub name: &'static str,
-    /// Parses; an error is as good as success, a panic is not.
+    /// Parses the input. It may return an error but must not panic.
     pub run: fn(&[u8]) -> Result<()>,
-    /// Valid and hostile inputs to begin with.
+    /// Returns valid and hostile inputs to start from.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// Changes an input; the other one is there to take pieces from.
+    /// Mutates the first input, taking pieces from the second.
     pub mutate: fn(&mut Rng, &mut Vec<u8>, &[u8]),
-    /// How many bytes of memory an input of one byte more justifies, and how many one of none.
+    /// How many bytes of memory each byte of input justifies, and how many an empty input.
     pub memory: (usize, usize),
 }
 
-/// No mutated input is larger.
+/// The maximum length of a mutated input.
 pub const MAX_INPUT: usize = 256 << 10;
 
-/// Values, their places and their names: an empty string is two bytes in a file, three numbers in memory, and twice
-/// that while a list of them grows.
+/// Values and their names: an empty string is two bytes in a file, three words in memory, and twice that while a list of
+/// them grows.
 const USUAL: (usize, usize) = (64, 64 << 10);
-/// Readers of record files have a buffer of 256 KiB and one of 64 KiB.
+/// Readers of record files have buffers of 256 KiB and 64 KiB.
 const STREAM: (usize, usize) = (64, 512 << 10);
-/// Deflate makes at most 1032 bytes of one, and the buffer for a record doubles: old and new one are there together.
+/// Deflate expands a byte to at most 1032, and while the buffer for a record doubles, the old and the new one coexist.
 const DEFLATE: (usize, usize) = (3 * 1032, 768 << 10);
 
-/// An empty message of two bytes in a list becomes a struct of up to 150, twice that while the list grows. What bounds
-/// it is the limit on headers, 4 MiB.
+/// An empty message of two bytes becomes a struct of up to 150, twice that while a list grows. The limit on headers,
+/// 4 MiB, bounds it.
 const MESSAGE: (usize, usize) = (256, 64 << 10);
 
-/// Every parser there is.
+/// All parsers.
 pub const PARSERS: &[Parser] = &[
-    Parser {
-        name: "record",
-        run: record::plain,
-        seeds: record::plain_seeds,
-        mutate: record::mutate_plain,
-        memory: STREAM,
-    },
-    Parser {
-        name: "record-gzip",
-        run: record::gzip,
-        seeds: record::gzip_seeds,
-        mutate: record::mutate_gzip,
-        memory: DEFLATE,
-    },
-    Parser {
-        name: "record-zlib",
-        run: record::zlib,
-        seeds: record::zlib_seeds,
-        mutate: record::mutate_zlib,
-        memory: DEFLATE,
-    },
-    Parser { name: "example", run: example::example, seeds: example::seeds, mutate: proto::mutate, memory: USUAL },
-    Parser {
-        name: "sequence",
-        run: example::sequence,
-        seeds: example::sequence_seeds,
-        mutate: proto::mutate,
-        memory: USUAL,
-    },
-    Parser { name: "whole", run: example::whole, seeds: example::sequence_seeds, mutate: proto::mutate, memory: USUAL },
-    Parser { name: "event", run: event::event, seeds: event::seeds, mutate: event::mutate, memory: STREAM },
-    Parser { name: "table", run: table::table, seeds: table::seeds, mutate: table::mutate, memory: USUAL },
-    Parser {
-        name: "snappy",
-        run: table::snappy,
-        seeds: table::snappy_seeds,
-        mutate: table::mutate_snappy,
-        memory: USUAL,
-    },
-    Parser { name: "bundle", run: bundle::bundle, seeds: bundle_seeds::seeds, mutate: bundle::mutate, memory: USUAL },
-    Parser {
-        name: "slice-key",
-        run: bundle::slice_key,
-        seeds: bundle_seeds::keys,
-        mutate: mutate::bytes,
-        memory: USUAL,
-    },
-    Parser {
-        name: "checkpoint-state",
-        run: text::state,
-        seeds: text::state_seeds,
-        mutate: text::mutate_state,
-        memory: USUAL,
-    },
-    Parser {
-        name: "safetensors",
-        run: weights::safetensors,
-        seeds: weights::safetensors_seeds,
-        mutate: weights::mutate_safetensors,
-        memory: USUAL,
-    },
-    Parser {
-        name: "object-graph",
-        run: weights::object_graph,
-        seeds: weights::object_graph_seeds,
-        mutate: proto::mutate,
-        memory: MESSAGE,
-    },
-    Parser {
-        name: "saved-model",
-        run: weights::saved_model,
-        seeds: weights::saved_model_seeds,
-        mutate: proto::mutate,
-        memory: MESSAGE,
-    },
-    Parser {
-        name: "slice-text",
-        run: text::slice,
-        seeds: text::slice_seeds,
-        mutate: text::mutate_slice,
-        memory: USUAL,
-    },
-    Parser {
-        name: "tf-config",
-        run: text::tf_config,
-        seeds: text::tf_config_seeds,
-        mutate: text::mutate_tf_config,
-        memory: USUAL,
-    },
-    Parser {
-        name: "address",
-        run: text::address,
-        seeds: text::address_seeds,
-        mutate: text::mutate_address,
-        memory: USUAL,
-    },
-    Parser { name: "frame", run: frame::frame, seeds: frame::seeds, mutate: frame::mutate, memory: MESSAGE },
+    parser("record", record::plain, record::plain_seeds, record::mutate_plain, STREAM),
+    parser("record-gzip", record::gzip, record::gzip_seeds, record::mutate_gzip, DEFLATE),
+    parser("record-zlib", record::zlib, record::zlib_seeds, record::mutate_zlib, DEFLATE),
+    parser("example", example::example, example::seeds, proto::mutate, USUAL),
+    parser("sequence", example::sequence, example::sequence_seeds, proto::mutate, USUAL),
+    parser("any-example", example::any_example, example::sequence_seeds, proto::mutate, USUAL),
+    parser("event", event::event, event::seeds, event::mutate, STREAM),
+    parser("table", table::table, table::seeds, table::mutate, USUAL),
+    parser("snappy", table::snappy, table::snappy_seeds, table::mutate_snappy, USUAL),
+    parser("bundle", bundle::bundle, bundle_seeds::seeds, bundle::mutate, USUAL),
+    parser("slice-key", bundle::slice_key, bundle_seeds::keys, mutate::bytes, USUAL),
+    parser("checkpoint-state", text::state, text::state_seeds, text::mutate_state, USUAL),
+    parser("safetensors", weights::safetensors, weights::safetensors_seeds, weights::mutate_safetensors, USUAL),
+    parser("object-graph", weights::object_graph, weights::object_graph_seeds, proto::mutate, MESSAGE),
+    parser("saved-model", weights::saved_model, weights::saved_model_seeds, proto::mutate, MESSAGE),
+    parser("slice-text", text::slice, text::slice_seeds, text::mutate_slice, USUAL),
+    parser("tf-config", text::tf_config, text::tf_config_seeds, text::mutate_tf_config, USUAL),
+    parser("address", text::address, text::address_seeds, text::mutate_address, USUAL),
+    parser("frame", frame::frame, frame::seeds, frame::mutate, MESSAGE),
 ];
 
+const fn parser(
+    name: &'static str,
+    run: fn(&[u8]) -> Result<()>,
+    seeds: fn() -> Vec<Vec<u8>>,
+    mutate: fn(&mut Rng, &mut Vec<u8>, &[u8]),
+    memory: (usize, usize),
+) -> Parser {
+    Parser { name, run, seeds, mutate, memory }
+}
+
 impl Parser {
-    /// The parser of that name.
+    /// Returns the parser called `name`.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         PARSERS.iter().find(|parser| parser.name == name)
     }
 
-    /// How much memory an input of this length may take.
+    /// Returns how many bytes of memory an input of this length may take.
     #[must_use]
     pub fn allowed_bytes(&self, input: usize) -> usize {
         self.memory.0 * input + self.memory.1
     }
 
-    /// One more input: one of the corpus, changed, and rather one of the first, which are the seeds.
+    /// Returns a mutated input of the corpus; its first ones, the seeds, are the likeliest.
     #[must_use]
     pub fn input(&self, rng: &mut Rng, corpus: &[Vec<u8>]) -> Vec<u8> {
         let first = rng.below(corpus.len());

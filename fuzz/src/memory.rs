@@ -1,9 +1,9 @@
-//! An allocator that knows how much memory was in use at most.
+//! An allocator that measures peak memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The system's allocator with two counters. Exact when one thread works.
+/// The system's allocator with counters for current and peak use. Exact while only one thread works.
 pub struct Counting {
     now: AtomicUsize,
     peak: AtomicUsize,
@@ -16,13 +16,13 @@ impl Default for Counting {
 }
 
 impl Counting {
-    /// An allocator of which nothing is in use.
+    /// Creates an allocator with nothing in use.
     #[must_use]
     pub const fn new() -> Self {
         Self { now: AtomicUsize::new(0), peak: AtomicUsize::new(0) }
     }
 
-    /// Calls `work`; gives how many bytes more than before were in use at the most.
+    /// Calls `work`; returns its result and by how many bytes memory use rose at its peak.
     pub fn peak_of<T>(&self, work: impl FnOnce() -> T) -> (T, usize) {
         let before = self.now.load(Relaxed);
         self.peak.store(before, Relaxed);
@@ -58,7 +58,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Counted as if both were there at once, as they are when it must move.
+        // Old and new block count together, because both exist while the bytes are moved.
         self.add(size);
         self.now.fetch_sub(layout.size(), Relaxed);
         // SAFETY: the caller's promise is `System`'s.

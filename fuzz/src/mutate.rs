@@ -1,16 +1,17 @@
-//! Changes that know nothing of the format.
+//! Mutations that know nothing of the format.
 
 use crate::{MAX_INPUT, Rng};
 
-/// Changes some bytes; takes some from `other`.
+/// Mutates some bytes; takes pieces from `other`.
 pub(crate) fn bytes(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
-    with_words(rng, input, other, &[]);
+    with_words(rng, input, other, "");
 }
 
-/// As [`bytes`], with words of the format's own to put in.
-pub(crate) fn with_words(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8], words: &[&str]) {
+/// Mutates as [`bytes`] does, and also inserts the format's own words, which are separated by spaces.
+pub(crate) fn with_words(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8], words: &str) {
+    let words: Vec<&str> = words.split_terminator(' ').collect();
     for _ in 0..=rng.below(4) {
-        once(rng, input, other, words);
+        once(rng, input, other, &words);
     }
 }
 
@@ -42,7 +43,7 @@ fn once(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8], words: &[&str]) {
         }
         7 => drop(input.splice(at..at, varint(rng.edge()))),
         8 => {
-            // A length in place: four or eight bytes.
+            // Overwrite what may be a length of four or eight bytes.
             let number = rng.edge().to_le_bytes();
             let width = if rng.one_in(2) { 4 } else { 8 };
             for (byte, new) in input[at..].iter_mut().zip(&number[..width]) {
@@ -59,15 +60,26 @@ fn once(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8], words: &[&str]) {
     }
 }
 
-/// Few bytes many times: what makes a parser take memory.
+/// Repeats a few bytes many times, which makes parsers take memory.
 fn repeat(rng: &mut Rng, input: &mut Vec<u8>, at: usize, end: usize) {
     let most = if rng.one_in(100) { MAX_INPUT } else { 512 };
-    let room = most.saturating_sub(input.len()) / (end - at).max(1);
-    let copies = input[at..end].repeat(rng.below(room + 1));
+    let fit = most.saturating_sub(input.len()) / (end - at).max(1);
+    let copies = input[at..end].repeat(rng.below(fit + 1));
     input.splice(end..end, copies);
 }
 
-/// A number as protobuf and the tables write it.
+/// Splits an input of two parts: the first one's length in four bytes, the first part, the second part.
+pub(crate) fn halves(input: &[u8]) -> (&[u8], &[u8]) {
+    let Some((length, rest)) = input.split_first_chunk::<4>() else { return (input, &[]) };
+    rest.split_at((u32::from_le_bytes(*length) as usize).min(rest.len()))
+}
+
+/// Joins what [`halves`] splits.
+pub(crate) fn join(first: &[u8], second: &[u8]) -> Vec<u8> {
+    [&(first.len() as u32).to_le_bytes(), first, second].concat()
+}
+
+/// Encodes a number as a varint of protobuf.
 #[must_use]
 pub fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();

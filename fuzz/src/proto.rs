@@ -1,10 +1,10 @@
-//! Changes to a protobuf message that leave it one: fields are removed, repeated and altered, and every length around
-//! them is right again.
+//! Mutations of protobuf messages that keep them well-formed: fields are removed, repeated and altered, and all lengths
+//! around them are corrected.
 
 use crate::mutate::{bytes, varint};
 use crate::{MAX_INPUT, Rng};
 
-/// A message, or something that reads as one.
+/// The fields of a message, or of bytes that parse as one.
 pub(crate) type Message = Vec<Field>;
 
 /// One field of a message.
@@ -14,7 +14,29 @@ pub(crate) struct Field {
     pub(crate) value: Value,
 }
 
-/// What a field has.
+impl Field {
+    pub(crate) fn varint(number: u64, value: u64) -> Self {
+        Self { number, value: Value::Varint(value) }
+    }
+
+    pub(crate) fn bytes(number: u64, value: &[u8]) -> Self {
+        Self { number, value: Value::Bytes(value.to_vec()) }
+    }
+
+    pub(crate) fn message(number: u64, value: Message) -> Self {
+        Self { number, value: Value::Message(value) }
+    }
+
+    /// Returns the value of a varint field with the number `wanted`.
+    pub(crate) fn as_varint(&self, wanted: u64) -> Option<u64> {
+        match self.value {
+            Value::Varint(number) if self.number == wanted => Some(number),
+            _ => None,
+        }
+    }
+}
+
+/// The value of a field.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Varint(u64),
@@ -24,7 +46,7 @@ pub(crate) enum Value {
     Fixed32([u8; 4]),
 }
 
-/// Changes a message; what is none is changed as bytes.
+/// Mutates a message; bytes that are not a message are mutated as bytes.
 pub(crate) fn mutate(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
     if let Some(mut message) = parse(input, 0).filter(|_| !rng.one_in(4)) {
         for _ in 0..=rng.below(3) {
@@ -38,7 +60,7 @@ pub(crate) fn mutate(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
     input.truncate(MAX_INPUT);
 }
 
-/// Changes one field somewhere.
+/// Mutates one field at any depth.
 fn change(rng: &mut Rng, message: &mut Message, other: &[u8]) {
     if message.is_empty() || rng.one_in(30) {
         message.push(Field { number: 1 + rng.below(12) as u64, value: any(rng) });
@@ -86,7 +108,7 @@ fn any(rng: &mut Rng) -> Value {
     }
 }
 
-/// The fields of a message; what reads as a message inside of it becomes one.
+/// Parses a message; every field that parses as a message becomes one.
 pub(crate) fn parse(mut input: &[u8], depth: usize) -> Option<Message> {
     let mut fields = Vec::new();
     while !input.is_empty() {
@@ -108,7 +130,7 @@ pub(crate) fn parse(mut input: &[u8], depth: usize) -> Option<Message> {
     Some(fields)
 }
 
-/// The message's bytes.
+/// Encodes a message.
 pub(crate) fn encode(message: &[Field]) -> Vec<u8> {
     let mut output = Vec::new();
     for Field { number, value } in message {
@@ -136,7 +158,7 @@ fn take<'a>(input: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     Some(head)
 }
 
-/// Takes a varint off the front.
+/// Removes a varint from the front of `input`.
 pub(crate) fn take_varint(input: &mut &[u8]) -> Option<u64> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {

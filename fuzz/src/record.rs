@@ -14,7 +14,7 @@ fn read(input: &[u8], compression: Option<Compression>) -> Result<()> {
 }
 
 pub(crate) fn plain(input: &[u8]) -> Result<()> {
-    // As it is, and as its first bytes say it is.
+    // As a plain file, and with the compression that its first bytes suggest.
     read(input, Some(Compression::None)).and(read(input, None))
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn zlib(input: &[u8]) -> Result<()> {
     read(input, Some(Compression::Zlib))
 }
 
-/// A file of these records.
+/// Writes a file of these records.
 pub(crate) fn file(records: &[Vec<u8>], compression: Compression) -> Vec<u8> {
     let mut writer = RecordWriter::with_compression(Vec::new(), compression);
     for record in records {
@@ -42,7 +42,7 @@ fn seeds(compression: Compression) -> Vec<Vec<u8>> {
         &[b"one".to_vec(), b"two".to_vec()],
         &[vec![0; 3000]],
         &[(0..=255).collect(), Vec::new(), vec![7; 100]],
-        // Deflate at its densest.
+        // As dense as deflate gets.
         &[vec![0; 200_000]],
     ];
     lists.iter().map(|records| file(records, compression)).collect()
@@ -51,7 +51,7 @@ fn seeds(compression: Compression) -> Vec<Vec<u8>> {
 pub(crate) fn plain_seeds() -> Vec<Vec<u8>> {
     let mut all = seeds(Compression::None);
     for length in [1 << 20, 1 << 30, 1 << 40, u64::MAX, u64::MAX - 3] {
-        // A header with the right checksum that promises too much.
+        // A header that promises too much, with a correct checksum.
         all.push([&length.to_le_bytes()[..], &masked(&length.to_le_bytes()).to_le_bytes(), b"payload"].concat());
     }
     all
@@ -67,7 +67,7 @@ pub(crate) fn zlib_seeds() -> Vec<Vec<u8>> {
     seeds(Compression::Zlib)
 }
 
-/// The payloads of a plain file, as far as they make sense.
+/// Returns the payloads of a plain file, as far as they can be told apart.
 pub(crate) fn records(mut input: &[u8]) -> Vec<Vec<u8>> {
     let mut records = Vec::new();
     while let Some((length, rest)) = input.split_first_chunk::<8>() {
@@ -79,7 +79,7 @@ pub(crate) fn records(mut input: &[u8]) -> Vec<Vec<u8>> {
     records
 }
 
-/// Changes the payloads and what is around them; most of the time every checksum is right again.
+/// Mutates the payloads and the framing; most of the time all checksums are corrected.
 pub(crate) fn mutate_plain(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
     if rng.one_in(4) {
         return bytes(rng, input, other);
@@ -90,7 +90,7 @@ pub(crate) fn mutate_plain(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
     }
     *input = file(&all, Compression::None);
     if rng.one_in(2) && input.len() >= 12 {
-        // A length that is not so, with its checksum.
+        // A wrong length with a correct checksum.
         let length = rng.edge().to_le_bytes();
         input[..8].copy_from_slice(&length);
         input[8..12].copy_from_slice(&masked(&length).to_le_bytes());
@@ -109,7 +109,7 @@ fn mutate_compressed(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8], compressi
     if !rng.one_in(3) {
         return bytes(rng, input, other);
     }
-    // New content, rightly compressed: sometimes not of records, sometimes much of one byte.
+    // New content, correctly compressed: sometimes not records, sometimes many times the same byte.
     let mut content = plain_seeds().swap_remove(rng.below(6));
     if rng.one_in(50) {
         content = file(&[vec![rng.next() as u8; rng.below(4 * MAX_INPUT)]], Compression::None);
@@ -121,7 +121,7 @@ fn mutate_compressed(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8], compressi
     }
 }
 
-/// Compresses anything, whether it is records or not.
+/// Compresses any content.
 fn compress(content: &[u8], compression: Compression) -> Vec<u8> {
     use std::io::Write;
     let mut output = Vec::new();

@@ -1,8 +1,8 @@
-//! Random numbers that are the same for the same seed, on every machine.
+//! Random numbers that depend only on their seed.
 
 use phalanx_base::SplitMix;
 
-/// A generator with what a fuzzer draws.
+/// A random number generator for fuzzers.
 ///
 /// ```
 /// use phalanx_fuzz::Rng;
@@ -13,37 +13,37 @@ use phalanx_base::SplitMix;
 pub struct Rng(SplitMix);
 
 impl Rng {
-    /// Numbers that begin at this seed.
+    /// Creates a generator from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(SplitMix::new(seed))
     }
 
-    /// The next number.
+    /// Returns the next number.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> u64 {
         self.0.word()
     }
 
-    /// A number less than `end`; 0 where there is none.
+    /// Returns a number less than `end`, or 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         self.0.below(end)
     }
 
-    /// True once in `many` times.
+    /// Returns true once in `many` times.
     pub fn one_in(&mut self, many: usize) -> bool {
         self.below(many) == 0
     }
 
-    /// One of them.
+    /// Returns one of the items.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there are none.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len())]
     }
 
-    /// A number as a parser fears it: at the edge of something, or any.
+    /// Returns a number that parsers may mishandle: often near a power of two or a limit.
     pub fn edge(&mut self) -> u64 {
         match self.below(8) {
             0 => self.below(4) as u64,

@@ -10,7 +10,7 @@ use phalanx_formats::checksum::masked;
 const MAGIC: [u8; 8] = [0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb];
 const FOOTER: usize = 48;
 
-/// Keys and values of a table.
+/// The keys and values of a table.
 pub(crate) type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
 pub(crate) fn table(input: &[u8]) -> Result<()> {
@@ -34,7 +34,7 @@ pub(crate) fn snappy(input: &[u8]) -> Result<()> {
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let many: Entries = (0..40).map(|i| (format!("model/layer_{i:03}/kernel").into_bytes(), vec![i; 5])).collect();
     let long: Entries = (0..30_u8).map(|i| ([vec![b'k'; 3000], vec![i]].concat(), Vec::new())).collect();
-    // Large enough for several blocks.
+    // Several blocks.
     let large: Entries = (0..40_u8).map(|i| (vec![i + 1], vec![i; 9000])).collect();
     let mut all: Vec<Vec<u8>> = [Vec::new(), many, long, large].into_iter().map(from_entries).collect();
     all.extend(crate::bundle_seeds::indices());
@@ -47,7 +47,7 @@ pub(crate) fn snappy_seeds() -> Vec<Vec<u8>> {
     vec![
         block(13, &[3 << 2, b'a', b'b', b'c', b'd', 1, 4, 2 << 2 | 2, 1, 0, 4 | 3, 8, 0, 0, 0]),
         block(200, &literal),
-        // Copies of one byte, 64 at a time: as dense as it can be.
+        // Copies of one byte, 64 at a time: as dense as Snappy gets.
         block(1 + 64 * 200, &[&[0, 0][..], &[63 << 2 | 2, 1, 0].repeat(200)].concat()),
         block(64 << 20, b"abc"),
         block(u64::MAX, &[0xff; 20]),
@@ -56,7 +56,7 @@ pub(crate) fn snappy_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A table of entries, sorted; of two with one key the first stays.
+/// Writes a table of the entries, sorted; of two entries with the same key it keeps the first.
 pub(crate) fn from_entries(mut entries: Entries) -> Vec<u8> {
     entries.sort();
     entries.dedup_by(|a, b| a.0 == b.0);
@@ -68,7 +68,7 @@ pub(crate) fn from_entries(mut entries: Entries) -> Vec<u8> {
     writer.finish()
 }
 
-/// The entries of a table that can be read.
+/// Reads the entries of a table, if it is valid.
 pub(crate) fn entries(input: &[u8]) -> Option<Entries> {
     let mut entries = Vec::new();
     let all = TableReader::open(input).and_then(|table| {
@@ -80,7 +80,7 @@ pub(crate) fn entries(input: &[u8]) -> Option<Entries> {
     all.ok().map(|()| entries)
 }
 
-/// Changes entries, or the bytes of the blocks with the checksums put right after.
+/// Mutates entries, or the bytes of blocks; then corrects the checksums.
 pub(crate) fn mutate(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
     if let Some(mut all) = entries(input).filter(|all| !all.is_empty() && !rng.one_in(3)) {
         change_entry(rng, &mut all, other);
@@ -100,7 +100,7 @@ pub(crate) fn mutate(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
     repair(input);
 }
 
-/// Changes one entry: its message, its key, or whether it is there.
+/// Mutates one entry: its message, its key, or its presence.
 pub(crate) fn change_entry(rng: &mut Rng, all: &mut Entries, other: &[u8]) {
     let at = rng.below(all.len());
     match rng.below(8) {
@@ -125,7 +125,7 @@ pub(crate) fn mutate_snappy(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
     }
     bytes(rng, input, other);
     if rng.one_in(3) {
-        // A promise that the rest does not keep, or does.
+        // Another length, right or wrong.
         let mut rest = input.as_slice();
         take_varint(&mut rest);
         let length = if rng.one_in(2) { rng.edge() } else { rng.below(2 * rest.len() + 64) as u64 };
@@ -133,7 +133,7 @@ pub(crate) fn mutate_snappy(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
     }
 }
 
-/// A block that decompresses: literals and copies of all kinds, and often the end that every block of a table has.
+/// Returns a valid block: literals and copies of all kinds, and often the end that every block of a table has.
 fn compressed(rng: &mut Rng) -> Vec<u8> {
     let (mut parts, mut length) = (Vec::new(), 0);
     let literal = |parts: &mut Vec<u8>, content: &[u8]| {
@@ -164,7 +164,7 @@ fn compressed(rng: &mut Rng) -> Vec<u8> {
     [varint(length as u64), parts].concat()
 }
 
-/// Puts the checksums of all blocks right that the footer and the table's index lead to.
+/// Corrects the checksums of all blocks that the footer and the table's index point to.
 fn repair(file: &mut [u8]) {
     let Some(footer) = file.len().checked_sub(FOOTER) else { return };
     let mut handles = &file[footer..];

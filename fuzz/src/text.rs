@@ -1,4 +1,4 @@
-//! Texts from outside: the file `checkpoint`, TF_CONFIG, slices and addresses.
+//! Texts: the file `checkpoint`, TF_CONFIG, slices and addresses.
 
 use crate::Rng;
 use crate::mutate::with_words;
@@ -30,34 +30,9 @@ pub(crate) fn state_seeds() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn mutate_state(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
-    let words = [
-        "model_checkpoint_path:",
-        "all_model_checkpoint_paths:",
-        "all_model_checkpoint_timestamps:",
-        "{",
-        "}",
-        "<",
-        ">",
-        "[",
-        "]",
-        "\"",
-        "'",
-        "\\",
-        "\\x",
-        "\\u",
-        "\\U0010ffff",
-        "\\777",
-        ":",
-        ",",
-        ";",
-        "#",
-        "\n",
-        "nan",
-        "-inf",
-        "1e999",
-        "last_preserved_timestamp:",
-    ];
-    with_words(rng, input, other, &words);
+    let words = "model_checkpoint_path: all_model_checkpoint_paths: all_model_checkpoint_timestamps: { } < > [ ] \" ' \
+        \\ \\x \\u \\U0010ffff \\777 : , ; # \n nan -inf 1e999 last_preserved_timestamp:";
+    with_words(rng, input, other, words);
 }
 
 pub(crate) fn slice(input: &[u8]) -> Result<()> {
@@ -71,7 +46,7 @@ pub(crate) fn slice_seeds() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn mutate_slice(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
-    with_words(rng, input, other, &["-", ":", ",", "0,1", "18446744073709551615", "+1", "-1", " "]);
+    with_words(rng, input, other, "- : , 0,1 18446744073709551615 +1 -1");
 }
 
 pub(crate) fn tf_config(input: &[u8]) -> Result<()> {
@@ -98,38 +73,10 @@ pub(crate) fn tf_config_seeds() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn mutate_tf_config(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
-    let words = [
-        "\"cluster\":",
-        "\"task\":",
-        "\"type\":",
-        "\"index\":",
-        "\"worker\":",
-        "\"chief\":",
-        "\"ps\":",
-        "\"evaluator\"",
-        "{",
-        "}",
-        "[",
-        "]",
-        ",",
-        ":",
-        "\"",
-        "\\u",
-        "\\ud800",
-        "null",
-        "NaN",
-        "-Infinity",
-        "1e999",
-        "-1",
-        "99999999999999999999",
-        "true",
-        "\"a:1\"",
-        "[]",
-        "{}",
-        "\"job\":",
-        "\"master\"",
-    ];
-    with_words(rng, input, other, &words);
+    let words = "\"cluster\": \"task\": \"type\": \"index\": \"worker\": \"chief\": \"ps\": \"evaluator\" { } [ ] , : \
+        \" \\u \\ud800 null NaN -Infinity 1e999 -1 99999999999999999999 true \"a:1\" [] {} \"job\": \
+        \"master\"";
+    with_words(rng, input, other, words);
 }
 
 pub(crate) fn address(input: &[u8]) -> Result<()> {
@@ -145,5 +92,5 @@ pub(crate) fn address_seeds() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn mutate_address(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
-    with_words(rng, input, other, &[":", "[", "]", "::", "65536", "0", ".", "%", "localhost", "127.0.0.1", "é"]);
+    with_words(rng, input, other, ": [ ] :: 65536 0 . % localhost 127.0.0.1 é");
 }

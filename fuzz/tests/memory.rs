@@ -1,4 +1,5 @@
-//! Large hostile files, and how much memory they take. One test, so that one thread is measured.
+//! The memory that large hostile files take. A binary of its own with one test, because it counts every allocation of
+//! the process.
 
 use phalanx_formats::bundle::{BundleIndex, TableWriter, TensorSlice, slice_key};
 use phalanx_formats::checksum::masked;
@@ -19,7 +20,7 @@ fn index(entries: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Vec<u8> {
     table.finish()
 }
 
-/// An index of one block, in which every key after the first says that it shares 60 000 bytes with the one before it.
+/// An index of one block in which every key after the first shares 60,000 bytes with the previous one.
 fn shared_names(count: u32) -> Vec<u8> {
     let mut entries = vec![0, 0, 6, 8, 1, 26, 2, 8, 1];
     entries.extend([&[0, 0xe0, 0xd4, 3, 6][..], &[b'n'; 60_000], &[8, 3, 18, 2, 18, 0]].concat());
@@ -38,7 +39,7 @@ fn shared_names(count: u32) -> Vec<u8> {
     file
 }
 
-/// Appends a block with one restart; gives its handle.
+/// Appends a block with one restart; returns its handle.
 fn block(file: &mut Vec<u8>, entries: &[u8]) -> Vec<u8> {
     let offset = file.len();
     file.extend_from_slice(entries);

@@ -1,4 +1,4 @@
-//! Every parser under proptest: any bytes, and changed seeds.
+//! Every parser under proptest: random bytes, and mutated seeds.
 
 use phalanx_fuzz::{PARSERS, Parser, Rng};
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ proptest! {
     }
 }
 
-/// Each parser reads at least one of its seeds: one that refuses everything would be fuzzed at its door only.
+/// Each parser accepts at least one of its seeds; otherwise fuzzing would only reach its first check.
 #[test]
 fn seeds_reach_the_inside() {
     for parser in PARSERS {

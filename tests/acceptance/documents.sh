@@ -23,7 +23,7 @@ alone loop 120 "$examples/custom_loop" --strategy mirrored:2
 at_least "custom_loop under mirrored:2, 1 - loss" "$(awk '/^epoch 9/ { print 1 - $NF }' loop)" 0.75
 alone ps_loop 120 "$examples/ps_loop"
 at_least "ps_loop in one process, accuracy" "$(awk '/^epoch 9/ { print $NF }' ps_loop)" 0.9
-alone four 120 "$phalanx" launch --ps 1 --workers 2 --no-page --progress none --run-dir launched -- "$examples/ps_loop"
+alone four 120 "$phalanx" launch --ps 1 --workers 2 --no-dashboard --progress none --run-dir launched -- "$examples/ps_loop"
 at_least "ps_loop as four processes, accuracy" "$(awk '/epoch 9/ { print $NF }' four)" 0.9
 
 # DNNClassifier with a hashed embedding: alone, by TF_CONFIG in every role, and in the platform's layout with `master`.
@@ -31,7 +31,7 @@ alone dnn 120 "$examples/dnn_classifier" --model_dir runs/alone
 at_least "dnn_classifier alone, accuracy" "$(metric accuracy dnn)" 0.95
 job ps=2,worker=2,+evaluator=1,chief=1 120 "$examples/dnn_classifier" --model_dir runs/roles
 at_least "dnn_classifier as chief, worker, ps and evaluator, accuracy" "$(metric accuracy evaluator.0)" 0.95
-alone platform.out 120 "$phalanx" launch --master --ps 4 --workers 3 --no-page --progress none --run-dir platform -- \
+alone platform.out 120 "$phalanx" launch --master --ps 4 --workers 3 --no-dashboard --progress none --run-dir platform -- \
   "$examples/dnn_classifier" --model_dir runs/platform
 at_least "dnn_classifier by master (which evaluates), 3 workers, 4 ps, accuracy" "$(metric accuracy platform.out)" 0.95
 echo "documents: all examples that need no files have learned, and every process ended by itself"

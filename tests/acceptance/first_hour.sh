@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A newcomer's first hour: what README shows is typed, block by block and in its order, with nothing in the environment but Rust and
-# a C compiler, and what it shows as printed is compared. The commands are README's own; none is written down here.
+# A newcomer's first hour: types README's commands, block by block and in order, with nothing in the environment but Rust and a C
+# compiler, and compares the output with README's. No command is repeated here.
 #
 #   tests/acceptance/first_hour.sh [--debug] [--in-place] [--target DIR] [--python PYTHON]
 #
@@ -11,7 +11,7 @@
 #
 # Marks in README are HTML comments above a block: `file: NAME`, `terminals` (every command in the background, all at once),
 # `not run: REASON`. In output `[..]` is anything within a line, a line `...` any number of lines.
-# Exit codes: 0 all good, 1 something is not as README says, 2 wrong usage.
+# Exit codes: 0 all good, 1 something differs from README, 2 wrong usage.
 set -euo pipefail
 
 if [ -z "${FIRST_HOUR_BARE:-}" ]; then
@@ -61,12 +61,8 @@ readme=$PWD/README.md
 if [ -n "$target" ]; then
   export CARGO_TARGET_DIR=$target
   mkdir -p "$work/.cargo"
-  # What a program of one's own is built with, too: else every dependency is built once more. Ours are dependencies there, and need
-  # not be optimized as those are.
+  # The program of the newcomer is built with the same profiles: else every dependency would be compiled again.
   awk '/^\[/ { on = /^\[profile\./ } on' Cargo.toml >"$work/.cargo/config.toml"
-  for crate in crates/*/; do
-    printf '\n[profile.dev.package.%s]\nopt-level = 1\n' "$(basename "$crate")" >>"$work/.cargo/config.toml"
-  done
 fi
 
 # Ports that nobody uses, instead of 2221 to 2224.
@@ -74,8 +70,8 @@ base=$((2000 + RANDOM % 3000))
 free() { ! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 until free "${base}1" && free "${base}2" && free "${base}3" && free "${base}4"; do base=$((base + 1)); done
 
-# README's words as this run means them.
-as_meant() {
+# README's commands with the ports, profile and target folder of this run.
+adapted() {
   local text=$1 built=${target:+$target/$profile}
   text=${text//localhost:222/localhost:$base}
   if [ "$profile" = debug ]; then text=${text// --release/}; fi
@@ -110,7 +106,7 @@ count=0
 # type_in COMMAND SHOWN: in this shell, so that `cd` and `export` last.
 type_in() {
   local command status=0 from=$SECONDS
-  command=$(as_meant "$1")
+  command=$(adapted "$1")
   echo "\$ ${1//$'\n'*/ …}"
   eval "$command" >"$work/printed" 2>&1 </dev/null || status=$?
   if [ "$status" -ne 0 ]; then
@@ -128,7 +124,7 @@ type_in() {
 # One command of `terminals`: all of them run until the block has ended.
 type_beside() {
   local command
-  command=$(as_meant "$1")
+  command=$(adapted "$1")
   echo "\$ ${1//$'\n'*/ …} (terminal $((${#started[@]} + 1)))"
   (eval "exec env $command") >"$work/terminal${#started[@]}" 2>&1 </dev/null &
   started+=($!)
@@ -206,4 +202,4 @@ while IFS= read -r line <&3; do
   fi
 done 3<"$readme"
 [ "$count" -ge 12 ] || wrong "README has only $count commands"
-echo "first hour: $count commands of README did what it says, in $SECONDS s ($profile${in_place:+, in place})"
+echo "first hour: $count commands of README did what it shows, in $SECONDS s ($profile${in_place:+, in place})"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The examples that fit models: a line, a loop of one's own under every strategy, digits with two mirrored workers,
+# The examples that fit models: a line, a custom loop under every strategy, digits with two mirrored workers,
 # clothes. Each must end by itself, with code 0 and a model that has learned.
 #
 #   tests/acceptance/fit.sh EXAMPLES DATA     # the folder with the built examples; the one with mnist and fashion-mnist

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# A real training job under `phalanx launch`: SIGTERM saves before everybody goes with 143; a parameter server that is killed comes
-# back and the job goes on; a terminal gets colours and a line at the bottom, a pipe and NO_COLOR get none.
+# A real training job under `phalanx launch`: after SIGTERM it saves and every task exits with 143; a killed parameter server comes
+# back and the job continues; a terminal gets colours and a line at the bottom, a pipe and NO_COLOR get none.
 #
 #   tests/acceptance/launch.sh PHALANX PHALANX_TEST_TASK
 #
-# Exit codes: 0 all good, 1 something is not, 2 wrong usage.
+# Exit codes: 0 success, 1 failure, 2 wrong usage.
 set -euo pipefail
 if [ $# -ne 2 ] || [ ! -x "$1" ] || [ ! -x "$2" ]; then
   echo "usage: $0 PHALANX PHALANX_TEST_TASK" >&2
@@ -55,7 +55,7 @@ launcher_ends
 [ "$(field term tasks.0.exit)" = 143 ] || fail "after SIGTERM the chief ended with $(field term tasks.0.exit), not 143"
 saved=$(find term/model -name 'model.ckpt-*.index' | sed 's/.*-\([0-9]*\).index/\1/' | sort -n | tail -n 1)
 [ "${saved:-0}" -gt 200 ] || fail "SIGTERM saved nothing (newest checkpoint: ${saved:-none})"
-echo "launch: SIGTERM saved step $saved, everybody ended with 143"
+echo "launch: SIGTERM saved step $saved, every task exited with 143"
 
 # A server that is killed: started again, restored, and the job ends well.
 "$phalanx" launch --ps 2 --workers 1 --run-dir kill --model-dir kill/model --progress plain -- \
@@ -83,4 +83,4 @@ if grep -q $'\x1b\\[[0-9;]*m' pty.out; then fail "colours although NO_COLOR is s
 rm -rf pty
 "${job[@]}" >pipe.out 2>&1 || fail "into a pipe the job failed"
 if grep -q $'\x1b' pipe.out; then fail "control characters in a pipe"; fi
-echo "launch: terminal, NO_COLOR and pipe as they should be"
+echo "launch: terminal, NO_COLOR and pipe are right"

@@ -5,7 +5,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 tasks=() pids=()
 
-# What else goes at the end; a script that has something defines this anew.
+# What else goes at the end; a script that needs more redefines this.
 clean_up() { :; }
 end() {
   local pid
@@ -86,7 +86,7 @@ alone() {
   wait_for_tasks
 }
 
-# at_least NAME VALUE LIMIT, at_most NAME VALUE LIMIT: says it, and fails where it is not so.
+# at_least NAME VALUE LIMIT, at_most NAME VALUE LIMIT: prints the value, and fails if it is out of bounds.
 at_least() { bound "$1" "$2" least "$3"; }
 at_most() { bound "$1" "$2" most "$3"; }
 bound() {

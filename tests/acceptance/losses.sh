@@ -6,5 +6,5 @@
 #   tests/acceptance/losses.sh [RUNS]     # of each kind; 20 unless given
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-PHALANX_CHAOS=${1:-20} timeout --kill-after=10 3600 cargo test --workspace --test returning -- \
-  --test-threads=1 --nocapture what_is_lost dies_again
+PHALANX_CHAOS=${1:-20} timeout --kill-after=10 3600 cargo test -p phalanx-tests --test it -- \
+  --test-threads=1 --nocapture returning::what_is_lost returning::a_server_that_dies_again

@@ -6,7 +6,7 @@
 #
 #   tests/acceptance/nodes.sh PHALANX [EXAMPLES]        PHALANX: the binary, any profile; EXAMPLES: the folder with the built examples
 #
-# Needs root and ip(8). Exit codes: 0 all good (or skipped, which is said), 1 something is not, 2 wrong usage.
+# Needs root and ip(8). Exit codes: 0 all good (or skipped, with a line that tells so), 1 something is not, 2 wrong usage.
 set -euo pipefail
 
 if [ $# -lt 1 ] || [ $# -gt 2 ] || [ ! -x "$1" ]; then
@@ -71,13 +71,13 @@ flags=(--nodes "$list" --worker-port 2223 --ps-port 2222)
 program=("$phalanx" demo-task --max-steps 400 --model-dir)
 
 cd "$work"
-alone ssh.out 120 "$phalanx" launch "${flags[@]}" --ssh --ssh-command "$work/ssh" --no-page --progress plain --run-dir over-ssh \
+alone ssh.out 120 "$phalanx" launch "${flags[@]}" --ssh --ssh-command "$work/ssh" --no-dashboard --progress plain --run-dir over-ssh \
   -- "${program[@]}" "$work/model-ssh"
 check "over ssh" ssh.out
 
 export PHALANX_TOKEN=0123456789abcdef0123456789abcdef
 for i in 0 1 2 3; do
-  start "node$i.out" 120 ip netns exec "$id-$i" "$phalanx" launch "${flags[@]}" --node "$i" --no-page --progress plain \
+  start "node$i.out" 120 ip netns exec "$id-$i" "$phalanx" launch "${flags[@]}" --node "$i" --no-dashboard --progress plain \
     --run-dir "node$i" -- "${program[@]}" "$work/model-nodes"
 done
 wait_for_tasks
@@ -85,7 +85,7 @@ cat node?.out >all.out
 check "one by one" all.out
 
 if [ -n "$examples" ]; then
-  alone estimator.out 120 "$phalanx" launch "${flags[@]}" --ssh --ssh-command "$work/ssh" --no-page --progress plain \
+  alone estimator.out 120 "$phalanx" launch "${flags[@]}" --ssh --ssh-command "$work/ssh" --no-dashboard --progress plain \
     --run-dir estimator -- "$examples/dnn_classifier" --model_dir "$work/model-estimator"
   if ! grep -q "^chief/0 *| chief/0 is done: 100" estimator.out; then
     echo "FAILED: nodes, the estimator trained something else" >&2

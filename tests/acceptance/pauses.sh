@@ -49,7 +49,7 @@ pause() {
 }
 begin() { # NAME
   job=$1
-  start "$job" 600 "$phalanx" demo --no-page --max-steps 60000 --model-dir "$job.dir"
+  start "$job" 600 "$phalanx" demo --no-dashboard --max-steps 60000 --model-dir "$job.dir"
   training
 }
 finish() {

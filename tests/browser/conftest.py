@@ -22,7 +22,7 @@ def needed(name):
 
 
 class Running:
-    """A phalanx command that prints the address of its page."""
+    """A phalanx command that prints the URL of its dashboard."""
 
     def __init__(self, *arguments, cwd=None):
         env = {key: value for key, value in os.environ.items() if key not in ("TF_CONFIG", "LD_LIBRARY_PATH")}
@@ -33,7 +33,7 @@ class Running:
         threading.Thread(target=self.read, daemon=True).start()
         if not self.found.wait(60):
             self.stop()
-            pytest.fail("no page: " + "".join(self.output))
+            pytest.fail("no dashboard: " + "".join(self.output))
 
     def read(self):
         for line in self.process.stdout:

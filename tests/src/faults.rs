@@ -1,34 +1,17 @@
-//! A transport that repeats, delays, loses and cuts, by a seed.
+//! A transport that repeats, delays and loses messages, by a seed.
 
-use phalanx_base::{Code, Error, STRIDE, SplitMix};
+use phalanx_base::{Code, Error, SplitMix};
+use phalanx_ps::proto::{Request, request};
 use phalanx_wire::bulk::{Pending, Transport};
-use phalanx_wire::proto::params::{Request, request};
 use phalanx_wire::{InFrame, OutFrame, Outcome};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Numbers that look random and depend on the seed alone.
-#[derive(Clone, Debug)]
-pub struct Random(SplitMix);
-
-impl Random {
-    /// A sequence of its own for each seed.
-    #[must_use]
-    pub fn new(seed: u64) -> Self {
-        Self(SplitMix::new(seed.wrapping_mul(STRIDE) ^ 0x0bad_5eed))
-    }
-
-    /// A number below `bound`.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0.word() % bound.max(1)
-    }
-
-    /// True in `percent` of a hundred cases.
-    pub fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
+/// Returns true in `percent` of a hundred cases.
+pub fn chance(random: &mut SplitMix, percent: usize) -> bool {
+    random.below(100) < percent
 }
 
 /// What was done to messages, over all seeds.
@@ -54,19 +37,19 @@ fn count(counter: &AtomicU64) {
 
 /// What one trainer's connections share.
 pub struct Fate {
-    random: Mutex<Random>,
+    random: Mutex<SplitMix>,
     counts: Arc<Counts>,
     /// The step in which the trainer dies, and on which of the servers that step still arrives.
     death: Option<(u64, Vec<bool>)>,
     dead: AtomicBool,
-    /// What the dead would have sent; somebody delivers it later.
+    /// What dead trainers would have sent; delivered later.
     grave: Arc<Mutex<Vec<(usize, OutFrame)>>>,
-    /// Whether this one delivers what lies in the grave.
+    /// Whether this trainer delivers what is in the grave.
     ghost: bool,
 }
 
 impl Fate {
-    /// A trainer whom `death` kills, if given.
+    /// A trainer that `death` kills, if given.
     #[must_use]
     pub fn new(
         seed: u64,
@@ -75,7 +58,7 @@ impl Fate {
         death: Option<(u64, Vec<bool>)>,
         ghost: bool,
     ) -> Arc<Self> {
-        let random = Mutex::new(Random::new(seed));
+        let random = Mutex::new(SplitMix::new(seed));
         let (counts, grave, dead) = (Arc::clone(counts), Arc::clone(grave), AtomicBool::new(false));
         Arc::new(Self { random, counts, death, dead, grave, ghost })
     }
@@ -86,8 +69,8 @@ impl Fate {
         self.dead.load(Ordering::Acquire)
     }
 
-    fn chance(&self, percent: u64) -> bool {
-        lock(&self.random).chance(percent)
+    fn chance(&self, percent: usize) -> bool {
+        chance(&mut lock(&self.random), percent)
     }
 
     /// Something that was to go to `server` and did not.
@@ -98,24 +81,24 @@ impl Fate {
     }
 }
 
-/// Takes a lock whoever died holding it.
+/// Takes a lock, even if a thread panicked while holding it.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The way to one server, with trouble on it.
+/// A faulty transport to one server.
 pub struct Faulty {
     server: usize,
     fate: Arc<Fate>,
-    ways: [Box<dyn Transport>; 2],
+    connections: [Box<dyn Transport>; 2],
     old: Mutex<VecDeque<OutFrame>>,
 }
 
 impl Faulty {
-    /// Trouble on two connections to server number `server`.
+    /// Disturbs two connections to server number `server`.
     #[must_use]
-    pub fn new(server: usize, fate: &Arc<Fate>, ways: [Box<dyn Transport>; 2]) -> Self {
-        Self { server, fate: Arc::clone(fate), ways, old: Mutex::default() }
+    pub fn new(server: usize, fate: &Arc<Fate>, connections: [Box<dyn Transport>; 2]) -> Self {
+        Self { server, fate: Arc::clone(fate), connections, old: Mutex::default() }
     }
 
     async fn send(&self, frame: OutFrame, deadline: Duration) -> Outcome<InFrame> {
@@ -125,7 +108,7 @@ impl Faulty {
             return killed();
         }
         if let (Some((step, arrives)), Some(request::Op::Exchange(ask))) = (&fate.death, &request.op)
-            && ask.step == *step
+            && ask.update.is_some_and(|update| update.step == *step)
         {
             return self.die(frame, arrives[self.server], deadline).await;
         }
@@ -134,13 +117,13 @@ impl Faulty {
             && let Some(late) = fate.take_late(self.server)
         {
             count(&fate.counts.late);
-            refused(&fate.counts, self.ways[1].call(late, deadline).await);
+            refused(&fate.counts, self.connections[1].call(late, deadline).await);
         }
         if fate.chance(10) {
             let old = lock(&self.old).front().cloned();
             if let Some(old) = old {
                 count(&fate.counts.old);
-                drop(self.ways[1].call(old, deadline).await);
+                drop(self.connections[1].call(old, deadline).await);
             }
         }
         if repeatable(&request) {
@@ -152,11 +135,13 @@ impl Faulty {
         }
         let answer = if fate.chance(10) {
             count(&fate.counts.twice);
-            let (one, two) =
-                tokio::join!(self.ways[0].call(frame.clone(), deadline), self.ways[1].call(frame, deadline));
+            let (one, two) = tokio::join!(
+                self.connections[0].call(frame.clone(), deadline),
+                self.connections[1].call(frame, deadline)
+            );
             if fate.chance(50) { one } else { two }
         } else {
-            self.ways[0].call(frame, deadline).await
+            self.connections[0].call(frame, deadline).await
         };
         if matches!(answer, Outcome::Done(_)) && fate.chance(5) {
             count(&fate.counts.lost);
@@ -167,7 +152,7 @@ impl Faulty {
 
     async fn die(&self, frame: OutFrame, arrives: bool, deadline: Duration) -> Outcome<InFrame> {
         if arrives {
-            drop(self.ways[0].call(frame, deadline).await);
+            drop(self.connections[0].call(frame, deadline).await);
         } else {
             lock(&self.fate.grave).push((self.server, frame));
             // Let the others through: this failure ends the whole exchange.
@@ -180,7 +165,7 @@ impl Faulty {
     }
 }
 
-/// Takes note of how a dead trainer's frame was received.
+/// Counts how a dead trainer's frame was received.
 pub fn refused(counts: &Counts, answer: Outcome<InFrame>) {
     match answer {
         Outcome::Failed(error) if error.code() == Code::Fenced => count(&counts.refused),
@@ -205,6 +190,6 @@ impl Transport for Faulty {
     }
 
     fn peer(&self) -> &str {
-        self.ways[0].peer()
+        self.connections[0].peer()
     }
 }

@@ -2,13 +2,25 @@
 
 use crate::ports;
 use crate::process::{End, Task};
+use phalanx_base::SplitMix;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long anything may take on a busy machine before a test gives up.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// Who is where, and how each task is started.
+/// Waits for at most `millis` milliseconds, so that what follows hits a random moment of a job.
+pub fn random_pause(random: &mut SplitMix, millis: usize) {
+    std::thread::sleep(Duration::from_millis(random.below(millis) as u64));
+}
+
+/// How often a test repeats what it does at random moments: the number in this environment variable, or `usual`.
+#[must_use]
+pub fn repetitions(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// The addresses of a job's tasks, and how each task is started.
 #[derive(Clone)]
 pub struct Job {
     /// The program that every task runs.
@@ -17,16 +29,16 @@ pub struct Job {
     pub ps: Vec<u16>,
     /// Where the trainers listen, the chief first.
     pub trainers: Vec<u16>,
-    /// What every task is told.
+    /// Arguments of every task.
     pub arguments: Vec<String>,
-    /// What every task finds in its environment.
+    /// Environment variables of every task.
     pub environment: Vec<(&'static str, String)>,
-    /// Says who is who in TF_CONFIG and not in flags.
+    /// Passes the cluster in `TF_CONFIG` instead of flags.
     pub by_tf_config: bool,
 }
 
 impl Job {
-    /// A job of `program` with so many parameter servers and trainers.
+    /// A job of `program` with `ps` parameter servers and `trainers` trainers, on free ports.
     #[must_use]
     pub fn new(program: &str, ps: usize, trainers: usize, arguments: &[&str]) -> Self {
         Self {
@@ -104,14 +116,29 @@ impl Running {
         }
     }
 
-    /// Every task ends with code 0, the servers soon after the chief; answers the chief's end and how much later the
-    /// last one came.
-    pub fn expect_good_end(mut self, deadline: Duration) -> (End, Duration) {
+    /// Waits until every task has ended with code 0; returns the chief's end.
+    pub fn expect_good_end(self, deadline: Duration) -> End {
+        self.expect_good_end_without(&[], deadline)
+    }
+
+    /// The same, except that trainers started again may have come too late to learn that the job is over.
+    pub fn expect_good_end_without(mut self, restarted: &[usize], deadline: Duration) -> End {
         let chief = self.trainers[0].expect(0, deadline);
-        let after = Instant::now();
-        for task in self.trainers.iter_mut().skip(1).chain(&mut self.ps) {
-            task.expect(0, LONG);
-        }
-        (chief, after.elapsed())
+        let others = self.trainers.iter_mut().enumerate().skip(1).filter(|(index, _)| !restarted.contains(index));
+        others.map(|(_, task)| task).chain(&mut self.ps).for_each(|task| drop(task.expect(0, LONG)));
+        chief
+    }
+
+    /// Kills parameter server `index` and starts it again.
+    pub fn restart_ps(&mut self, job: &Job, index: usize) {
+        self.ps[index].kill();
+        self.ps[index] = job.start_ps(index);
+    }
+
+    /// Kills trainer `index` and starts it again; returns the end of the former process.
+    pub fn restart_trainer(&mut self, job: &Job, index: usize) -> End {
+        let end = self.trainers[index].kill();
+        self.trainers[index] = job.start_trainer(index);
+        end
     }
 }

@@ -1,12 +1,12 @@
 //! A model whose every gradient is exactly one: with a learning rate of one, every number is minus the count of the
 //! updates it got.
 
-use crate::faults::Random;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use phalanx::prelude::*;
 use phalanx::{Result, Shape};
-use phalanx_ps::client::{Mode, Remote, RowSet};
+use phalanx_base::SplitMix;
+use phalanx_ps::client::{RemoteModel, RowSet, UpdateMode};
 use phalanx_ps::plan::server_of_row;
 use phalanx_ps::{Client, Layout, VariableSpec};
 use phalanx_train::Session;
@@ -57,7 +57,7 @@ fn optimizer() -> Optimizer {
 #[must_use]
 pub fn tables() -> Vec<TableSpec> {
     let table = |name: &str| {
-        let (name, initializer, optimizer) = (name.to_owned(), Initializer::constant(0.0), optimizer());
+        let (name, initializer, optimizer) = (name.to_owned(), RowInitializer::constant(0.0), optimizer());
         TableSpec { name, dim: DIM, initializer, optimizer }
     };
     vec![table("all"), table("some")]
@@ -78,11 +78,11 @@ pub fn pools(servers: usize) -> Vec<Vec<i64>> {
 }
 
 /// Rows of the second table, as many on each server.
-fn touched(servers: usize, random: &mut Random) -> Vec<i64> {
+fn touched(servers: usize, random: &mut SplitMix) -> Vec<i64> {
     let mut some = Vec::new();
     for mut pool in pools(servers) {
         for _ in 0..TOUCHED {
-            some.push(pool.swap_remove(random.below(pool.len() as u64) as usize));
+            some.push(pool.swap_remove(random.below(pool.len())));
         }
     }
     some
@@ -92,7 +92,7 @@ fn touched(servers: usize, random: &mut Random) -> Vec<i64> {
 ///
 /// # Errors
 /// As [`Session::step`].
-pub fn step(session: &mut Session<Ledger>, servers: usize, random: &mut Random) -> Result<Option<Step>> {
+pub fn step(session: &mut Session<Ledger>, servers: usize, random: &mut SplitMix) -> Result<Option<Step>> {
     let some = touched(servers, random);
     // What the next step touches, for those that overlap; now and then nothing is said, or something else.
     let mut ahead = random.clone();
@@ -131,9 +131,9 @@ pub fn read(client: &Client, partitioner: Partitioner, rounds: bool) -> Result<H
     };
     let variables = SHAPES.iter().map(variable).collect::<Result<Vec<_>>>()?;
     let layout = Layout::new(variables, tables(), servers, Placement::default())?;
-    let mut remote = Remote::find(client, layout)?;
+    let mut remote = RemoteModel::find(client, layout)?;
     let closed = client.global_step()?;
-    let mode = if rounds { Mode::Synchronous { round: closed, closed } } else { Mode::Asynchronous };
+    let mode = if rounds { UpdateMode::Synchronous { round: closed, closed } } else { UpdateMode::Asynchronous };
     let pools = pools(servers);
     let mut sets = vec![RowSet::new(0, &ALL, servers)];
     sets.extend(pools.iter().map(|pool| RowSet::new(1, pool, servers)));

@@ -1,5 +1,7 @@
 //! Tasks as processes: their lines, their ends, their signals.
 
+use crate::job::LONG;
+use crate::wait_until;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -14,11 +16,16 @@ struct Lines {
     more: Condvar,
 }
 
+impl Lines {
+    fn text(&self) -> String {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
+    }
+}
+
 /// One process; ended when dropped.
 pub struct Task {
     name: String,
     child: Child,
-    started: Instant,
     lines: Arc<Lines>,
     readers: Vec<std::thread::JoinHandle<()>>,
 }
@@ -30,8 +37,6 @@ pub struct End {
     pub code: Option<i32>,
     /// Everything it printed.
     pub text: String,
-    /// When its end was seen.
-    pub at: Instant,
 }
 
 impl Task {
@@ -61,25 +66,25 @@ impl Task {
             })
         };
         let readers = streams.into_iter().flatten().map(read).collect();
-        Self { name: name.to_owned(), child, started: Instant::now(), lines, readers }
+        Self { name: name.to_owned(), child, lines, readers }
     }
 
     /// Everything printed so far.
     #[must_use]
     pub fn text(&self) -> String {
-        self.lines.all.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
+        self.lines.text()
     }
 
-    /// Waits for a line that contains all of `words`; answers how long after its start it came.
+    /// Waits for a line that contains all of `words`.
     ///
     /// # Panics
     /// When it does not come in time.
-    pub fn wait_for_line(&self, words: &[&str], deadline: Duration) -> Duration {
+    pub fn wait_for_line(&self, words: &[&str], deadline: Duration) {
         let until = Instant::now() + deadline;
         let mut all = self.lines.all.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if all.iter().any(|line| words.iter().all(|word| line.contains(word))) {
-                return self.started.elapsed();
+                return;
             }
             let left = until.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "{}: no line with {words:?} in {deadline:?}:\n{}", self.name, all.join("\n"));
@@ -92,17 +97,11 @@ impl Task {
     /// # Panics
     /// When it does not come in time.
     pub fn wait(&mut self, deadline: Duration) -> End {
-        let until = Instant::now() + deadline;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().expect("a child can be watched") {
-                break status;
-            }
-            assert!(Instant::now() < until, "{} still runs after {deadline:?}:\n{}", self.name, self.text());
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        let at = Instant::now();
+        let lines = Arc::clone(&self.lines);
+        let what = || format!("{} still runs:\n{}", self.name, lines.text());
+        let status = wait_until(deadline, what, || self.child.try_wait().expect("a child can be watched"));
         self.readers.drain(..).for_each(|reader| drop(reader.join()));
-        End { code: status.code(), text: self.text(), at }
+        End { code: status.code(), text: self.text() }
     }
 
     /// Waits for the end, which must have this exit code.
@@ -122,6 +121,26 @@ impl Task {
     pub fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a child has an id");
         kill_process(pid, signal).unwrap_or_else(|error| panic!("{} takes no signal: {error}", self.name));
+    }
+}
+
+impl Task {
+    /// Kills this process and waits for its end.
+    pub fn kill(&mut self) -> End {
+        self.signal(Signal::KILL);
+        self.wait(LONG)
+    }
+
+    /// Stops this process for a while: it stays, and does nothing.
+    pub fn stop_for(&self, time: Duration) {
+        self.signal(Signal::STOP);
+        std::thread::sleep(time);
+        self.signal(Signal::CONT);
+    }
+
+    /// Lets this process run for a while.
+    pub fn run_for(&self, time: Duration) {
+        std::thread::sleep(time);
     }
 }
 

@@ -1,9 +1,10 @@
-//! Bytes that no honest client sends, over both ways to a parameter server.
+//! Sends bytes that no honest client sends, over both transports of a parameter server.
 
 use hmac::{Hmac, Mac};
 use phalanx_base::{Code, Error};
-use phalanx_wire::proto::params::{Fault, Request};
-use phalanx_wire::{Address, Lane, Token, connect, from_status};
+use phalanx_ps::proto::Request;
+use phalanx_wire::proto::common::Fault;
+use phalanx_wire::{Address, Lane, Token, connect, error_from_status};
 use prost::Message;
 use sha2::{Digest, Sha256};
 use std::io::{Read, Write};
@@ -44,21 +45,21 @@ pub fn frame(request: &Request, body: &[u8]) -> Vec<u8> {
     [&(header.len() as u32).to_le_bytes()[..], &header, body].concat()
 }
 
-/// A connection to the socket for neighbours.
-pub struct Neighbour {
+/// A connection to the socket for tasks on the same host.
+pub struct SameHostPeer {
     stream: UnixStream,
     port: u16,
 }
 
-impl Neighbour {
-    /// Connects, and says nothing yet.
+impl SameHostPeer {
+    /// Connects without a handshake.
     ///
     /// # Panics
     /// When nobody listens.
     #[must_use]
     pub fn connect(port: u16) -> Self {
         let name = SocketAddr::from_abstract_name(format!("phalanx:127.0.0.1:{port}")).expect("a socket's name");
-        let stream = UnixStream::connect_addr(&name).expect("the server listens for neighbours");
+        let stream = UnixStream::connect_addr(&name).expect("the server listens for tasks on its host");
         stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
         stream.set_write_timeout(Some(PATIENCE)).expect("a deadline");
         Self { stream, port }
@@ -164,11 +165,13 @@ pub async fn grpc(address: &Address, token: Option<&Token>, bytes: Vec<u8>) -> R
     match answer {
         Err(error) => {
             let status = tonic::Status::from_error(error.into());
-            let error = from_status(&status, "the server");
+            let error = error_from_status(&status, "the server");
             if error.code() == Code::WrongToken { Received::Refused(error) } else { Received::Closed }
         }
         Ok(answer) => match tonic::Status::from_header_map(answer.headers()) {
-            Some(status) if status.code() != tonic::Code::Ok => Received::Refused(from_status(&status, "the server")),
+            Some(status) if status.code() != tonic::Code::Ok => {
+                Received::Refused(error_from_status(&status, "the server"))
+            }
             _ => Received::Answer,
         },
     }

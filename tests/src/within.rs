@@ -1,7 +1,7 @@
-//! A deadline around anything.
+//! Waiting, with a deadline.
 
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Runs `work` on a thread of its own and panics, with `what`, when it takes longer than `deadline`.
 ///
@@ -19,4 +19,19 @@ pub fn within<T: Send + 'static>(deadline: Duration, what: &str, work: impl FnOn
         panic!("{what}: not done after {deadline:?}");
     }
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Asks `check` every 2 ms until it returns something, and returns that.
+///
+/// # Panics
+/// With `what`, when it does not come in time.
+pub fn wait_until<T>(deadline: Duration, what: impl Fn() -> String, mut check: impl FnMut() -> Option<T>) -> T {
+    let until = Instant::now() + deadline;
+    loop {
+        if let Some(found) = check() {
+            return found;
+        }
+        assert!(Instant::now() < until, "{} after {deadline:?}", what());
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }

@@ -17,7 +17,7 @@ def run(name, case):
 
 
 def answer(name, case, code=0):
-    """What the program makes of a case; where it fails, what it says."""
+    """What the program makes of a case, or its error."""
     done = run(name, case)
     assert done.returncode == code, (done.returncode, done.stderr[-3000:])
     return json.loads(done.stdout) if code == 0 else done.stderr

@@ -16,7 +16,7 @@ ROWS, BATCH = 200, 32
 
 
 def ours(case, code=0):
-    """What our program makes of a case; where it fails, what it says."""
+    """What our program makes of a case, or its error."""
     return cases.answer("phalanx_estimator_case", case, code)
 
 

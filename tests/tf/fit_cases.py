@@ -17,7 +17,7 @@ OPTIMIZERS = {"sgd": legacy.SGD, "adam": legacy.Adam, "adagrad": legacy.Adagrad,
 
 
 def ours(case, code=0):
-    """What our program makes of a case; where it fails, what it says."""
+    """What our program makes of a case, or its error."""
     return cases.answer("phalanx_fit_case", case, code)
 
 

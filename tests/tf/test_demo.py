@@ -18,13 +18,13 @@ event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.ev
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
     model_dir = str(tmp_path_factory.mktemp("demo"))
-    command = [os.environ["PHALANX_BIN"], "demo", "--max-steps", "600", "--model-dir", model_dir, "--no-page", "--json"]
+    command = [os.environ["PHALANX_BIN"], "demo", "--max-steps", "600", "--model-dir", model_dir, "--no-dashboard", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     return model_dir, json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def test_the_last_line_says_how_it_went(demo):
+def test_the_last_line_is_the_result(demo):
     model_dir, line = demo
     assert set(line) == {"auc", "best_auc", "steps_per_s", "first_step_s", "model_dir", "export_dir", "exit_codes"}
     assert line["model_dir"] == model_dir and 0.55 < line["auc"] < line["best_auc"] < 0.9

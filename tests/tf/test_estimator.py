@@ -99,7 +99,7 @@ def test_a_trained_checkpoint_of_tensorflow_predicts_the_same_here(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change, said",
+    "change, message",
     [
         ({"label": numbers(np.full(ROWS, 2))}, "outside of the 2 classes"),
         ({"label": {"values": ["yes"] * ROWS}}, "label vocabulary"),
@@ -112,9 +112,9 @@ def test_a_trained_checkpoint_of_tensorflow_predicts_the_same_here(tmp_path):
         ({"weight_column": "wieght"}, "weight"),
     ],
 )
-def test_mistakes_are_said(change, said, tmp_path):
+def test_mistakes_are_reported(change, message, tmp_path):
     case = {"model": "LinearClassifier", "linear": [X], "label": numbers(BINARY_LABEL), "features": features(), **change}
     case.update(batch=BATCH, model_dir=str(tmp_path / "ours"), steps=0)
     done = cases.run("phalanx_estimator_case", case)
     assert done.returncode in (1, 2), done.stderr
-    assert said in done.stderr
+    assert message in done.stderr

@@ -1,6 +1,6 @@
 """Holds our event files against TensorBoard's own readers, and our reader against TensorFlow's writers.
 
-Run as test_records.py says; needs tensorboard 2.15 besides.
+Run like test_records.py; needs tensorboard 2.15 besides.
 """
 
 import json

@@ -226,7 +226,7 @@ def events(folder):
                     key = (os.path.relpath(path, folder), value.tag, event.step)
                     assert key not in found
                     found[key] = (value.metadata.plugin_data.plugin_name, tf.make_ndarray(value.tensor))
-    # Ours says it with the first of a tag alone, which is what TensorBoard goes by.
+    # Ours sets it in the first event of a tag alone, which is what TensorBoard goes by.
     plugins = {key[:2]: plugin for key, (plugin, _) in found.items() if plugin}
     return {key: (plugins[key[:2]], value) for key, (_, value) in found.items() if "per_second" not in key[1]}
 

@@ -123,7 +123,7 @@ def test_tensorflow_predicts_from_tensors_what_phalanx_predicts(trained):
     same(signature(**given), ours)
 
 
-def test_phalanx_predicts_the_same_from_both_exports_and_counts_as_it_says(trained):
+def test_phalanx_predicts_the_same_from_both_exports_and_counts_as_reported(trained):
     folder, found, rows, ours = trained
     for name in ("examples", "raw"):
         lines = phalanx("predict", export(folder, name), "--input", "test.csv", "--json", cwd=folder).splitlines()

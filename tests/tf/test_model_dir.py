@@ -110,7 +110,7 @@ def test_a_graph_of_tensorflow_restores_it(run):
 def test_the_job_goes_on_from_it_in_other_servers(run):
     before = int(tf.train.latest_checkpoint(str(run)).rsplit("-", 1)[1])
     text = train(run, before + 60, ps=3)
-    assert f"restored model.ckpt-{before}: going on at step {before}" in text, text
+    assert f"restored model.ckpt-{before}: continuing at step {before}" in text, text
 
 
 def test_tensorboard_shows_loss_and_rate_and_the_start(run):

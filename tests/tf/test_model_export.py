@@ -33,18 +33,18 @@ def exported(tmp_path_factory):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_tensorflow_answers_what_we_do(name, exported):
-    folder, said = exported[0] / name, exported[1][name]
+    folder, report = exported[0] / name, exported[1][name]
     manifest = json.load(open(folder / "assets.extra/phalanx.json"))
-    assert manifest["checked_rows"] == said["rows"] and manifest["largest_difference"] <= 1e-6
+    assert manifest["checked_rows"] == report["rows"] and manifest["largest_difference"] <= 1e-6
     given = {}
-    for key, value in said["inputs"].items():
+    for key, value in report["inputs"].items():
         dtype = np.int64 if key == "ids" else np.float32
-        given[key] = np.array(value["values"], dtype).reshape([said["rows"], *value["dims"]])
+        given[key] = np.array(value["values"], dtype).reshape([report["rows"], *value["dims"]])
 
     def check(answer):
-        assert set(answer) == set(said["outputs"])
+        assert set(answer) == set(report["outputs"])
         for key, value in answer.items():
-            expected = np.array(said["outputs"][key])
+            expected = np.array(report["outputs"][key])
             assert np.ptp(expected) > 0.01, "an answer that is always the same proves nothing"
             assert np.max(np.abs(np.ravel(value) - expected)) < 1e-5, key
 

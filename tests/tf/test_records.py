@@ -290,7 +290,7 @@ def test_sequence_examples_both_ways(tmp_path):
     assert ours["lists"][1]["values"] == flat("bytes", lists["words"].flat_values.numpy())
 
 
-def test_says_what_is_no_example(tmp_path):
+def test_reports_what_is_no_example(tmp_path):
     path = tmp_path / "f"
     tf_write(path, [b"\xff\xff", b""])
     shown = records("head", path)["records"]

@@ -3,7 +3,7 @@
 Run with the interpreter of an environment that has tensorflow 2.15 and pytest, and PHALANX_BIN=path/to/phalanx.
 
 One TensorFlow accident counts as a rejection: RunConfig ends in a TypeError when the task's own index is a hole of a
-sparse job, because it adds None to "grpc://". We refuse such a task with an error that says so. Any exception of
+sparse job, because it adds None to "grpc://". We refuse such a task with an error that explains it. Any exception of
 TensorFlow's constructor counts as a rejection, of whatever class.
 """
 
@@ -31,7 +31,7 @@ def set_tf_config(text):
 
 
 def plain(value):
-    """A value as our JSON says it: sparse indices are strings, and there is no NaN or Infinity."""
+    """A value as our JSON writes it: sparse indices are strings, and there is no NaN or Infinity."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -93,7 +93,7 @@ def differences(theirs, ours):
         return [] if "error" in ours else [f"TensorFlow rejects it: {theirs!r}"]
     if "error" in ours:
         return [f"we reject it: {ours['error']}"]
-    # Python says 1 == True; JSON does not.
+    # In Python 1 == True; in JSON it is not.
     same = lambda a, b: json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)  # noqa: E731
     return [f"{k}: TensorFlow {v!r}, ours {ours[k]!r}" for k, v in theirs.items() if not same(v, plain(ours[k]))]
 

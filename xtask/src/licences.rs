@@ -1,34 +1,25 @@
-//! Whether every dependency may be used: the licences of `cargo metadata` against the list in `deny.toml`.
-//!
-//! cargo-deny does this and more (advisories, sources); this part needs nothing that is not there already.
+//! Compares the licences of all dependencies with the list in `deny.toml`. cargo-deny does this too, and more (advisories, sources),
+//! but has to be installed.
 
+use crate::metadata;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::process::Command;
 
 /// What `deny.toml` allows.
 struct Allowed {
     licences: BTreeSet<String>,
-    /// By crate: one more licence, or the one that its manifest does not say.
+    /// More licences for a crate.
     exceptions: BTreeMap<String, BTreeSet<String>>,
-    said: BTreeMap<String, String>,
+    /// The licences of crates whose manifest names none.
+    clarified: BTreeMap<String, String>,
 }
 
-/// How many packages there are, or which may not be used.
+/// Counts the packages, or lists those that may not be used.
 pub(crate) fn check(root: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(root.join("deny.toml")).map_err(|error| format!("deny.toml: {error}"))?;
     let allowed = Allowed::read(&text)?;
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--offline", "--filter-platform", "x86_64-unknown-linux-gnu"])
-        .arg("--manifest-path")
-        .arg(root.join("Cargo.toml"))
-        .output()
-        .map_err(|error| format!("cargo metadata does not start: {error}"))?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
-    let all: Value = serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))?;
+    let all = metadata(root, &["--filter-platform", "x86_64-unknown-linux-gnu"])?;
     let packages = all["packages"].as_array().ok_or("cargo metadata lists no packages")?;
     let wrong: Vec<String> = packages.iter().filter_map(|package| allowed.refuse(package)).collect();
     if wrong.is_empty() {
@@ -50,18 +41,18 @@ impl Allowed {
             table.get(key).and_then(toml::Value::as_str).unwrap_or_default().to_owned()
         };
         let exceptions = tables("exceptions").iter().map(|one| (text(one, "crate"), words(one.get("allow")))).collect();
-        let said = tables("clarify").iter().map(|one| (text(one, "crate"), text(one, "expression"))).collect();
-        Ok(Self { licences: words(licences.get("allow")), exceptions, said })
+        let clarified = tables("clarify").iter().map(|one| (text(one, "crate"), text(one, "expression"))).collect();
+        Ok(Self { licences: words(licences.get("allow")), exceptions, clarified })
     }
 
-    /// Why a package may not be used.
+    /// Returns why a package may not be used.
     fn refuse(&self, package: &Value) -> Option<String> {
         let name = package["name"].as_str().unwrap_or_default();
-        let expression = package["license"].as_str().or_else(|| self.said.get(name).map(String::as_str));
+        let expression = package["license"].as_str().or_else(|| self.clarified.get(name).map(String::as_str));
         match expression {
             Some(expression) if self.allows(name, expression) => None,
             Some(expression) => Some(format!("  {name}: {expression}")),
-            None => Some(format!("  {name}: says no licence; add it to [[licenses.clarify]]")),
+            None => Some(format!("  {name}: names no licence; add it to [[licenses.clarify]]")),
         }
     }
 

@@ -1,72 +1,88 @@
-//! What a developer does besides `cargo build`: `cargo xtask check`, `licences`, `docs`.
+//! `cargo xtask`: the gate, the checks that a change needs, licences, and pages generated from code.
 
+mod changed;
 mod licences;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  check             everything that must hold before a change is taken: .ci/run
-  check --quick     what needs nothing but Rust: format, lints, documentation, tests, licences
-  licences          whether every dependency may be used, as deny.toml says
-  docs              writes the pages that are made from code anew
+  check                          runs every check that a change must pass: .ci/run
+  check --quick                  runs those that need nothing but Rust: format, lints, documentation, tests
+  check --changed [--since REV]  runs format, lints and tests of what has changed, and of what depends on it, since REV or
+                                 since the branch left main, uncommitted files included
+  licences                       checks that deny.toml allows every dependency
+  docs                           writes the pages that are generated from code
 ";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
+    let result = match words.as_slice() {
+        ["check", "--changed"] => changed::check(&root(), None),
+        ["check", "--changed", "--since", since] => changed::check(&root(), Some(since)),
         ["check", rest @ ..] => run(Command::new(root().join(".ci/run")).args(rest)),
-        ["licences"] => report(licences::check(&root())),
+        ["licences"] => licences::check(&root()).map(|summary| eprintln!("{summary}")),
         ["docs"] => docs(),
         _ => {
             eprint!("{HELP}");
-            ExitCode::from(2)
+            return ExitCode::from(2);
         }
-    }
+    };
+    result.map_or_else(
+        |error| {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        },
+        |()| ExitCode::SUCCESS,
+    )
 }
 
 fn root() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// The tests that hold pages against code write them anew where they differ, and fail once for that.
-fn docs() -> ExitCode {
-    let pages: [&[&str]; 3] = [
-        &["-p", "phalanx-job", "--test", "schema"],
-        &["-p", "phalanx-cli", "--bins"],
-        &["-p", "phalanx-tests", "--test", "names"],
-    ];
-    for page in pages {
+/// Writes the pages that tests compare with code. Each test writes its page where the two differ and fails once for that, so it
+/// runs a second time.
+fn docs() -> Result<(), String> {
+    for page in ["-p phalanx-jobfile --test it schema::", "-p phalanx-cli --bins", "-p xtask --test it names::"] {
         let mut test = Command::new(env!("CARGO"));
-        test.current_dir(root()).arg("test").arg("--quiet").args(page);
-        let _written = run(test.env("PHALANX_WRITE_DOCS", "1"));
-        if run(test.env_remove("PHALANX_WRITE_DOCS")) != ExitCode::SUCCESS {
-            return ExitCode::FAILURE;
-        }
+        test.current_dir(root()).args(["test", "--quiet"]).args(page.split(' '));
+        let _differed = run(test.env("PHALANX_WRITE_DOCS", "1"));
+        run(test.env_remove("PHALANX_WRITE_DOCS"))?;
     }
-    ExitCode::SUCCESS
+    Ok(())
 }
 
-fn run(command: &mut Command) -> ExitCode {
+fn run(command: &mut Command) -> Result<(), String> {
     match command.status() {
-        Ok(status) if status.success() => ExitCode::SUCCESS,
-        Ok(status) => status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from),
-        Err(error) => report(Err(format!("{command:?} does not start: {error}"))),
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{}: {status}", shown(command))),
+        Err(error) => Err(format!("{} does not start: {error}", shown(command))),
     }
 }
 
-fn report(result: Result<String, String>) -> ExitCode {
-    match result {
-        Ok(said) => {
-            eprintln!("{said}");
-            ExitCode::SUCCESS
-        }
-        Err(wrong) => {
-            eprintln!("{wrong}");
-            ExitCode::FAILURE
-        }
+/// The standard output of a command.
+fn output(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{} does not start: {error}", shown(command)))?;
+    if !output.status.success() {
+        return Err(format!("{}: {}", shown(command), String::from_utf8_lossy(&output.stderr)));
     }
+    String::from_utf8(output.stdout).map_err(|error| format!("{}: {error}", shown(command)))
+}
+
+/// The command as one types it, without the folder of its program.
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let words = [program].into_iter().chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// `cargo metadata` of the workspace at `root`.
+fn metadata(root: &Path, arguments: &[&str]) -> Result<serde_json::Value, String> {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root).args(["metadata", "--format-version", "1", "--offline"]).args(arguments);
+    serde_json::from_str(&output(&mut command)?).map_err(|error| format!("cargo metadata: {error}"))
 }

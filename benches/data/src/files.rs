@@ -6,7 +6,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 use phalanx_base::{Code, Context, Result};
-use phalanx_data::{Batch, DType, Input, synthetic_clicks};
+use phalanx_data::{Batch, DType, SourceExt, synthetic_clicks};
 use phalanx_formats::example::ExampleWriter;
 use phalanx_formats::record::RecordWriter;
 use std::fs::File;

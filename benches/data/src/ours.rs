@@ -2,7 +2,7 @@
 
 use crate::BATCH;
 use phalanx_base::Result;
-use phalanx_data::{Clicks, Dataset, FeatureKind, FeatureSpec, Input, csv, parquet, synthetic_clicks, tfrecord};
+use phalanx_data::{Clicks, Dataset, FeatureKind, FeatureSpec, SourceExt, csv, parquet, synthetic_clicks, tfrecord};
 use std::path::Path;
 
 /// The columns of the census.

@@ -1,4 +1,4 @@
-//! A checkpoint of large float tensors: whole, and cut into the slices of four servers.
+//! A checkpoint of large float tensors: unsharded, and in the slices of four servers.
 
 use crate::peer::Peer;
 use crate::report::{Report, Row};
@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::Instant;
 
-/// So many servers hold the sliced variant.
+/// The number of servers that hold the sliced variant.
 const SERVERS: usize = 4;
 /// Numbers per row of a tensor.
 const COLUMNS: usize = 256;

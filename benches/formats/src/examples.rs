@@ -3,8 +3,8 @@
 use crate::peer::Peer;
 use crate::report::{Report, Row};
 use crate::{Args, files};
-use phalanx_base::{Code, Context, Error, Result};
-use phalanx_formats::example::{ExampleParser, ExampleWriter, FeatureSpec, Kind};
+use phalanx_base::{Code, Context, Error, Result, SplitMix};
+use phalanx_formats::example::{ExampleParser, ExampleWriter, FeatureKind, FeatureSpec};
 use phalanx_formats::record::{RecordReader, RecordWriter};
 use std::fs::File;
 use std::hint::black_box;
@@ -39,11 +39,8 @@ pub(crate) fn measure(args: &Args, dir: &Path, report: &mut Report) -> Result<()
 /// Click-log records: 13 counts and 26 hashed categories, different in every record.
 fn write(path: &Path, records: usize) -> Result<()> {
     let mut writer = RecordWriter::new(files::create(path.to_owned())?);
-    let mut state = 1_u64;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state >> 33
-    };
+    let mut random = SplitMix::new(1);
+    let mut next = || random.word() >> 33;
     for _ in 0..records {
         let mut example = ExampleWriter::new();
         for i in 1..=13 {
@@ -58,8 +55,8 @@ fn write(path: &Path, records: usize) -> Result<()> {
 }
 
 fn parse(path: &Path) -> Result<usize> {
-    let numbers = (1..=13).map(|i| FeatureSpec::fixed(format!("I{i}"), Kind::F32, 1));
-    let categories = (1..=26).map(|i| FeatureSpec::fixed(format!("C{i}"), Kind::I64, 1));
+    let numbers = (1..=13).map(|i| FeatureSpec::fixed(format!("I{i}"), FeatureKind::F32, 1));
+    let categories = (1..=26).map(|i| FeatureSpec::fixed(format!("C{i}"), FeatureKind::I64, 1));
     let mut parser = ExampleParser::new(numbers.chain(categories).collect())?;
     let file = File::open(path).context(Code::StorageRead, "the record file cannot be opened")?;
     let (mut reader, mut rows) = (RecordReader::new(file), 0);

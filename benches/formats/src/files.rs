@@ -37,7 +37,7 @@ pub(crate) fn open(dir: &Path, prefix: &str) -> Result<BundleReader<DataFiles>> 
     BundleReader::new(index, DataFiles(files))
 }
 
-/// Makes a file anew.
+/// Creates a file, or empties it.
 pub(crate) fn create(path: PathBuf) -> Result<File> {
     File::create(path).context(Code::StorageWrite, "a file to measure cannot be written")
 }

@@ -39,7 +39,7 @@ pub(crate) enum Ours {
 pub(crate) enum Entrant {
     /// Ours.
     Ours(Ours),
-    /// A peer, with so many steps in a call.
+    /// A peer that does this number of steps in a call.
     Peer { peer: Peer, pack: u64 },
 }
 

@@ -3,7 +3,7 @@
 use crate::model::numbers_below;
 use phalanx::{Result, with_threads};
 use phalanx_base::{Code, Error};
-use phalanx_matmul::{Matrix, Precision, is_supported, product};
+use phalanx_matmul::{Matrix, Precision, is_supported, matmul};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ impl Shapes {
                 let input = Matrix::new(input, batch, *from);
                 let weight = Matrix::new(weight, *from, *to);
                 let gradient = Matrix::new(gradient, batch, *to);
-                let compute = |a, b| std::hint::black_box(product(a, b, Precision::F32, None));
+                let compute = |a, b| std::hint::black_box(matmul(a, b, Precision::F32, None));
                 compute(input, weight);
                 if forward {
                     continue;
@@ -86,7 +86,7 @@ impl Shapes {
     }
 }
 
-/// The most GFLOP/s of square products on so many cores, and at which size.
+/// Returns the best GFLOP/s of square matmuls on this number of cores, and their size.
 pub(crate) fn best(cores: usize, time: Duration) -> Result<(f64, usize)> {
     let mut best = (0.0, 0);
     for size in [512_usize, 1024, 2048] {

@@ -58,7 +58,7 @@ impl Limits {
         })
     }
 
-    /// The share of the best square products' speed that so many steps per second of a model take.
+    /// Returns the fraction of the best square matmuls' speed that a model needs for this many steps per second.
     pub(crate) fn share(&self, flops: f64, steps_per_s: f64) -> f64 {
         flops * steps_per_s / (1e9 * self.all_cores.0)
     }

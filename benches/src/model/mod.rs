@@ -141,11 +141,12 @@ impl Sizes {
         // As many bytes on each server, as the peers have them: their kernels come first, ours and biases by turns.
         let mut supervisor = Supervisor::new(server, self.optimizer).placement(Placement::GreedyByBytes);
         if let Some((_, dim)) = self.table {
-            let (name, initializer) = ("table".to_owned(), Initializer::normal(0.0, 0.01, 1));
+            let (name, initializer) = ("table".to_owned(), RowInitializer::normal(0.0, 0.01, 1));
             supervisor = supervisor.table(TableSpec { name, dim, initializer, optimizer: self.optimizer });
         }
         if self.wide {
-            let (name, initializer, optimizer) = ("wide".to_owned(), Initializer::constant(0.0), Ftrl::new(0.2).into());
+            let (name, initializer, optimizer) =
+                ("wide".to_owned(), RowInitializer::constant(0.0), Ftrl::new(0.2).into());
             supervisor = supervisor.table(TableSpec { name, dim: 1, initializer, optimizer });
             supervisor = supervisor.optimizer_of("wide_bias", optimizer);
         }

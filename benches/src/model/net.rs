@@ -4,9 +4,9 @@ use super::{IDS, Sizes};
 use burn::module::{Module, Param};
 use burn::nn::{Initializer, Linear, LinearConfig};
 use burn::tensor::{Int, Tensor};
-use phalanx::losses::Truth;
+use phalanx::losses::Labels;
 use phalanx::prelude::*;
-use phalanx::{Precision, layer};
+use phalanx::{Precision, fused_dense};
 
 #[derive(Module, Debug)]
 pub(crate) struct Net {
@@ -38,7 +38,7 @@ impl Net {
     ) -> Tensor<1> {
         let examples = numbers.dims()[0] as i32;
         let input = match embedded {
-            Some(rows) => rows.beside(numbers).expect("as many ids in every example"),
+            Some(rows) => rows.concat(numbers).expect("every example has the same number of ids"),
             None => numbers,
         };
         let (last, hidden) = self.layers.split_last().expect("a net has layers");
@@ -51,11 +51,11 @@ impl Net {
             return losses::sparse_softmax_cross_entropy(logits, labels);
         }
         let loss = Loss::BinaryCrossentropy { from_logits: true, label_smoothing: 0.0 };
-        loss.forward(Truth::Ids(labels), logits).expect("a label for each logit").mean()
+        loss.forward(Labels::Ids(labels), logits).expect("a label for each logit").mean()
     }
 }
 
 fn sums(of: &Linear, x: Tensor<2>, relu: bool, precision: Precision) -> Tensor<2> {
     let bias = of.bias.as_ref().expect("every layer has a bias");
-    layer(x, of.weight.val(), bias.val(), relu, precision)
+    fused_dense(x, of.weight.val(), bias.val(), relu, precision)
 }

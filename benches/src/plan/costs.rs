@@ -65,7 +65,7 @@ pub(crate) struct Measured {
 }
 
 impl Costs {
-    /// Worker's seconds for a step with so many servers.
+    /// Returns a worker's seconds for a step with this number of servers.
     pub(crate) fn worker(&self, servers: usize) -> f64 {
         self.worker_s + self.worker_per_server_s * servers as f64
     }

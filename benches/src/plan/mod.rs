@@ -108,8 +108,8 @@ fn check(args: &Args, costs: &Costs) -> Result<()> {
         worst = worst.max(off.abs());
         println!("| {servers} + {workers} | {} | {} | {:+.1} % |", digits(measured), digits(predicted), 100.0 * off);
     }
-    let verdict = if worst <= BOUND { "all within" } else { "not all within" };
-    println!("\n{verdict} {:.0} %: the worst is off by {:.1} %", 100.0 * BOUND, 100.0 * worst);
+    let outcome = if worst <= BOUND { "all within" } else { "not all within" };
+    println!("\n{outcome} {:.0} %: the worst is off by {:.1} %", 100.0 * BOUND, 100.0 * worst);
     Ok(())
 }
 

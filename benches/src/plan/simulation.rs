@@ -1,4 +1,4 @@
-//! A job on machines, step by step: who computes, sends, serves and waits when. Pure.
+//! Simulates a job on machines, step by step: when each task computes, sends, serves and waits. Pure.
 //!
 //! Workers loop: compute a step, push and pull at every server, go on. What is shared - cores of a machine, threads of a
 //! server, a machine's way into the network - is taken in the order of asking, a piece of work at a time.
@@ -289,7 +289,7 @@ mod tests {
         assert!(near(many.steps_per_s, 1.0 / 0.002) && many.limit() == "servers", "{many:?}");
         let slow = predict(Cluster { bytes_per_s: 0.5e8, ..apart(50, 1) }, &costs());
         assert!(near(slow.steps_per_s, 100.0) && slow.limit() == "network", "{slow:?}");
-        // So many bytes of rows that the variables, which stay whole, do not count.
+        // Enough bytes of rows that the unsharded variables do not count.
         let rows = Costs { bytes: 1e9, ..costs() };
         let spread = predict(Cluster { bytes_per_s: 1e14, ..apart(50, 8) }, &rows);
         assert!(spread.steps_per_s > 6.0 * many.steps_per_s, "{spread:?}");

@@ -4,7 +4,7 @@ use super::Ids;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use phalanx::prelude::*;
-use phalanx::{Code, Error, Result};
+use phalanx::{Code, Error, Result, logging};
 use phalanx_ps::Store;
 use std::sync::Arc;
 
@@ -22,8 +22,7 @@ pub(super) struct Job {
 
 impl Job {
     pub(super) fn start(table: TableSpec) -> Result<Self> {
-        let options = ServerOptions { say: Arc::new(|_| {}), ..ServerOptions::default() };
-        let cluster = MiniCluster::start_with(1, 1, options)?;
+        let cluster = logging::silence(|| MiniCluster::start(1, 1))?;
         let supervisor = Supervisor::new(&cluster.trainers()[0], table.optimizer).table(table);
         let number = Param::from_tensor(Tensor::zeros([1], &default_device()));
         let session = supervisor.prepare_or_wait_for_session(Sum { number })?;

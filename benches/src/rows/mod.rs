@@ -23,7 +23,7 @@ const MESSAGES: usize = 600;
 const TIMES: [&str; 5] = ["step_ns", "lookup_ns", "update_ns", "cold_update_ns", "array_ns"];
 /// What a row costs its server in a step.
 const TIMES_OF_A_SERVER: [&str; 2] = ["lookup_ns", "update_ns"];
-/// The best of so many counts, each with other ids: whoever else uses the machine's memory only ever adds.
+/// The best of this number of counts, each with other ids: other users of the machine's memory can only add to a count.
 const MEASUREMENTS: usize = 3;
 
 #[derive(Clone, clap::Args)]
@@ -129,7 +129,7 @@ pub(crate) fn measure_one(args: &Args) -> Result<()> {
 }
 
 fn measure_table(rows: u64, dim: usize) -> Result<Value> {
-    let initializer = Initializer::uniform(-0.1, 0.1, 1);
+    let initializer = RowInitializer::uniform(-0.1, 0.1, 1);
     let table = TableSpec { name: "table".into(), dim, initializer, optimizer: Adagrad::new(0.05).into() };
     let mut job = Job::start(table.clone())?;
     let mut store = Asked::new(job.store()?, table)?;
@@ -253,12 +253,12 @@ mod tests {
 
     #[test]
     fn rows_are_made_changed_and_trained_on() {
-        let (name, initializer) = ("table".to_owned(), Initializer::constant(1.0));
+        let (name, initializer) = ("table".to_owned(), RowInitializer::constant(1.0));
         let table = TableSpec { name, dim: 2, initializer, optimizer: Sgd::new(0.5).into() };
         let mut job = Job::start(table.clone()).unwrap();
         let mut asked = Asked::new(job.store().unwrap(), table).unwrap();
         asked.fill(100).unwrap();
-        let held = |job: &Job| job.store().unwrap().holdings().into_iter().find(|held| held.table).unwrap().count;
+        let held = |job: &Job| job.store().unwrap().stored_items().into_iter().find(|held| held.table).unwrap().count;
         assert_eq!(held(&job), 100);
         let push = asked.push(&[5, 7]);
         asked.answer(&push).unwrap();

@@ -5,8 +5,8 @@ use super::Ids;
 use bytes::Bytes;
 use phalanx::prelude::*;
 use phalanx::{Incarnation, Result};
-use phalanx_ps::{Crew, Layout, Store};
-use phalanx_wire::proto::params;
+use phalanx_ps::proto;
+use phalanx_ps::{Executor, Layout, Store};
 use std::sync::Arc;
 
 /// One table of a server, asked as a trainer of its own would.
@@ -37,25 +37,27 @@ impl Asked {
 
     /// Asks for rows.
     pub(super) fn pull(&self, ids: &Ids) -> Message {
-        let ask = params::Exchange { row_pull: self.rows(ids), ..Default::default() };
+        let ask = proto::Exchange { row_pull: self.rows(ids), ..Default::default() };
         Message { ask, body: vec![words(ids).into()] }
     }
 
     /// Brings their gradients.
     pub(super) fn push(&mut self, ids: &Ids) -> Message {
         self.step += 1;
-        let ask = params::Exchange { step: self.step, parts: 1, row_push: self.rows(ids), ..Default::default() };
+        let update = Some(proto::UpdatePart { step: self.step, part: 0, parts: 1 });
+        let ask = proto::Exchange { update, row_push: self.rows(ids), ..Default::default() };
         let mut body = words(ids);
         phalanx_base::write_f32s(&vec![0.01; self.dim * ids.len()], &mut body);
         Message { ask, body: vec![body.into()] }
     }
 
-    fn rows(&self, ids: &Ids) -> Vec<params::Rows> {
-        vec![params::Rows { handle: self.handle, count: ids.len() as u64 }]
+    fn rows(&self, ids: &Ids) -> Vec<proto::Rows> {
+        vec![proto::Rows { handle: self.handle, count: ids.len() as u64 }]
     }
 
     pub(super) fn answer(&self, message: &Message) -> Result<()> {
-        let answer = self.store.exchange(self.from, &message.ask, &message.body, Crew::Alone, |len| vec![0; len])?;
+        let answer =
+            self.store.exchange(self.from, &message.ask, &message.body, Executor::Serial, |len| vec![0; len])?;
         drop(std::hint::black_box(answer));
         Ok(())
     }
@@ -63,7 +65,7 @@ impl Asked {
 
 /// What a trainer sends.
 pub(super) struct Message {
-    ask: params::Exchange,
+    ask: proto::Exchange,
     body: Vec<Bytes>,
 }
 

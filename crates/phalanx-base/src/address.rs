@@ -1,9 +1,9 @@
-//! `host:port`, and whether it is this machine.
+//! The address of a task, `host:port`.
 
 use crate::{Code, Error, Result, Snippet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Where a task serves, as the cluster writes it.
+/// The address at which a task listens, as the cluster spec writes it.
 ///
 /// ```
 /// use phalanx_base::Address;
@@ -21,32 +21,32 @@ pub struct Address {
 }
 
 impl Address {
-    /// The host without brackets.
+    /// Returns the host without brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The port.
+    /// Returns the port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Whether the host can only be this machine.
+    /// Returns whether the host can only be this machine.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.host.eq_ignore_ascii_case("localhost") || self.ip().is_some_and(|ip| ip.is_loopback())
     }
 
-    /// Where a server of this address listens: on loopback if that is all it names, else on every interface of its
-    /// family, because the name a cluster uses for a machine need not be the name of one of its interfaces.
+    /// Returns where a task with this address listens: on loopback for a loopback address, else on every interface of its
+    /// family, because the cluster's name for a machine need not belong to one of its interfaces.
     #[must_use]
     pub fn listen_on(&self) -> SocketAddr {
         let ip = match self.ip() {
             Some(ip) if ip.is_loopback() => ip,
             None if self.is_loopback() => Ipv4Addr::LOCALHOST.into(),
-            // An address with a zone, such as fe80::1%eth0, is none that Rust reads.
+            // Rust cannot parse an address with a zone, such as fe80::1%eth0.
             Some(IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
             None if self.host.contains(':') => Ipv6Addr::UNSPECIFIED.into(),
             _ => Ipv4Addr::UNSPECIFIED.into(),
@@ -54,7 +54,7 @@ impl Address {
         SocketAddr::new(ip, self.port)
     }
 
-    /// Reads an address that stands in a larger text, into which `point` makes a mark with a label.
+    /// Parses an address that is part of a larger text. `point` marks it there with a label.
     ///
     /// # Errors
     /// When it is not `host:port`; the error has the mark.
@@ -69,13 +69,13 @@ impl Address {
         })
     }
 
-    /// The host as a number, if it is one; an IPv4 address in the clothes of IPv6 is an IPv4 address.
+    /// Returns the host as an IP address, if it is one. An IPv4-mapped IPv6 address is returned as IPv4.
     fn ip(&self) -> Option<IpAddr> {
         self.host.parse::<IpAddr>().ok().map(|ip| ip.to_canonical())
     }
 }
 
-/// The one rule of what an address is: what can be dialled by the name of a host and a port.
+/// The only definition of a valid address: one that can be dialled by host name and port.
 fn parts(text: &str) -> std::result::Result<Address, &'static str> {
     if text.contains("://") {
         return Err("an address has no scheme");

@@ -1,6 +1,6 @@
-//! Stable numbers for everything that can go wrong. A code, once published, keeps its meaning.
+//! Stable error codes. A published code keeps its meaning.
 
-/// Who has to act when something fails; decides the exit code and whether a retry makes sense.
+/// Who has to act on a failure. It determines the exit code and whether a retry makes sense.
 ///
 /// ```
 /// use phalanx_base::{Code, Fault};
@@ -16,16 +16,16 @@ pub enum Fault {
     User,
     /// A machine, a network or another task is gone: exit code 138, a retry makes sense.
     Infrastructure,
-    /// Somebody pressed Ctrl-C: exit code 130.
+    /// Ctrl-C: exit code 130.
     Interrupted,
-    /// The machine wants its place back (SIGTERM): exit code 143.
+    /// SIGTERM, such as a preemption: exit code 143.
     Terminated,
-    /// A bug of ours: exit code 1.
+    /// A bug in Phalanx: exit code 1.
     Internal,
 }
 
 impl Fault {
-    /// The exit code of a process that ends because of this fault.
+    /// Returns the exit code of a process that ends because of this fault.
     #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {
@@ -47,16 +47,16 @@ macro_rules! codes {
         pub enum Code { $($(#[$doc])* $name = $number,)* }
 
         impl Code {
-            /// Every code there is, in the order of their numbers.
+            /// Every code, ordered by number.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// Who has to act.
+            /// Returns who has to act.
             #[must_use]
             pub fn fault(self) -> Fault {
                 match self { $(Self::$name => Fault::$fault,)* }
             }
 
-            /// The code with this number; `None` for a number this build does not know.
+            /// Returns the code with this number; `None` for a number that this build does not know.
             #[must_use]
             pub fn from_number(number: u32) -> Option<Self> {
                 match number { $($number => Some(Self::$name),)* _ => None }
@@ -76,27 +76,27 @@ codes! {
     ConfigTaskType = 104, Usage;
     /// The task's index is missing, negative, not a number, or beyond the job's tasks.
     ConfigTaskIndex = 105, Usage;
-    /// An evaluator where none may be, or nobody who evaluates.
+    /// An evaluator where none is allowed, or no task that evaluates.
     ConfigEvaluator = 106, Usage;
-    /// `model_dir` is empty, or given twice with two values.
+    /// `model_dir` is empty, or given twice with different values.
     ConfigModelDir = 107, Usage;
-    /// A job name that the rules do not know.
+    /// A job name that the rules do not define.
     ConfigJobName = 108, Usage;
     /// An address is malformed or used twice.
     ConfigAddress = 109, Usage;
     /// Command-line flags contradict each other or are missing.
     Flags = 110, Usage;
-    /// A job or task was asked for that the cluster does not have.
+    /// The cluster does not have the requested job or task.
     NoSuchTask = 111, Usage;
-    /// Something in TF_CONFIG that nothing reads or that has no effect.
+    /// An entry of TF_CONFIG is never read or has no effect.
     ConfigIgnored = 112, Usage;
-    /// A description of a job is not TOML.
+    /// A job file is not TOML.
     JobSyntax = 113, Usage;
-    /// A description of a job has a key that nothing reads, or lacks one that must be there.
+    /// A job file has an unknown key, or lacks a required one.
     JobKey = 114, Usage;
-    /// A value in a description of a job has the wrong type, is out of range, or names what is not there.
+    /// A value in a job file has the wrong type, is out of range, or names something that does not exist.
     JobValue = 115, Usage;
-    /// A run directory has, or lacks, what the description of a job says about going on with it.
+    /// The job file's setting for resuming contradicts what the run directory contains.
     JobResume = 116, Usage;
     /// Another launcher uses the run directory.
     SecondLauncher = 117, Usage;
@@ -121,11 +121,11 @@ codes! {
     ChiefLost = 209, Infrastructure;
     /// This task was declared lost and may no longer change anything.
     Fenced = 210, Infrastructure;
-    /// A parameter server is gone in the middle of the job.
+    /// A parameter server was lost during the job.
     ServerLost = 211, Infrastructure;
-    /// The job ended with an error elsewhere.
+    /// The job ended with an error in another task.
     JobFailed = 212, Infrastructure;
-    /// A parameter server was started anew: what a task knew of its former life does not hold.
+    /// A parameter server was restarted: handles of its previous incarnation are invalid.
     ServerRestarted = 213, Infrastructure;
     /// A task exited with 0 and never joined its job.
     NeverJoined = 214, Usage;
@@ -144,13 +144,13 @@ codes! {
     BadMessage = 306, Infrastructure;
     /// The deadline passed; whether the request took effect is unknown.
     OutcomeUnknown = 307, Infrastructure;
-    /// A gradient or the loss is not a finite number.
+    /// A gradient or the loss is not finite.
     NotFinite = 308, User;
     /// A setting of an optimizer, partitioner or strategy is out of range.
     BadSetting = 309, Usage;
     /// A step was cancelled before it started.
     Cancelled = 310, User;
-    /// A step's own code panicked.
+    /// The user's step function panicked.
     StepPanicked = 311, User;
 
     /// A data file is missing or cannot be read.
@@ -164,19 +164,19 @@ codes! {
     /// The input has ended.
     DataEnd = 405, User;
 
-    /// A place to keep files is malformed, or this build cannot reach it.
+    /// A storage location is malformed, or this build does not support it.
     StorageLocation = 501, Usage;
     /// A file of the run directory cannot be read.
     StorageRead = 502, Infrastructure;
     /// A file of the run directory cannot be written: disk full, no permission, store unreachable.
     StorageWrite = 503, Infrastructure;
-    /// Another job keeps itself in the run directory.
+    /// Another job uses the run directory.
     RunDirInUse = 504, Usage;
-    /// The run directory was deleted while the job runs; it is made again.
+    /// The run directory was deleted while the job runs. It is created again.
     RunDirDeleted = 505, Infrastructure;
-    /// There is no checkpoint where one was asked for.
+    /// The requested checkpoint does not exist.
     CheckpointMissing = 511, User;
-    /// A checkpoint is truncated, damaged or not whole.
+    /// A checkpoint is truncated, damaged or incomplete.
     CheckpointDamaged = 512, User;
     /// A checkpoint and the model differ in names or shapes.
     CheckpointMismatch = 513, User;
@@ -185,12 +185,12 @@ codes! {
     Interrupted = 801, Interrupted;
     /// SIGTERM.
     Terminated = 802, Terminated;
-    /// A bug of ours.
+    /// A bug in Phalanx.
     Internal = 901, Internal;
 }
 
 impl Code {
-    /// The number that stands behind `PX`.
+    /// Returns the number that follows `PX`.
     #[must_use]
     pub fn number(self) -> u32 {
         self as u32

@@ -1,6 +1,6 @@
-//! How several rows of a table become one vector.
+//! How embedding rows are combined.
 
-/// How the rows that one example looks up become one vector.
+/// How the rows that one example looks up are combined into one vector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Combiner {
     /// Σ w·e / Σ w.
@@ -13,7 +13,7 @@ pub enum Combiner {
 }
 
 impl Combiner {
-    /// TensorFlow's name.
+    /// Returns TensorFlow's name for it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,11 +1,11 @@
-//! One error type for the whole system: what, where, why, what next, and a code that stays.
+//! The error type of the whole system: what, where, why, what to do next, and a stable code.
 
 use crate::{Code, Snippet};
 
 /// The result of anything that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure as its reader needs it.
+/// A failure, in the parts that its reader needs.
 ///
 /// ```
 /// use phalanx_base::{Code, Error};
@@ -31,21 +31,21 @@ struct Parts {
 }
 
 impl Error {
-    /// An error that says what happened.
+    /// Creates an error that states what happened.
     #[must_use]
     pub fn new(code: Code, what: impl Into<String>) -> Self {
         let what = what.into();
         Self(Box::new(Parts { code, what, place: None, why: None, help: None, snippet: None, relayed: false }))
     }
 
-    /// Adds where: a task, an address, a file and line.
+    /// Adds where it happened: a task, an address, a file and line.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.0.place = Some(place.into());
         self
     }
 
-    /// Adds why we think so: the evidence.
+    /// Adds the cause, or the evidence for the error.
     #[must_use]
     pub fn because(mut self, why: impl std::fmt::Display) -> Self {
         self.0.why = Some(why.to_string());
@@ -66,62 +66,62 @@ impl Error {
         self
     }
 
-    /// Marks the failure of another task that this one was told of: it is not where the job failed.
+    /// Marks the error as one that another task reported: the job did not fail here.
     #[must_use]
     pub fn relayed(mut self) -> Self {
         self.0.relayed = true;
         self
     }
 
-    /// Whether this is the failure of another task that this one was told of.
+    /// Returns whether another task reported this error.
     #[must_use]
     pub fn is_relayed(&self) -> bool {
         self.0.relayed
     }
 
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub fn code(&self) -> Code {
         self.0.code
     }
 
-    /// What happened, without place and cause.
+    /// Returns what happened, without place and cause.
     #[must_use]
     pub fn what(&self) -> &str {
         &self.0.what
     }
 
-    /// Where, if known.
+    /// Returns where it happened, if known.
     #[must_use]
     pub fn place(&self) -> Option<&str> {
         self.0.place.as_deref()
     }
 
-    /// Why, if known.
+    /// Returns the cause, if known.
     #[must_use]
     pub fn why(&self) -> Option<&str> {
         self.0.why.as_deref()
     }
 
-    /// What to do next, if known.
+    /// Returns what to do next, if known.
     #[must_use]
     pub fn next(&self) -> Option<&str> {
         self.0.help.as_deref()
     }
 
-    /// The place in the user's own text that the report points at, such as `job.toml:12:5`, if it points at one.
+    /// Returns the position in the user's own text that the report points at, such as `job.toml:12:5`, if there is one.
     #[must_use]
     pub fn pointed_at(&self) -> Option<String> {
         self.0.snippet.as_ref().map(Snippet::place)
     }
 
-    /// The exit code of a process that ends with this error.
+    /// Returns the exit code of a process that ends with this error.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         self.0.code.fault().exit_code()
     }
 
-    /// The whole report over several lines, as a terminal shows it.
+    /// Returns the full report over several lines, as a terminal shows it.
     #[must_use]
     pub fn report(&self) -> String {
         let parts = &*self.0;
@@ -153,9 +153,9 @@ impl std::fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Turns a foreign error into ours, keeping its text as the cause.
+/// Converts a foreign error into an [`Error`] that keeps its text as the cause.
 pub trait Context<T> {
-    /// Says what was being done when the foreign error came.
+    /// Adds a code and what was being done when the foreign error occurred.
     ///
     /// # Errors
     /// When `self` is an error.

@@ -1,12 +1,12 @@
-//! Numbers in little-endian bytes, wherever those bytes happen to lie.
+//! `f32` numbers in little-endian bytes of any alignment.
 //!
-//! Bytes that come off a socket are not aligned for `f32`. A short block is copied into an aligned one, which stays inside
-//! the first-level cache; no message is copied whole.
+//! Bytes that come off a socket are not aligned for `f32`. They are copied block by block into an aligned buffer that stays
+//! in the L1 cache; no message is copied as a whole.
 
-/// How many numbers are handled at a time: 4 KiB, a small part of the first-level cache.
+/// Numbers per block: 4 KiB, a small part of the L1 cache.
 const BLOCK: usize = 1024;
 
-/// An aligned scratch block for reading numbers out of bytes of any alignment.
+/// An aligned scratch buffer for reading numbers out of bytes of any alignment.
 pub struct F32Block(Box<[f32; BLOCK]>);
 
 impl Default for F32Block {
@@ -36,20 +36,21 @@ impl F32Block {
     }
 }
 
-/// The numbers in little-endian `bytes`, where they lie if that can be, else copied into `room`, which has as many.
+/// Returns the numbers in little-endian `bytes`: a view of `bytes` if they are aligned, else a copy in `buffer`, which must
+/// be of the same length.
 ///
 /// ```
 /// let bytes = 1.5_f32.to_le_bytes();
 /// assert_eq!(phalanx_base::as_f32s(&bytes, &mut [0.0]), [1.5]);
 /// ```
-pub fn as_f32s<'a>(bytes: &'a [u8], room: &'a mut [f32]) -> &'a [f32] {
+pub fn as_f32s<'a>(bytes: &'a [u8], buffer: &'a mut [f32]) -> &'a [f32] {
     in_place(bytes).unwrap_or_else(|| {
-        read_f32s(bytes, room);
-        room
+        read_f32s(bytes, buffer);
+        buffer
     })
 }
 
-/// The numbers in little-endian `bytes` where they lie; `None` where they have to be copied to be read.
+/// Returns a view of little-endian `bytes` as numbers; `None` if they must be copied to be read.
 ///
 /// ```
 /// let numbers = [1.5_f32, 2.5];

@@ -1,30 +1,32 @@
-//! The words every other room uses: tasks, shapes, buffers, and the error vocabulary.
+//! The types that every other crate uses: tasks, shapes, numbers in bytes, and errors.
 //!
-//! Nothing here does IO, spawns a thread or reads a clock. Read [`Error`] first: every failure a user can see is
-//! one of its [`Code`]s, and says what happened, where, why, and what to do next.
+//! Nothing here does IO, spawns a thread or reads a clock. Read [`Error`] first: every failure a user can see has a
+//! [`Code`] and states what happened, where, why, and what to do next.
 
 mod address;
 mod code;
 mod combiner;
 mod error;
 mod f32s;
-mod names;
+mod hash;
 mod prefetch;
 mod random;
 mod shape;
 mod snippet;
 mod suggest;
 mod task;
+mod update_id;
 
 pub use address::Address;
 pub use code::{Code, Fault};
 pub use combiner::Combiner;
 pub use error::{Context, Error, Result};
 pub use f32s::{F32Block, as_f32s, in_place, read_f32s, write_f32s};
-pub use names::UpdateName;
+pub use hash::fnv1a;
 pub use prefetch::prefetch;
 pub use random::{STRIDE, SplitMix, mix};
 pub use shape::Shape;
 pub use snippet::Snippet;
 pub use suggest::nearest;
 pub use task::{Incarnation, Role, TaskId};
+pub use update_id::UpdateId;

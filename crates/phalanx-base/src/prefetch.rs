@@ -1,9 +1,9 @@
-//! A hint to the processor.
+//! Memory prefetching.
 
 #![allow(unsafe_code)]
 
-/// Says that these values will be needed soon, so that they are on their way when they are. Looking rows up at random
-/// is otherwise one wait for memory after the other.
+/// Hints to the CPU that these values will be read soon. Without it, random row lookups wait for memory one after the
+/// other.
 ///
 /// ```
 /// phalanx_base::prefetch(&[1.0, 2.0]);
@@ -12,7 +12,7 @@
 pub fn prefetch<T>(values: &[T]) {
     /// Bytes of a cache line.
     const LINE: usize = 64;
-    /// More than this the processor fetches by itself once it has seen the beginning.
+    /// Beyond this, the hardware prefetcher has recognised the sequence and continues by itself.
     const LINES: usize = 4;
     #[cfg(target_arch = "x86_64")]
     for line in 0..size_of_val(values).div_ceil(LINE).min(LINES) {

@@ -1,10 +1,10 @@
-//! Numbers that look random and are the same on every machine for the same seed.
+//! Pseudo-random numbers that are the same on every machine for the same seed.
 
-/// How far the state of [`SplitMix`] goes with each number: 2⁶⁴ over the golden ratio, and odd.
+/// The increment of [`SplitMix`]'s state for each number: 2⁶⁴ over the golden ratio, made odd.
 pub const STRIDE: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A bijection in which every bit that comes in reaches every bit that goes out (the finish of SplitMix64): for hashes, and
-/// for numbers that depend on a key alone.
+/// Mixes the bits of a word: the finalizer of SplitMix64, a bijection in which every input bit affects every output bit.
+/// Used for hashes, and for numbers that depend on a key alone.
 ///
 /// ```
 /// use phalanx_base::mix;
@@ -18,7 +18,7 @@ pub const fn mix(mut word: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// SplitMix64: eight bytes of state, passes the usual tests, and can start anywhere. Not for secrets.
+/// The SplitMix64 generator: eight bytes of state, any seed, good statistics. Not for secrets.
 ///
 /// ```
 /// use phalanx_base::SplitMix;
@@ -31,20 +31,20 @@ pub const fn mix(mut word: u64) -> u64 {
 pub struct SplitMix(u64);
 
 impl SplitMix {
-    /// The numbers of this seed.
+    /// Creates the generator with this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     #[inline]
     pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STRIDE);
         mix(self.0)
     }
 
-    /// A number below `bound`; 0 where there is none. The bias is below one in 2⁶⁴ ÷ bound.
+    /// Returns a number below `bound`, or 0 if `bound` is 0. The bias is below one in 2⁶⁴ ÷ bound.
     #[inline]
     pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.word()) * bound as u128) >> 64) as usize
@@ -55,9 +55,9 @@ impl SplitMix {
 mod tests {
     use super::*;
 
-    /// The numbers that the authors' own program prints for this seed.
+    /// Compares with the output of the authors' reference implementation.
     #[test]
-    fn the_numbers_are_those_of_the_paper() {
+    fn the_numbers_are_those_of_the_reference_implementation() {
         let mut random = SplitMix::new(1_234_567);
         let numbers = [(); 3].map(|()| random.word());
         assert_eq!(numbers, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);

@@ -1,13 +1,12 @@
-//! The extents of a tensor, with sizes that cannot overflow.
+//! The shape of a tensor, with sizes that cannot overflow.
 
 use crate::{Code, Error, Result};
 
-/// No tensor has more dimensions than this.
 const MAX_RANK: usize = 8;
-/// No tensor has more elements than this; larger things are tables.
+/// Anything larger belongs into a table.
 const MAX_ELEMENTS: u64 = 1 << 40;
 
-/// The extents of a dense tensor, outermost first.
+/// The shape of a dense tensor: its dimensions, outermost first.
 ///
 /// ```
 /// use phalanx_base::Shape;
@@ -19,13 +18,13 @@ const MAX_ELEMENTS: u64 = 1 << 40;
 pub struct Shape(Vec<usize>);
 
 impl Shape {
-    /// A shape; scalars have no extents.
+    /// Creates a shape. A scalar has no dimensions.
     ///
     /// # Errors
-    /// When there are too many dimensions or elements to be meant.
+    /// When there are more than 8 dimensions or 2⁴⁰ elements.
     pub fn new(dims: impl Into<Vec<usize>>) -> Result<Self> {
         let dims = dims.into();
-        // An extent of zero must not hide others whose product overflows.
+        // A dimension of zero must not hide others whose product overflows.
         let fits = dims.len() <= MAX_RANK
             && dims.iter().try_fold(1_u64, |n, &d| n.checked_mul(d.max(1) as u64)).is_some_and(|n| n <= MAX_ELEMENTS);
         if fits {
@@ -36,25 +35,25 @@ impl Shape {
         }
     }
 
-    /// The extents.
+    /// Returns the dimensions.
     #[must_use]
     pub fn dims(&self) -> &[usize] {
         &self.0
     }
 
-    /// How many numbers the tensor has; 1 for a scalar.
+    /// Returns the number of elements; 1 for a scalar.
     #[must_use]
     pub fn elements(&self) -> usize {
         self.0.iter().product()
     }
 
-    /// The extent of axis 0, along which variables are split; 1 for a scalar.
+    /// Returns the size of axis 0, along which variables are split; 1 for a scalar.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.0.first().copied().unwrap_or(1)
     }
 
-    /// How many numbers one row along axis 0 has.
+    /// Returns the number of elements in one row along axis 0.
     #[must_use]
     pub fn row_elements(&self) -> usize {
         self.0.iter().skip(1).product()

@@ -1,11 +1,11 @@
-//! A caret under the place in the user's own text that is meant.
+//! Carets under the user's own text.
 
 use std::ops::Range;
 
-/// How much of a long line is shown on either side of the caret.
+/// The number of bytes of a long line that are shown on either side of the caret.
 const WINDOW: usize = 60;
 
-/// A piece of the user's text with one range marked.
+/// An excerpt of the user's text with one range marked.
 ///
 /// ```
 /// use phalanx_base::Snippet;
@@ -26,7 +26,7 @@ pub struct Snippet {
 }
 
 impl Snippet {
-    /// Marks the bytes `span` of `text`; a span outside of the text is drawn at its end.
+    /// Marks the bytes `span` of `text`. A span outside of the text is drawn at its end.
     #[must_use]
     pub fn new(source: &str, text: &str, span: Range<usize>, label: impl Into<String>) -> Self {
         let start = floor_char(text, span.start.min(text.len()));
@@ -48,13 +48,13 @@ impl Snippet {
         }
     }
 
-    /// Where the mark begins: `TF_CONFIG:2:10`.
+    /// Returns where the mark begins, such as `TF_CONFIG:2:10`.
     #[must_use]
     pub fn place(&self) -> String {
         format!("{}:{}:{}", self.source, self.line, self.column)
     }
 
-    /// The lines a terminal shows.
+    /// Returns the lines that a terminal shows.
     #[must_use]
     pub fn render(&self) -> String {
         let number = self.line.to_string();

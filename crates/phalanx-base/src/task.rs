@@ -1,4 +1,4 @@
-//! Who a process is: a role and an index, and which of its lives this is.
+//! The identity of a process: its role, its index and its incarnation.
 
 use crate::{Code, Error};
 
@@ -12,13 +12,13 @@ use crate::{Code, Error};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
-    /// Trains, and looks after the job: initialises, saves, ends it.
+    /// Trains and manages the job: initialises, saves and ends it.
     Chief,
     /// Trains.
     Worker,
     /// Holds parameters.
     Ps,
-    /// Evaluates checkpoints; talks to nobody.
+    /// Evaluates checkpoints. It connects to no other task.
     Evaluator,
 }
 
@@ -26,7 +26,7 @@ impl Role {
     /// Every role, in the order in which tasks are listed.
     pub const ALL: [Self; 4] = [Self::Chief, Self::Worker, Self::Ps, Self::Evaluator];
 
-    /// The job name that stands in TF_CONFIG.
+    /// Returns the role's job name in `TF_CONFIG`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -104,8 +104,8 @@ impl std::str::FromStr for TaskId {
     }
 }
 
-/// One process life of a task. A task that is started again has another incarnation, so that what its former life
-/// sent too late can be told apart.
+/// The number of one process that ran a task. A task that is started again has another incarnation, so late messages of
+/// the previous process can be told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Incarnation(pub u64);
 

@@ -1,20 +1,20 @@
-//! `phalanx ckpt`: what is in a checkpoint, whether it is sound, and how two differ.
+//! `phalanx ckpt`: lists, verifies and compares checkpoints.
 
 mod diff;
 mod files;
 mod show;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use phalanx_base::{Error, Result};
-use phalanx_cluster::Json;
 use phalanx_formats::bundle::TensorInfo;
+use serde_json::{Value, json};
 
+use crate::output::{eprint, error_json, print};
 use files::Checkpoint;
 
-/// Looks into checkpoints, TensorFlow's or ours.
+/// Inspects checkpoints of TensorFlow and of Phalanx.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CkptArgs {
     #[command(subcommand)]
@@ -26,44 +26,44 @@ pub(crate) struct CkptArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Lists the checkpoints of a folder
+    /// Lists the checkpoints in a directory
     Ls {
-        /// The folder, usually a model_dir
+        /// Directory, usually a model_dir
         dir: PathBuf,
     },
     /// Lists the tensors of a checkpoint, or prints the values of one
     Show {
-        /// The checkpoint, as model_dir/model.ckpt-1200, or a folder for its newest one
+        /// Checkpoint, such as model_dir/model.ckpt-1200, or a directory for its newest one
         prefix: PathBuf,
-        /// Print this tensor's values
+        /// Print the values of this tensor
         #[arg(long, value_name = "NAME")]
         values: Option<String>,
     },
-    /// Reads a checkpoint to its last byte and checks every checksum; exit code 1 where something is wrong
+    /// Verifies every checksum of a checkpoint; exits with 1 if it is damaged
     Verify {
-        /// The checkpoint, or a folder for its newest one
+        /// Checkpoint, or a directory for its newest one
         prefix: PathBuf,
     },
-    /// Compares two checkpoints tensor by tensor; exit code 1 where they differ
+    /// Compares two checkpoints tensor by tensor; exits with 1 if they differ
     Diff {
-        /// The one checkpoint, or a folder for its newest one
+        /// First checkpoint, or a directory for its newest one
         a: PathBuf,
-        /// The other
+        /// Second checkpoint, or a directory for its newest one
         b: PathBuf,
     },
 }
 
-/// What a command found out, for programs and for people.
+/// The result of a command as JSON and as text.
 struct Answer {
-    json: Json,
+    json: Value,
     text: String,
-    /// Whether all is as it should be.
+    /// Whether the exit code is 0.
     good: bool,
-    /// What else there is to say on stderr.
-    complaints: String,
+    /// Text for standard error.
+    warnings: String,
 }
 
-/// Runs the command; the exit code is 1 for a checkpoint that is missing or damaged, and where two differ.
+/// Runs the command. The exit code is 1 if a checkpoint is missing or damaged, or if two differ.
 pub(crate) fn run(args: &CkptArgs) -> ExitCode {
     let answer = match &args.what {
         What::Ls { dir } => files::list(dir),
@@ -75,22 +75,22 @@ pub(crate) fn run(args: &CkptArgs) -> ExitCode {
         What::Diff { a, b } => Checkpoint::open(a).and_then(|a| diff::diff(&a, &Checkpoint::open(b)?)),
     };
     match answer {
-        Ok(Answer { json, text, good, complaints }) => {
-            complain(&complaints);
+        Ok(Answer { json, text, good, warnings }) => {
+            eprint(&warnings);
             print(&if args.json { format!("{json}\n") } else { text });
             ExitCode::from(u8::from(!good))
         }
         Err(error) => {
             if args.json {
-                print(&format!("{}\n", Json::object([("error", error_json(&error))])));
+                print(&format!("{}\n", json!({ "error": error_json(&error) })));
             }
-            complain(&report(&error));
+            eprint(&report(&error));
             ExitCode::from(error.exit_code())
         }
     }
 }
 
-/// Reads everything; names all that is wrong, not only the first.
+/// Reads everything and reports every damaged tensor, not only the first.
 fn verify(found: &Checkpoint) -> Answer {
     let (mut bytes, mut problems) = (0_u64, Vec::new());
     let tensors = found.reader.index().tensors();
@@ -104,43 +104,23 @@ fn verify(found: &Checkpoint) -> Answer {
     let good = problems.is_empty();
     let text = if good {
         let (count, shards) = (counted(tensors.len(), "tensor"), counted(shards as usize, "shard"));
-        format!("sound: {count}, {} in {shards}, all checksums right\n", size(bytes))
+        format!("sound: {count}, {} in {shards}, all checksums match\n", size(bytes))
     } else {
         format!("damaged: {} of {}\n", problems.len(), counted(tensors.len(), "tensor"))
     };
-    let json = Json::object([
-        ("prefix", Json::text(found.prefix.clone())),
-        ("sound", Json::Bool(good)),
-        ("tensors", Json::number(tensors.len() as u64)),
-        ("shards", Json::number(shards)),
-        ("bytes", Json::number(bytes)),
-        ("problems", Json::List(problems.iter().map(error_json).collect())),
-    ]);
-    let complaints = problems.iter().map(report).collect();
-    Answer { json, text, good, complaints }
+    let json = json!({
+        "prefix": found.prefix,
+        "sound": good,
+        "tensors": tensors.len(),
+        "shards": shards,
+        "bytes": bytes,
+        "problems": problems.iter().map(error_json).collect::<Vec<_>>(),
+    });
+    let warnings = problems.iter().map(report).collect();
+    Answer { json, text, good, warnings }
 }
 
-fn error_json(error: &Error) -> Json {
-    let help = error.next().map_or(Json::Null, Json::text);
-    let code = Json::text(error.code().to_string());
-    Json::object([("code", code), ("message", Json::text(error.to_string())), ("help", help)])
-}
-
-/// Rows as columns, each as wide as its widest; the first row is the heading.
-fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let cell = |row: &[String], c: usize| row.get(c).map_or(0, |cell| cell.chars().count());
-    let widths: Vec<usize> = (0..columns).map(|c| rows.iter().map(|row| cell(row, c)).max().unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in rows {
-        let line: Vec<String> = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}")).collect();
-        text += line.join("  ").trim_end();
-        text.push('\n');
-    }
-    text
-}
-
-/// A number of bytes as people say it.
+/// Formats a number of bytes.
 fn size(bytes: u64) -> String {
     match bytes {
         0..10_240 => format!("{bytes} B"),
@@ -150,17 +130,17 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// So many of something, in words.
+/// Formats a count, such as `2 tensors`.
 fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A name as a terminal may show it: one from a file could carry the terminal's own commands.
+/// Escapes control characters, because a name from a file could contain terminal commands.
 fn shown(name: &str) -> String {
     name.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
-/// A report, line by line as [`shown`].
+/// The report of an error with escaped control characters.
 fn report(error: &Error) -> String {
     error.report().lines().map(|line| shown(line) + "\n").collect()
 }
@@ -173,14 +153,4 @@ fn kind(info: &TensorInfo) -> String {
 fn text(path: &Path) -> Result<String> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| Error::new(phalanx_base::Code::DataMissing, format!("{} is not UTF-8", path.display())))
-}
-
-/// Prints; a reader that has gone away, as behind `| head`, is no reason to fail.
-fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-fn complain(text: &str) {
-    let _gone = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,30 +1,30 @@
-//! `phalanx demo`: a whole job on this machine, on clicks made here: wide & deep, with a page to watch it.
+//! `phalanx demo`: a job on this machine that trains wide & deep on a synthetic click log, with a dashboard.
 
 use crate::demo_task;
 use phalanx_base::{Code, Error, Result, TaskId};
-use phalanx_launch::{Launch, Layout, Progress, Report, Rules, RunDir, Screen, Shape, Signals, kill_at, new_token};
-use phalanx_page::Page;
+use phalanx_dashboard::Dashboard;
+use phalanx_launch::{JobShape, Launch, Layout, Progress, Report, Rules, Signals, TerminalUi, kill_at, tailer};
+use phalanx_run::{RunDir, new_token, now_ms};
 use serde_json::json;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Steps of all trainers together
     #[arg(long, default_value_t = 16_000)]
     max_steps: u64,
-    /// Where checkpoints, events, logs and the exported model go; a new folder under runs/ unless given
+    /// Directory for checkpoints, events, logs and the exported model [default: a new one in runs/]
     #[arg(long)]
     model_dir: Option<PathBuf>,
-    /// Kill a task when the job reaches a step, as ps/0@500, to see what happens then
+    /// Kill a task when the job reaches a step, as in ps/0@500, to test recovery
     #[arg(long, value_name = "TASK@STEP", value_delimiter = ',', value_parser = kill_at)]
     kill: Vec<(TaskId, u64)>,
-    /// No web page
-    #[arg(long)]
-    no_page: bool,
-    /// One line of JSON on standard output at the end; everything else goes to standard error
+    /// Do not serve the dashboard
+    #[arg(long, alias = "no-page")]
+    no_dashboard: bool,
+    /// Print one line of JSON to standard output at the end, and everything else to standard error
     #[arg(long)]
     json: bool,
 }
@@ -39,27 +39,14 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 fn demo(args: &Args) -> Result<u8> {
     let signals = Signals::listen()?;
-    let started = millis();
+    let started = now_ms();
     let model_dir = args.model_dir.clone().unwrap_or_else(|| format!("runs/demo-{}", started / 1000).into());
     let model_dir = std::path::absolute(&model_dir).unwrap_or(model_dir);
-    let layout = Layout::local(&Shape { ps: 2, workers: 2, evaluator: true, chief: "chief" })?;
+    let layout = Layout::local(&JobShape { ps: 2, workers: 2, evaluator: true, chief: "chief" })?;
     let tasks: Vec<TaskId> = layout.tasks().iter().map(|placed| placed.task).collect();
     check_kills(args, &tasks)?;
     take_model_dir(&model_dir)?;
     let run = RunDir::at(&model_dir);
-    let mut screen = Screen::new(Progress::Auto, &run, &tasks);
-    if args.json {
-        // Standard output is for the one line at the end.
-        screen.leave_stdout();
-    }
-    screen.say("Cluster", &format!("{} on this machine", layout.in_words()));
-    screen.say("Model", "wide & deep on a click log made here: 13 numbers and 26 columns of ids");
-    screen.say("Run", &model_dir.display().to_string());
-    let page = if args.no_page { None } else { Some(Page::start(&run, ([127, 0, 0, 1], 0).into())?) };
-    if let Some(page) = &page {
-        screen.say("Dashboard", page.url());
-    }
-    screen.kill_at(&args.kill);
     let launch = Launch {
         here: layout.tasks().to_vec(),
         layout,
@@ -70,15 +57,30 @@ fn demo(args: &Args) -> Result<u8> {
         token: Some(new_token()?),
         rules: Rules::default(),
         ssh: None,
+        kills: args.kill.clone(),
     };
-    let report = launch.run(&signals, &mut screen)?;
-    screen.finish(&report);
+    let tailer = tailer(&launch, Progress::Auto, !args.no_dashboard)?;
+    let mut ui = TerminalUi::new(Progress::Auto, tailer.clone(), &tasks);
+    if args.json {
+        // Standard output is for the one line at the end.
+        ui.leave_stdout();
+    }
+    ui.status("Cluster", &format!("{} on this machine", launch.layout.in_words()));
+    ui.status("Model", "wide & deep on a synthetic click log: 13 numbers and 26 columns of ids");
+    ui.status("Run", &model_dir.display().to_string());
+    let dashboard = tailer.clone().filter(|_| !args.no_dashboard);
+    let dashboard = dashboard.map(|tailer| Dashboard::start(tailer, ([127, 0, 0, 1], 0).into())).transpose()?;
+    if let Some(dashboard) = &dashboard {
+        ui.status("Dashboard", dashboard.url());
+    }
+    let report = launch.run(&signals, tailer.as_ref(), &mut ui)?;
+    ui.finish(&report);
     let found = Found::read(&model_dir);
     if report.exit_code() == 0 {
-        found.tell(&mut screen, &model_dir, !args.kill.is_empty());
+        found.print(&mut ui, &model_dir, !args.kill.is_empty());
     }
     if args.json {
-        crate::status::print(&format!("{}\n", found.json(&model_dir, &report)));
+        crate::output::print(&format!("{}\n", found.json(&model_dir, &report)));
     }
     Ok(report.exit_code())
 }
@@ -92,32 +94,31 @@ fn check_kills(args: &Args, tasks: &[TaskId]) -> Result<()> {
         }
         if *step >= args.max_steps {
             let most = args.max_steps;
-            return Err(Error::new(Code::Flags, format!("--kill {task}@{step} would never happen"))
+            return Err(Error::new(Code::Flags, format!("--kill {task}@{step} would never take effect"))
                 .because(format!("the demo ends at step {most} (--max-steps {most})")));
         }
     }
     Ok(())
 }
 
-/// A demo goes on where one of its own stopped, and leaves the runs of others alone.
+/// Prepares the directory. A demo continues an earlier demo, but refuses the directory of another job.
 fn take_model_dir(dir: &Path) -> Result<()> {
-    let wrong = |code, what: &str| {
+    let refused = |code, what: &str| {
         Error::new(code, format!("{} {what}", dir.display()))
-            .help("choose another with --model-dir, or leave it out for a new folder under runs/")
+            .help("choose another directory with --model-dir, or omit it to create one in runs/")
     };
     let run = RunDir::at(dir);
-    let job = std::fs::read_to_string(run.job_file()).unwrap_or_default();
-    let job: serde_json::Value = serde_json::from_str(&job).unwrap_or_default();
-    if job["program"][1] != demo_task::NAME && dir.join("checkpoint").exists() {
-        return Err(wrong(Code::JobResume, "holds another job").because("it has checkpoints that no demo wrote"));
+    let is_demo = run.read_job()?.is_some_and(|job| job.program.get(1).is_some_and(|word| word == demo_task::NAME));
+    if !is_demo && dir.join("checkpoint").exists() {
+        return Err(refused(Code::JobResume, "contains another job").because("its checkpoints are not the demo's"));
     }
-    // Found out here, with the flag's name, and not by six tasks.
-    let made = run.create();
-    // What an earlier demo found is not what this one finds.
+    // Checked here, so that the error names the flag.
+    let created = run.create();
+    // The results of an earlier demo.
     for old in [demo_task::TRAINED, demo_task::EVALUATED] {
         let _none = std::fs::remove_file(dir.join(old));
     }
-    made.map_err(|error| wrong(Code::StorageWrite, "cannot be written").because(error.why().unwrap_or_default()))
+    created.map_err(|error| refused(Code::StorageWrite, "cannot be written").because(error.why().unwrap_or_default()))
 }
 
 fn program(args: &Args, model_dir: &Path) -> Result<Vec<OsString>> {
@@ -128,12 +129,7 @@ fn program(args: &Args, model_dir: &Path) -> Result<Vec<OsString>> {
     Ok(std::iter::once(executable.into()).chain(options).chain([model_dir.into()]).collect())
 }
 
-/// Milliseconds since 1970.
-pub(crate) fn millis() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
-}
-
-/// What the tasks have left.
+/// The results that the tasks have left.
 struct Found {
     trained: serde_json::Value,
     evaluated: serde_json::Value,
@@ -164,23 +160,23 @@ impl Found {
         })
     }
 
-    fn tell(&self, screen: &mut Screen, model_dir: &Path, killed: bool) {
+    fn print(&self, ui: &mut TerminalUi, model_dir: &Path, killed: bool) {
         let trained = match (self.trained["steps_per_s"].as_f64(), self.trained["first_step_s"].as_f64()) {
             (Some(rate), Some(first)) => format!("{rate:.0} steps/s, first step after {first:.1} s"),
-            _ => "no step more: all were made before".to_owned(),
+            _ => "no further steps: an earlier run had done all of them".to_owned(),
         };
         let auc = self.evaluated["auc"].as_f64().map(|auc| format!("AUC {auc:.4}"));
-        let auc = auc.unwrap_or_else(|| "an AUC that nobody measured: the evaluator failed".to_owned());
-        screen.say("Learned", &format!("{auc} (best attainable {:.4}), {trained}", demo_task::best_auc()));
-        screen.say("Stored", &format!("checkpoints and event files in {}", model_dir.display()));
+        let auc = auc.unwrap_or_else(|| "no AUC: the evaluator failed".to_owned());
+        ui.status("Learned", &format!("{auc} (best attainable {:.4}), {trained}", demo_task::best_auc()));
+        ui.status("Stored", &format!("checkpoints and event files in {}", model_dir.display()));
         if let Some(export) = &self.export {
-            screen.say("Exported", &format!("a SavedModel in {}", export.display()));
+            ui.status("Exported", &format!("a SavedModel in {}", export.display()));
         }
         let then = if killed {
-            "phalanx launch --ps 1 --workers 2 -- PROGRAM    the same for a program of yours"
+            "phalanx launch --ps 1 --workers 2 -- PROGRAM    launches your own program"
         } else {
-            "phalanx demo --kill ps/0@500    a recovery to watch"
+            "phalanx demo --kill ps/0@500    shows a recovery"
         };
-        screen.say("Then", then);
+        ui.status("Then", then);
     }
 }

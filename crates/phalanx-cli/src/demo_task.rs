@@ -1,4 +1,4 @@
-//! One task of the demo: wide & deep on a click log that is made on the spot.
+//! One task of the demo: wide & deep on a synthetic click log.
 
 use phalanx::Result;
 use phalanx::data::{Clicks, synthetic_clicks};
@@ -9,16 +9,16 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// The command that runs a task.
+/// The subcommand that runs a task.
 pub(crate) const NAME: &str = "demo-task";
-/// When the command was given, in milliseconds since 1970.
+/// When the demo was started, in milliseconds since 1970.
 pub(crate) const STARTED: &str = "PHALANX_DEMO_STARTED";
-/// What the chief and the evaluator leave in the run directory, and what the export is called.
+/// The files with the results of the chief and the evaluator, and the name of the export.
 pub(crate) const TRAINED: &str = "demo.trained.json";
 pub(crate) const EVALUATED: &str = "demo.evaluated.json";
 pub(crate) const EXPORT: &str = "clicks";
 
-/// Few ids in a column, so that a short training sees each of them.
+/// Ids per column; few, so that a short training sees each of them.
 const IDS: u64 = 50;
 const ROWS: u64 = 2_000_000;
 const BATCH: usize = 256;
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Steps of all trainers together
     #[arg(long, default_value_t = 16_000)]
     max_steps: u64,
-    /// Where everything is kept
+    /// Directory for everything
     #[arg(long)]
     model_dir: String,
 }
@@ -37,12 +37,12 @@ fn log(seed: u64, rows: u64) -> Clicks {
     synthetic_clicks(seed, rows).max_ids(IDS)
 }
 
-/// The AUC of whoever knows how the clicks were made.
+/// The best AUC that any model can reach on the log.
 pub(crate) fn best_auc() -> f64 {
     log(1, 1).best().auc
 }
 
-/// The numbers are counts with long tails: their logarithms are learned from, and served.
+/// Replaces the numbers, which are counts with long tails, by their logarithms.
 fn logarithms(mut batch: Batch) -> Result<Batch> {
     for name in Clicks::number_names() {
         let numbers = batch.f32(&name)?.iter().map(|number| number.ln()).collect();
@@ -85,11 +85,11 @@ fn train(args: &Args) -> Result<()> {
         .exporter(Exporter::at_end(EXPORT));
     let done = train_and_evaluate(&model, train, eval, config)?;
     if let Some(training) = &done.training {
-        say(&format!("computed {} steps", training.steps));
-        // Nobody began where an earlier run had made all steps.
+        print(&format!("computed {} steps", training.steps));
+        // Not set if an earlier run had made all steps.
         if let Some(before) = began.get() {
             let rate = (training.global_step - before) as f64 / training.seconds;
-            say(&format!("{} steps, {rate:.0} steps/s", training.global_step));
+            print(&format!("{} steps, {rate:.0} steps/s", training.global_step));
             add(&args.model_dir, TRAINED, "steps_per_s", rate)?;
         }
     }
@@ -99,9 +99,9 @@ fn train(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Says and notes when the first step was done.
+/// Prints and records when the first step was done.
 struct FirstStep {
-    /// The steps that others had made before, in an earlier run or a moment ago.
+    /// The steps that had been made before, in an earlier run or by other tasks.
     began: Arc<OnceLock<u64>>,
     dir: String,
 }
@@ -110,15 +110,15 @@ impl Hook for FirstStep {
     fn after_step(&mut self, step: &Step) -> Result<Control> {
         if self.began.set(step.global_step.saturating_sub(1)).is_ok() {
             let command = std::env::var(STARTED).ok().and_then(|text| text.parse::<u64>().ok());
-            let seconds = command.map_or(0.0, |given| crate::demo::millis().saturating_sub(given) as f64 / 1000.0);
-            say(&format!("step {}: loss {:.5}, {seconds:.1} s after the start", step.global_step, step.loss));
+            let seconds = command.map_or(0.0, |given| phalanx_run::now_ms().saturating_sub(given) as f64 / 1000.0);
+            print(&format!("step {}: loss {:.5}, {seconds:.1} s after the start", step.global_step, step.loss));
             add(&self.dir, TRAINED, "first_step_s", seconds)?;
         }
         Ok(Control::Continue)
     }
 }
 
-/// Adds a number to a file of them.
+/// Adds a number to a file of results.
 fn add(dir: &str, file: &str, name: &str, number: f64) -> Result<()> {
     let path = Path::new(dir).join(file);
     let known = std::fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str(&text).ok());
@@ -128,7 +128,7 @@ fn add(dir: &str, file: &str, name: &str, number: f64) -> Result<()> {
         .map_err(|error| Error::new(Code::StorageWrite, format!("{} cannot be written", path.display())).because(error))
 }
 
-/// A line on standard output; a closed pipe is no reason to fail.
-fn say(line: &str) {
+/// Prints a line to standard output. A closed pipe is not an error.
+fn print(line: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{line}");
 }

@@ -1,21 +1,21 @@
-//! `phalanx doctor`: what on this machine or in this configuration will get in the way, and how to mend it.
+//! `phalanx doctor`: problems of this machine and its configuration, and how to fix them.
 
 use phalanx::coordinator::{ClusterResolver, TfConfigClusterResolver};
 use phalanx_base::{Address, TaskId};
-use phalanx_cluster::Json;
 use phalanx_launch::free_ports;
+use serde_json::{Value, json};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Looks for what will get in the way.
+/// Checks this machine.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
-    /// The directory that runs are to be written to
+    /// Directory for runs
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Try to reach every task of TF_CONFIG's cluster
+    /// Try to connect to every task of the cluster in TF_CONFIG
     #[arg(long)]
     connect: bool,
     /// Print one JSON object
@@ -41,20 +41,20 @@ fn finding(grade: Grade, what: &'static str, found: impl Into<String>, fix: Opti
     Finding { grade, what, found: found.into(), fix: fix.map(str::to_owned) }
 }
 
-/// Runs the command; the exit code is 1 where something fails.
+/// Runs the command. The exit code is 1 if a check fails.
 pub(crate) fn run(args: &DoctorArgs) -> ExitCode {
-    let mut findings = vec![processors(), memory(), open_files(), processes(), ports(), clock(), disk(args)];
+    let mut findings = vec![cpus(), memory(), open_files(), processes(), ports(), clock(), disk(args)];
     findings.extend(task(args));
     let failed = findings.iter().any(|one| one.grade == Grade::Fail);
-    crate::status::print(&if args.json { to_json(&findings) } else { to_text(&findings) });
+    crate::output::print(&if args.json { to_json(&findings) } else { to_text(&findings) });
     ExitCode::from(u8::from(failed))
 }
 
-fn processors() -> Finding {
+fn cpus() -> Finding {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     match count {
-        0 | 1 => finding(Grade::Warn, "processors", "1", Some("tasks of a local job will share one processor")),
-        count => finding(Grade::Ok, "processors", count.to_string(), None),
+        0 | 1 => finding(Grade::Warn, "CPUs", "1", Some("the tasks of a local job will share one CPU")),
+        count => finding(Grade::Ok, "CPUs", count.to_string(), None),
     }
 }
 
@@ -66,11 +66,11 @@ fn memory() -> Finding {
     };
     match of("MemAvailable") {
         Some(free) if free < 1 << 20 => {
-            let fix = "end other programs, or give parameter servers another machine";
+            let fix = "stop other programs, or run parameter servers on another machine";
             finding(Grade::Warn, "memory", format!("{} MiB available", free >> 10), Some(fix))
         }
         Some(free) => finding(Grade::Ok, "memory", format!("{:.1} GiB available", free as f64 / 1_048_576.0), None),
-        None => finding(Grade::Warn, "memory", "not known: /proc/meminfo cannot be read", None),
+        None => finding(Grade::Warn, "memory", "unknown: /proc/meminfo cannot be read", None),
     }
 }
 
@@ -81,28 +81,23 @@ fn limit(name: &str) -> Option<u64> {
 }
 
 fn open_files() -> Finding {
-    match limit("Max open files") {
-        Some(count) if count < 4096 => {
-            let fix = "raise it: ulimit -n 65536, or LimitNOFILE=65536 in a systemd unit";
-            finding(if count < 512 { Grade::Fail } else { Grade::Warn }, "open files", count.to_string(), Some(fix))
-        }
-        Some(u64::MAX) => finding(Grade::Ok, "open files", "unlimited", None),
-        Some(count) => finding(Grade::Ok, "open files", count.to_string(), None),
-        None => finding(Grade::Warn, "open files", "not known", None),
-    }
+    let fix = "raise it: ulimit -n 65536, or LimitNOFILE=65536 in a systemd unit";
+    limited("open files", "Max open files", (512, 4096), fix)
 }
 
 fn processes() -> Finding {
-    match limit("Max processes") {
-        Some(count) if count < 1024 => finding(
-            Grade::Warn,
-            "processes",
-            count.to_string(),
-            Some("raise it: ulimit -u 4096; every task has some twenty threads"),
-        ),
-        Some(u64::MAX) => finding(Grade::Ok, "processes", "unlimited", None),
-        Some(count) => finding(Grade::Ok, "processes", count.to_string(), None),
-        None => finding(Grade::Warn, "processes", "not known", None),
+    let fix = "raise it: ulimit -u 4096; every task has about twenty threads";
+    limited("processes", "Max processes", (0, 1024), fix)
+}
+
+/// Fails if a limit of this process is below the first bound, and warns if it is below the second.
+fn limited(what: &'static str, name: &str, (fail, warn): (u64, u64), fix: &str) -> Finding {
+    match limit(name) {
+        Some(count) if count < fail => finding(Grade::Fail, what, count.to_string(), Some(fix)),
+        Some(count) if count < warn => finding(Grade::Warn, what, count.to_string(), Some(fix)),
+        Some(u64::MAX) => finding(Grade::Ok, what, "unlimited", None),
+        Some(count) => finding(Grade::Ok, what, count.to_string(), None),
+        None => finding(Grade::Warn, what, "unknown", None),
     }
 }
 
@@ -110,12 +105,12 @@ fn ports() -> Finding {
     match free_ports(32) {
         Ok(_) => finding(Grade::Ok, "ports", "32 free on loopback", None),
         Err(error) => {
-            finding(Grade::Fail, "ports", error.to_string(), Some("see whether 127.0.0.1 is up: ip addr show lo"))
+            finding(Grade::Fail, "ports", error.to_string(), Some("check that 127.0.0.1 is up: ip addr show lo"))
         }
     }
 }
 
-/// A clock before this program was built is wrong; how wrong a later one is, only others know.
+/// Checks the clock against the time at which this program was built.
 fn clock() -> Finding {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let built = std::env::current_exe().and_then(std::fs::metadata).and_then(|about| about.modified());
@@ -123,7 +118,7 @@ fn clock() -> Finding {
     if now + 86_400 < built {
         finding(Grade::Fail, "clock", "before this program was built", Some("set it: timedatectl set-ntp true"))
     } else {
-        finding(Grade::Ok, "clock", phalanx_launch::stamp(now * 1000), None)
+        finding(Grade::Ok, "clock", phalanx_run::timestamp(now * 1000), None)
     }
 }
 
@@ -137,13 +132,13 @@ fn disk(args: &DoctorArgs) -> Finding {
             Grade::Fail,
             "disk",
             found,
-            Some("choose another with --dir, free some space, or change its owner"),
+            Some("choose another directory with --dir, free some space, or change its owner"),
         );
     }
     match phalanx_launch::free_bytes(&args.dir) {
         Some(free) if free < 1 << 30 => {
             let found = format!("{} MiB free in {}", free >> 20, args.dir.display());
-            finding(Grade::Warn, "disk", found, Some("checkpoints of a large model will not fit"))
+            finding(Grade::Warn, "disk", found, Some("free some space: checkpoints of a large model do not fit"))
         }
         Some(free) => finding(
             Grade::Ok,
@@ -155,7 +150,7 @@ fn disk(args: &DoctorArgs) -> Finding {
     }
 }
 
-/// TF_CONFIG, the own port and the others.
+/// Checks TF_CONFIG, this task's port and the other tasks.
 fn task(args: &DoctorArgs) -> Vec<Finding> {
     let config = match TfConfigClusterResolver.resolve() {
         Ok(config) => config,
@@ -165,7 +160,7 @@ fn task(args: &DoctorArgs) -> Vec<Finding> {
         }
     };
     let Some(own) = config.task() else {
-        return vec![finding(Grade::Ok, "TF_CONFIG", "not set: this process would be the whole job", None)];
+        return vec![finding(Grade::Ok, "TF_CONFIG", "not set: this process would run the job alone", None)];
     };
     let mut found =
         vec![finding(Grade::Ok, "TF_CONFIG", format!("this is {own} of {} tasks", config.tasks().len()), None)];
@@ -174,7 +169,12 @@ fn task(args: &DoctorArgs) -> Vec<Finding> {
     }
     if std::env::var_os("PHALANX_TOKEN").is_none() {
         let fix = "set PHALANX_TOKEN to the same secret on every task";
-        found.push(finding(Grade::Warn, "token", "none: whoever reaches a task's port may take part", Some(fix)));
+        found.push(finding(
+            Grade::Warn,
+            "token",
+            "not set: anyone who reaches a task's port can join the job",
+            Some(fix),
+        ));
     }
     if let Ok(address) = config.address_of(own) {
         found.push(own_port(address));
@@ -192,7 +192,7 @@ fn own_port(address: &Address) -> Finding {
     match TcpListener::bind(address.listen_on()) {
         Ok(_) => finding(Grade::Ok, "own port", format!("{port} is free"), None),
         Err(error) => {
-            let fix = format!("see who has it: ss -ltnp sport = :{port}");
+            let fix = format!("find the process that uses it: ss -ltnp sport = :{port}");
             finding(Grade::Fail, "own port", format!("{port}: {error}"), Some(&fix))
         }
     }
@@ -200,7 +200,7 @@ fn own_port(address: &Address) -> Finding {
 
 fn peer(task: TaskId, address: &Address) -> Finding {
     let reached = (address.host(), address.port()).to_socket_addrs().and_then(|mut list| {
-        let first = list.next().ok_or_else(|| std::io::Error::other("the name has no address"))?;
+        let first = list.next().ok_or_else(|| std::io::Error::other("the host name has no address"))?;
         TcpStream::connect_timeout(&first, Duration::from_secs(2))
     });
     match reached {
@@ -229,15 +229,7 @@ fn to_text(findings: &[Finding]) -> String {
 }
 
 fn to_json(findings: &[Finding]) -> String {
-    let list = findings.iter().map(|one| {
-        let fix = one.fix.as_ref().map_or(Json::Null, Json::text);
-        let grade = Json::text(word(one.grade));
-        Json::object([
-            ("grade", grade),
-            ("what", Json::text(one.what)),
-            ("found", Json::text(&one.found)),
-            ("fix", fix),
-        ])
-    });
-    format!("{}\n", Json::object([("findings", Json::List(list.collect()))]))
+    let finding =
+        |one: &Finding| json!({ "grade": word(one.grade), "what": one.what, "found": one.found, "fix": one.fix });
+    format!("{}\n", json!({ "findings": findings.iter().map(finding).collect::<Vec<Value>>() }))
 }

@@ -1,30 +1,23 @@
-//! `phalanx launch`: a job of any program that reads TF_CONFIG, with a page to watch it.
+//! `phalanx launch`: a job of any program that reads TF_CONFIG, with a dashboard.
 
-use phalanx_base::Result;
-use phalanx_launch::{LaunchArgs, Report};
-use phalanx_page::Page;
-use std::io::Write;
+use phalanx_dashboard::Dashboard;
+use phalanx_launch::LaunchArgs;
+use phalanx_run::SharedTailer;
 use std::process::ExitCode;
 
 /// Runs the command; the exit code is the job's.
 pub(crate) fn run(args: &LaunchArgs) -> ExitCode {
     if args.print {
-        return crate::status::finish(args.printed().map(|text| crate::status::print(&text)));
+        return crate::output::finish(args.printed().map(|text| crate::output::print(&text)));
     }
-    match launch(args) {
+    // Served until the job has ended.
+    let mut dashboard = None;
+    let mut start = |tailer: &SharedTailer| {
+        let dashboard = dashboard.insert(Dashboard::start(tailer.clone(), args.listen)?);
+        Ok(dashboard.url().to_owned())
+    };
+    match phalanx_launch::launch(args, Some(&mut start)) {
         Ok(report) => ExitCode::from(report.exit_code()),
-        Err(error) => {
-            let _gone = std::io::stderr().lock().write_all(error.report().as_bytes());
-            ExitCode::from(error.exit_code())
-        }
+        Err(error) => crate::output::finish(Err::<(), _>(error)),
     }
-}
-
-fn launch(args: &LaunchArgs) -> Result<Report> {
-    // Held until the job has ended; the page goes with the launcher.
-    let mut held = None;
-    phalanx_launch::launch(args, |launch| {
-        let page = held.insert(Page::start(&launch.run, args.listen)?);
-        Ok(Some(page.url().to_owned()))
-    })
 }

@@ -8,6 +8,7 @@ mod doctor;
 mod job;
 mod launch;
 mod manifest;
+mod output;
 mod records;
 #[cfg(test)]
 mod reference;
@@ -24,9 +25,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(name = "phalanx", version, about)]
 enum Command {
-    /// Trains wide & deep on made clicks as a job of six processes, with a page to watch it
+    /// Trains wide & deep on synthetic clicks as a job of six processes, with a dashboard
     Demo(demo::Args),
-    /// Trains and evaluates what a file describes, as the task that TF_CONFIG names
+    /// Trains and evaluates the job in a file, as the task in TF_CONFIG
     Train(job::TrainArgs),
     /// Evaluates the newest checkpoint of a job
     Eval(job::EvalArgs),
@@ -34,23 +35,23 @@ enum Command {
     Predict(job::PredictArgs),
     /// Exports the newest checkpoint of a job as a SavedModel that TensorFlow loads
     Export(job::ExportArgs),
-    /// Starts a job of any program that reads TF_CONFIG: chief, workers, parameter servers, evaluator
+    /// Launches a job of any program that reads TF_CONFIG: chief, workers, parameter servers, evaluator
     Launch(Box<phalanx_launch::LaunchArgs>),
-    /// Shows a run in the browser, while it goes on or after its end
+    /// Serves the dashboard of a run, while it runs or after it has ended
     Dashboard(dashboard::DashboardArgs),
-    /// Shows the tasks of a run in one table
+    /// Shows the tasks of a run in a table
     Status(status::StatusArgs),
-    /// Looks for what will get in the way on this machine: limits, ports, disk, TF_CONFIG, peers
+    /// Checks this machine for problems: limits, ports, disk, TF_CONFIG, peers
     Doctor(doctor::DoctorArgs),
-    /// Writes files for TFJob, Trainer v2, Slurm, compose or systemd
+    /// Writes deployment files for TFJob, Trainer v2, Slurm, Docker compose or systemd
     Manifest(manifest::ManifestArgs),
-    /// Looks into checkpoints, TensorFlow's or ours
+    /// Inspects checkpoints of TensorFlow and of Phalanx
     Ckpt(ckpt::CkptArgs),
-    /// Looks into TFRecord files
+    /// Inspects TFRecord files
     Records(records::RecordsArgs),
-    /// Says what a TF_CONFIG means, as TensorFlow reads it, or what is wrong with it
+    /// Explains a TF_CONFIG as TensorFlow reads it, or reports what is wrong with it
     TfConfig(tf_config::TfConfigArgs),
-    /// One task of the demo
+    /// Runs one task of the demo
     #[command(hide = true)]
     DemoTask(demo_task::Args),
 }

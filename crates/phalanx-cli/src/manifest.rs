@@ -1,13 +1,14 @@
-//! `phalanx manifest`: ready files for where users outgrow one machine.
+//! `phalanx manifest`: deployment files for jobs on several machines.
 //!
-//! All of them carry the same contract: the same program in every role, `TF_CONFIG` says which; exit codes as in
-//! `phalanx_base::Fault`; SIGTERM is a request to save and go; a token from a secret; one shared directory.
+//! All of them follow the same contract: the same program in every role, which `TF_CONFIG` sets; the exit codes of
+//! `phalanx_base::Fault`; SIGTERM as a request to save and stop; a token from a secret; one shared directory.
 
 mod compose;
 mod kubernetes;
 mod slurm;
 mod systemd;
 
+use crate::output::print;
 use phalanx_base::{Code, Error, Result};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,39 +16,39 @@ use std::process::ExitCode;
 /// Writes deployment files.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManifestArgs {
-    /// For whom
+    /// Target platform
     target: Target,
-    /// The job's name: small letters, digits and dashes
+    /// Name of the job: lowercase letters, digits and dashes
     #[arg(long, default_value = "phalanx-job", value_parser = job_name)]
     name: String,
-    /// The image that has the program
+    /// Image that contains the program
     #[arg(long, default_value = "example/phalanx-job:1")]
     image: String,
-    /// Workers beside the chief
+    /// Number of workers in addition to the chief
     #[arg(long, default_value_t = 2)]
     workers: u32,
-    /// Parameter servers
+    /// Number of parameter servers
     #[arg(long, default_value_t = 1)]
     ps: u32,
-    /// An evaluator too
+    /// Add an evaluator
     #[arg(long)]
     evaluator: bool,
-    /// Where checkpoints go, seen by all tasks under this path
+    /// Directory for checkpoints, shared by all tasks
     #[arg(long, default_value = "/model")]
     model_dir: String,
-    /// Processors of a trainer
+    /// CPUs of a trainer
     #[arg(long, default_value_t = 2)]
     cpus: u32,
     /// Memory of a task, in GiB
     #[arg(long, default_value_t = 4)]
     memory: u32,
-    /// The port of every task
+    /// Port of every task
     #[arg(long, default_value_t = 2222)]
     port: u16,
     /// Write the files into this directory instead of printing them
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<String>,
 }
@@ -56,19 +57,19 @@ pub(crate) struct ManifestArgs {
 enum Target {
     /// Kubeflow's TFJob v1
     Tfjob,
-    /// Kubeflow Trainer v2: a runtime and a job of it
+    /// Kubeflow Trainer v2: a runtime and a job
     Trainjob,
     /// A batch script for Slurm
     Slurm,
     /// Docker compose
     Compose,
-    /// Units for systemd
+    /// systemd units
     Systemd,
-    /// A recipe for a small image without a shell
+    /// A Dockerfile for a small image without a shell
     Dockerfile,
 }
 
-/// A file to be written.
+/// A file to write.
 struct Written {
     name: String,
     text: String,
@@ -76,7 +77,7 @@ struct Written {
 
 /// Runs the command.
 pub(crate) fn run(args: &ManifestArgs) -> ExitCode {
-    crate::status::finish(write(args))
+    crate::output::finish(write(args))
 }
 
 fn write(args: &ManifestArgs) -> Result<()> {
@@ -91,7 +92,9 @@ fn write(args: &ManifestArgs) -> Result<()> {
     let Some(dir) = &args.out else {
         let several = files.len() > 1;
         let head = |name: &str| if several { format!("# --- {name}\n") } else { String::new() };
-        files.iter().for_each(|file| crate::status::print(&(head(&file.name) + &file.text)));
+        for file in &files {
+            print(&(head(&file.name) + &file.text));
+        }
         return Ok(());
     };
     for file in files {
@@ -99,24 +102,24 @@ fn write(args: &ManifestArgs) -> Result<()> {
         std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&path, file.text)).map_err(|error| {
             Error::new(Code::StorageWrite, format!("{} cannot be written", path.display())).because(error)
         })?;
-        crate::status::print(&format!("     Written {}\n", path.display()));
+        print(&format!("     Written {}\n", path.display()));
     }
     Ok(())
 }
 
 impl ManifestArgs {
-    /// Program and arguments; without any, what the image starts by itself.
+    /// Program and arguments; empty for the entry point of the image.
     fn words(&self) -> &[String] {
         &self.program
     }
 
-    /// Roles and how many tasks each has, the chief first.
+    /// The roles and their numbers of tasks, the chief first.
     fn roles(&self) -> Vec<(&'static str, u32)> {
         let all = [("chief", 1), ("worker", self.workers), ("ps", self.ps), ("evaluator", u32::from(self.evaluator))];
         all.into_iter().filter(|(_, count)| *count > 0).collect()
     }
 
-    /// The part of `TF_CONFIG` that all tasks share, with `host` naming a task's machine.
+    /// The `cluster` of `TF_CONFIG`; `host` returns the address of a task.
     fn cluster(&self, host: impl Fn(&str, u32) -> String) -> String {
         let listed = self.roles().into_iter().filter(|(role, _)| *role != "evaluator").map(|(role, count)| {
             let hosts: Vec<String> = (0..count).map(|index| format!("\"{}\"", host(role, index))).collect();
@@ -126,7 +129,7 @@ impl ManifestArgs {
     }
 }
 
-/// A string as YAML and JSON read it back.
+/// Quotes a string for YAML and JSON.
 fn quoted(text: &str) -> String {
     phalanx_cluster::Json::text(text).to_string()
 }
@@ -137,12 +140,12 @@ fn job_name(text: &str) -> Result<String, String> {
     if starts && !text.ends_with('-') && text.len() <= 40 && text.chars().all(good) {
         Ok(text.to_owned())
     } else {
-        Err("small letters, digits and dashes, a letter first, at most 40".to_owned())
+        Err("at most 40 lowercase letters, digits and dashes, beginning with a letter".to_owned())
     }
 }
 
 const DOCKERFILE: &str = "\
-# A static program in an image without a shell, run by nobody in particular.
+# A static program in an image without a shell, run without privileges.
 #   docker build -t example/phalanx-job:1 .        in the root of Phalanx's sources
 FROM rust:1-alpine AS build
 RUN apk add --no-cache gcc musl-dev
@@ -160,7 +163,7 @@ RUN cargo build --release --locked --bin phalanx && cp target/release/phalanx /p
 FROM scratch
 COPY --from=build /phalanx /phalanx
 USER 65532:65532
-# SIGTERM asks a task to save and go; give it time: docker stop --time 30.
+# SIGTERM asks a task to save and stop; give it time: docker stop --time 30.
 STOPSIGNAL SIGTERM
 ENTRYPOINT [\"/phalanx\"]
 ";

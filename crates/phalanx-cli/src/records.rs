@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use phalanx_base::{Code, Context, Error, Result};
-use phalanx_cluster::Json;
-use phalanx_formats::example::{Feature, Whole, read_whole};
+use phalanx_formats::example::{AnyExample, Feature, read_any_example};
 use phalanx_formats::record::{Compression, ReadOptions, RecordReader};
+use serde_json::{Value, json};
 
 /// Shows, counts or verifies the records of a TFRecord file.
 #[derive(Debug, clap::Args)]
@@ -23,21 +23,21 @@ enum Action {
     Head {
         #[command(flatten)]
         source: Source,
-        /// How many records
+        /// Number of records
         #[arg(short, default_value_t = 5)]
         n: u64,
     },
     /// Counts the records
     Count(Source),
-    /// Checks every record; exit code 1 names the first bad one
+    /// Verifies every record; exits with 1 and reports the first bad one
     Verify(Source),
 }
 
 #[derive(Debug, clap::Args)]
 struct Source {
-    /// The TFRecord file
+    /// TFRecord file
     file: PathBuf,
-    /// How the file is compressed
+    /// Compression of the file
     #[arg(long, value_enum, default_value_t = How::Auto)]
     compression: How,
     /// Print one JSON object
@@ -45,7 +45,7 @@ struct Source {
     json: bool,
 }
 
-/// `auto` looks at the first bytes.
+/// The compression of a file; `auto` detects it from the first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum How {
     Auto,
@@ -54,7 +54,7 @@ enum How {
     Zlib,
 }
 
-/// Runs the command; the exit code is 1 for a file that cannot be read to its end.
+/// Runs the command. The exit code is 1 if the file cannot be read to its end.
 pub(crate) fn run(args: &RecordsArgs) -> ExitCode {
     let mut out = io::stdout().lock();
     let (source, done) = match &args.action {
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &RecordsArgs) -> ExitCode {
         Action::Count(source) => (source, count(source, "records", &mut out)),
         Action::Verify(source) => (source, count(source, "good records", &mut out)),
     };
-    // A reader that has gone away, as behind `| head`, is no reason to fail.
+    // A closed pipe, as with `| head`, is not an error.
     let Ok(failed) = done.and_then(|failed| out.flush().map(|()| failed)) else { return ExitCode::SUCCESS };
     let Some(error) = failed else { return ExitCode::SUCCESS };
     if !source.json {
@@ -85,14 +85,14 @@ impl Source {
         RecordReader::with_options(file, &options).map_err(|error| self.named(error))
     }
 
-    /// The error with the file's name before its place.
+    /// Adds the name of the file to the position of an error.
     fn named(&self, error: Error) -> Error {
         let place = error.place().map(|place| format!(": {place}")).unwrap_or_default();
         error.at(format!("{}{place}", self.file.display()))
     }
 }
 
-/// Writes the first records; the error that kept it from going on. `Err` is about the output.
+/// Writes the first records and returns the error that stopped it. `Err` is an error of the output.
 fn head(source: &Source, n: u64, out: &mut impl Write) -> io::Result<Option<Error>> {
     let mut shown = 0;
     if source.json {
@@ -113,7 +113,7 @@ fn head(source: &Source, n: u64, out: &mut impl Write) -> io::Result<Option<Erro
                 }
                 Ok(Some(record)) => {
                     writeln!(out, "record {shown} (byte {offset}, {} bytes)", record.len())?;
-                    match read_whole(record) {
+                    match read_any_example(record) {
                         Ok(whole) => write_whole(&whole, out)?,
                         Err(_) => writeln!(out, "  no Example: {}", bytes_text(record))?,
                     }
@@ -130,7 +130,7 @@ fn head(source: &Source, n: u64, out: &mut impl Write) -> io::Result<Option<Erro
     Ok(failed)
 }
 
-/// Reads everything and writes how much that was.
+/// Reads everything and writes the number of records.
 fn count(source: &Source, what: &str, out: &mut impl Write) -> io::Result<Option<Error>> {
     let (mut payload, mut records, mut compression) = (0_u64, 0, Compression::None);
     let mut read = || {
@@ -144,15 +144,12 @@ fn count(source: &Source, what: &str, out: &mut impl Write) -> io::Result<Option
     };
     let failed = read().err();
     if source.json {
-        let number = |count: u64| Json::number(count);
-        let mut entries = vec![
-            ("ok", Json::Bool(failed.is_none())),
-            ("records", number(records)),
-            ("payload_bytes", number(payload)),
-            ("compression", Json::text(compression.to_string())),
-        ];
-        entries.extend(failed.as_ref().map(|error| ("error", error_json(error))));
-        writeln!(out, "{}", Json::object(entries))?;
+        let (ok, compression) = (failed.is_none(), compression.to_string());
+        let mut object = json!({ "ok": ok, "records": records, "payload_bytes": payload, "compression": compression });
+        if let Some(error) = &failed {
+            object["error"] = error_json(error);
+        }
+        writeln!(out, "{object}")?;
     } else if failed.is_none() {
         writeln!(out, "{records} {what}, {payload} bytes, compression {compression}")?;
     } else if records > 0 {
@@ -161,57 +158,46 @@ fn count(source: &Source, what: &str, out: &mut impl Write) -> io::Result<Option
     Ok(failed)
 }
 
-fn error_json(error: &Error) -> Json {
-    let text = |text: Option<&str>| text.map_or(Json::Null, Json::text);
-    Json::object([
-        ("code", Json::text(error.code().to_string())),
-        ("message", Json::text(error.to_string())),
-        ("place", text(error.place())),
-        ("help", text(error.next())),
-    ])
+fn error_json(error: &Error) -> Value {
+    let mut object = crate::output::error_json(error);
+    object["place"] = json!(error.place());
+    object
 }
 
-fn record_json(index: u64, offset: u64, record: &[u8]) -> Json {
-    let mut entries = vec![
-        ("index", Json::number(index)),
-        ("offset", Json::number(offset)),
-        ("bytes", Json::number(record.len() as u64)),
-    ];
-    match read_whole(record) {
+fn record_json(index: u64, offset: u64, record: &[u8]) -> Value {
+    let mut object = json!({ "index": index, "offset": offset, "bytes": record.len() });
+    match read_any_example(record) {
         Ok(whole) => {
             let features = whole.features.iter().map(|(name, feature)| (name.clone(), feature_json(feature)));
-            entries.push(("features", Json::object(features)));
-            let steps = |steps: &[Feature]| Json::List(steps.iter().map(feature_json).collect());
+            object["features"] = Value::Object(features.collect());
+            let steps = |steps: &[Feature]| steps.iter().map(feature_json).collect();
             let lists = whole.lists.iter().map(|(name, list)| (name.clone(), steps(list)));
-            entries.push(("feature_lists", Json::object(lists)));
+            object["feature_lists"] = Value::Object(lists.collect());
         }
-        Err(error) => entries.push(("error", error_json(&error))),
+        Err(error) => object["error"] = error_json(&error),
     }
-    Json::object(entries)
+    object
 }
 
-/// Floats that JSON cannot say are texts; bytes that are no text are `{"hex": …}`.
-fn feature_json(feature: &Feature) -> Json {
-    let float = |&value: &f32| match value.is_finite() {
-        true => Json::Number(format!("{value:?}")),
-        false => Json::text(value.to_string()),
+/// Floats that are not finite are strings; bytes that are not UTF-8 are `{"hex": …}`.
+fn feature_json(feature: &Feature) -> Value {
+    // The shortest digits of an f32 have fewer digits than those of the same f64.
+    let float = |value: &f32| match value.to_string().parse::<f64>() {
+        Ok(number) if number.is_finite() => json!(number),
+        _ => json!(value.to_string()),
     };
-    let bytes = |value: &Vec<u8>| match std::str::from_utf8(value) {
-        Ok(text) => Json::text(text),
-        Err(_) => Json::object([("hex", Json::text(hex(value)))]),
-    };
-    let values = match feature {
+    let bytes = |value: &Vec<u8>| std::str::from_utf8(value).map_or_else(|_| json!({ "hex": hex(value) }), Value::from);
+    let values: Vec<Value> = match feature {
         Feature::F32(values) => values.iter().map(float).collect(),
-        Feature::I64(values) => values.iter().map(|&value| Json::number(value)).collect(),
+        Feature::I64(values) => values.iter().map(|&value| value.into()).collect(),
         Feature::Bytes(values) => values.iter().map(bytes).collect(),
         Feature::None => Vec::new(),
     };
-    let kind = feature.kind().map_or(Json::Null, |kind| Json::text(kind.to_string()));
-    Json::object([("type", kind), ("values", Json::List(values))])
+    json!({ "type": feature.kind().map(|kind| kind.to_string()), "values": values })
 }
 
-/// A feature a line: name, type, number of values, the first of them.
-fn write_whole(whole: &Whole, out: &mut impl Write) -> io::Result<()> {
+/// Writes one line per feature: name, type, number of values and the first values.
+fn write_whole(whole: &AnyExample, out: &mut impl Write) -> io::Result<()> {
     for (name, feature) in &whole.features {
         writeln!(out, "  {}: {}", name.escape_debug(), feature_text(feature))?;
     }
@@ -243,7 +229,7 @@ fn feature_text(feature: &Feature) -> String {
     format!("{kind}[{}] = {}{more}", feature.len(), values.join(", "))
 }
 
-/// A text in quotes where it is one, hexadecimal digits where not; neither is long.
+/// Bytes as quoted text, or as hexadecimal digits if they are not UTF-8, shortened.
 fn bytes_text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) if text.chars().count() > 60 => {

@@ -7,9 +7,9 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cl
 
 const HEAD: &str = "# Commands
 
-<!-- Written by crates/phalanx-cli/src/reference.rs; `cargo xtask docs` writes it anew. -->
+<!-- Written by crates/phalanx-cli/src/reference.rs; `cargo xtask docs` rewrites it. -->
 
-What `phalanx COMMAND --help` says. Answers go to the standard output, remarks to the standard error; `--json` prints for programs.
+The output of `phalanx COMMAND --help`. Results go to standard output, messages to standard error; `--json` prints results for programs.
 [Exit codes](../errors.md).
 
 ";
@@ -72,7 +72,7 @@ fn row(arg: &Arg) -> String {
     let mut help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let defaults: Vec<String> = arg.get_default_values().iter().map(|one| one.to_string_lossy().into_owned()).collect();
     if takes && !defaults.is_empty() {
-        help += &format!(" (`{}` unless given)", defaults.join(","));
+        help += &format!(" [default: `{}`]", defaults.join(","));
     }
     let may: Vec<String> = arg.get_possible_values().iter().map(|one| format!("`{}`", one.get_name())).collect();
     if takes && !may.is_empty() {
@@ -82,26 +82,26 @@ fn row(arg: &Arg) -> String {
 }
 
 #[test]
-fn the_page_of_commands_is_what_the_commands_say() {
+fn the_reference_matches_the_commands() {
     let wanted = page();
     if std::fs::read_to_string(PAGE).unwrap_or_default() != wanted {
         let written = std::env::var_os("PHALANX_WRITE_DOCS").is_some();
         if written {
             std::fs::write(PAGE, wanted).expect("the page can be written");
         }
-        panic!("docs/reference/cli.md is out of date (written: {written}); PHALANX_WRITE_DOCS=1 writes it anew");
+        panic!("docs/reference/cli.md is out of date (written: {written}); PHALANX_WRITE_DOCS=1 rewrites it");
     }
 }
 
 #[test]
-fn every_command_and_flag_says_what_it_does() {
+fn every_command_and_flag_has_a_help_text() {
     let mut root = Command::command();
     root.build();
     let mut open = visible(&root);
     while let Some(command) = open.pop() {
-        assert!(!about(command).is_empty(), "{} says nothing", command.get_name());
+        assert!(!about(command).is_empty(), "{} has no help text", command.get_name());
         for arg in command.get_arguments() {
-            assert!(arg.get_help().is_some(), "{} of {} says nothing", arg.get_id(), command.get_name());
+            assert!(arg.get_help().is_some(), "{} of {} has no help text", arg.get_id(), command.get_name());
         }
         open.extend(visible(command));
     }

@@ -1,8 +1,7 @@
-//! `phalanx status`: a run's tasks in one table.
+//! `phalanx status`: the tasks of a run in one table.
 
 use phalanx_base::{Code, Error, Result};
-use phalanx_launch::{Board, Follower, RunDir, now_ms};
-use std::io::Write;
+use phalanx_run::{JobState, RunDir, RunState, RunTailer, now_ms};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,27 +9,26 @@ use std::time::Duration;
 /// Shows the tasks of a run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct StatusArgs {
-    /// The run directory [default: the newest below runs/]
+    /// Run directory [default: the newest one in runs/]
     dir: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Print it again every second until the run ends
+    /// Print the table every second until the run ends
     #[arg(long)]
     watch: bool,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &StatusArgs) -> ExitCode {
-    finish(show(args))
+    crate::output::finish(show(args))
 }
 
 fn show(args: &StatusArgs) -> Result<()> {
     let dir = match &args.dir {
         Some(dir) => dir.clone(),
         None => newest().ok_or_else(|| {
-            Error::new(Code::DataMissing, "there is no run below runs/")
-                .help("name a run directory: phalanx status DIR")
+            Error::new(Code::DataMissing, "there is no run in runs/").help("pass a run directory: phalanx status DIR")
         })?,
     };
     let run = RunDir::at(&dir);
@@ -38,22 +36,29 @@ fn show(args: &StatusArgs) -> Result<()> {
         return Err(Error::new(Code::DataMissing, format!("{} is not a run directory", dir.display()))
             .because("it has no logs/events.jsonl, which a launcher writes"));
     }
-    let mut follower = Follower::new(&run, false);
-    follower.poll();
-    // Processor shares need two looks.
+    let mut tailer = RunTailer::new(&run, false);
+    tailer.poll();
+    // CPU usage needs two measurements.
     std::thread::sleep(Duration::from_millis(1100));
     loop {
-        follower.poll();
-        let board = follower.board();
-        print(&if args.json { format!("{}\n", board.to_json()) } else { table(board, &dir.display().to_string()) });
-        if !args.watch || board.state != phalanx_launch::JobState::Running {
+        tailer.poll();
+        let state = tailer.state();
+        if let Some(problem) = &state.problem {
+            return Err(problem.clone());
+        }
+        crate::output::print(&if args.json {
+            format!("{}\n", state.to_json())
+        } else {
+            table(state, &dir.display().to_string())
+        });
+        if !args.watch || state.state != JobState::Running {
             return Ok(());
         }
         std::thread::sleep(Duration::from_secs(1));
     }
 }
 
-/// The run that a launcher wrote to last.
+/// The run that was written most recently.
 fn newest() -> Option<PathBuf> {
     let runs = std::fs::read_dir("runs").ok()?.flatten().map(|entry| entry.path());
     let dated = runs.filter_map(|path| {
@@ -63,13 +68,13 @@ fn newest() -> Option<PathBuf> {
     dated.max().map(|(_, path)| path)
 }
 
-fn table(board: &Board, dir: &str) -> String {
+fn table(state: &RunState, dir: &str) -> String {
     let words = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-    let mut head = format!("{dir}: {}", board.state.as_str());
+    let mut head = format!("{dir}: {}", state.state.as_str());
     for (label, value) in [
-        ("step", board.step().map(|step| step.to_string())),
-        ("steps/s", board.rate().map(|rate| format!("{rate:.1}"))),
-        ("loss", board.loss().map(|loss| format!("{loss:.4}"))),
+        ("step", state.step().map(|step| step.to_string())),
+        ("steps/s", state.rate().map(|rate| format!("{rate:.1}"))),
+        ("loss", state.loss().map(|loss| format!("{loss:.4}"))),
     ] {
         if let Some(value) = value {
             head += &format!(", {label} {value}");
@@ -80,46 +85,21 @@ fn table(board: &Board, dir: &str) -> String {
             .map(str::to_owned)
             .to_vec(),
     ];
-    let until = board.ended_ms.unwrap_or_else(now_ms);
-    for task in &board.tasks {
+    let until = state.ended_ms.unwrap_or_else(now_ms);
+    for task in &state.tasks {
         let seconds = until.saturating_sub(task.since_ms) / 1000;
         rows.push(vec![
-            task.task.clone(),
+            task.task.to_string(),
             task.state.as_str().to_owned(),
             words(task.pid.map(|pid| pid.to_string())),
             task.attempt.to_string(),
             if task.since_ms == 0 { "-".to_owned() } else { format!("{}:{:02}", seconds / 60, seconds % 60) },
-            words(task.status["steps_per_s"].as_f64().map(|rate| format!("{rate:.1}"))),
-            words(task.status["lag"].as_u64().map(|lag| lag.to_string())),
+            words(task.status.as_ref().and_then(|status| status.steps_per_s).map(|rate| format!("{rate:.1}"))),
+            words(task.status.as_ref().and_then(|status| status.lag).map(|lag| lag.to_string())),
             words(task.cpu.map(|cpu| format!("{:.0} %", cpu * 100.0))),
             words(task.memory.map(|bytes| format!("{} MiB", bytes >> 20))),
             if task.last_error.is_empty() { "-".to_owned() } else { task.last_error.clone() },
         ]);
     }
-    let mut text = head + "\n";
-    let widths: Vec<usize> =
-        (0..rows[0].len()).map(|c| rows.iter().map(|row| row[c].chars().count()).max().unwrap_or(0)).collect();
-    for row in &rows {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}")).collect();
-        text += cells.join("  ").trim_end();
-        text.push('\n');
-    }
-    text
-}
-
-/// The end of a command that prints and returns.
-pub(crate) fn finish(result: Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _gone = std::io::stderr().lock().write_all(error.report().as_bytes());
-            ExitCode::from(error.exit_code())
-        }
-    }
-}
-
-/// Prints; a reader that has gone away, as behind `| head`, is no reason to fail.
-pub(crate) fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    head + "\n" + &crate::output::table(&rows)
 }

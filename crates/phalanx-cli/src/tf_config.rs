@@ -1,25 +1,24 @@
-//! `phalanx tf-config`: says what a `TF_CONFIG` means, or what is wrong with it.
+//! `phalanx tf-config`: explains or generates `TF_CONFIG`.
 
-use std::io::Write;
 use std::process::ExitCode;
 
+use crate::output::{eprint, error_json, print};
 use phalanx::coordinator::TfConfigClusterResolver;
-use phalanx_base::Error;
 use phalanx_cluster::{DistributeConfig, EstimatorConfig, Json, Warning};
 
-/// Says what a TF_CONFIG means, as TensorFlow reads it, or what is wrong with it.
+/// Explains a TF_CONFIG as TensorFlow reads it, or reports what is wrong with it.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct TfConfigArgs {
     #[command(subcommand)]
     make: Option<Make>,
-    /// The text to read instead of the environment variable TF_CONFIG
+    /// Text to read instead of the environment variable TF_CONFIG
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     tf_config: Option<String>,
-    /// Whose rules: the Estimator's RunConfig, or the tf.distribute strategies'
+    /// Rules to apply: those of the Estimator's RunConfig or of tf.distribute
     #[arg(long, value_enum, default_value_t = Rules::Estimator)]
     rules: Rules,
-    /// The model_dir that the program passes itself (Estimator's rules)
+    /// The model_dir that the program passes to RunConfig (Estimator's rules)
     #[arg(long, value_name = "DIR")]
     model_dir: Option<String>,
     /// Print one JSON object
@@ -33,18 +32,18 @@ enum Make {
     Make(phalanx_launch::LayoutArgs),
 }
 
-/// TensorFlow has two readers of TF_CONFIG, which disagree.
+/// The two readers of TF_CONFIG in TensorFlow, which disagree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Rules {
     Estimator,
     Distribute,
 }
 
-/// Runs the command; the exit code is 2 for a TF_CONFIG that is not valid.
+/// Runs the command. The exit code is 2 if the TF_CONFIG is invalid.
 pub(crate) fn run(args: &TfConfigArgs) -> ExitCode {
     if let Some(Make::Make(layout)) = &args.make {
         let made = layout.layout().map(|layout| phalanx_launch::print_tf_configs(&layout, layout.tasks()));
-        return crate::status::finish(made.map(|text| print(&text)));
+        return crate::output::finish(made.map(|text| print(&text)));
     }
     match read(args) {
         Ok((values, warnings)) => {
@@ -52,15 +51,15 @@ pub(crate) fn run(args: &TfConfigArgs) -> ExitCode {
                 print(&format!("{}\n", with_warnings(values, &warnings)));
             } else {
                 print(&table(&values));
-                complain(&warnings.iter().map(Warning::report).collect::<Vec<_>>().join("\n"));
+                eprint(&warnings.iter().map(Warning::report).collect::<Vec<_>>().join("\n"));
             }
             ExitCode::SUCCESS
         }
         Err(error) => {
             if args.json {
-                print(&format!("{}\n", error_json(&error)));
+                print(&format!("{}\n", serde_json::json!({ "error": error_json(&error) })));
             } else {
-                complain(&error.report());
+                eprint(&error.report());
             }
             ExitCode::from(error.exit_code())
         }
@@ -95,14 +94,7 @@ fn with_warnings(values: Json, warnings: &[Warning]) -> Json {
     Json::Object(entries)
 }
 
-fn error_json(error: &Error) -> Json {
-    let code = Json::text(error.code().to_string());
-    let help = error.next().map_or(Json::Null, Json::text);
-    let error = Json::object([("code", code), ("message", Json::text(error.to_string())), ("help", help)]);
-    Json::object([("error", error)])
-}
-
-/// Names and values in two columns; the cluster a line per job; what has no value is left out.
+/// Names and values in two columns, one line per job of the cluster. Missing values are omitted.
 fn table(values: &Json) -> String {
     let Json::Object(entries) = values else { return String::new() };
     let mut text = String::new();
@@ -122,14 +114,4 @@ fn table(values: &Json) -> String {
         }
     }
     text
-}
-
-/// Prints; a reader that has gone away, as behind `| head`, is no reason to fail.
-fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _gone = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-fn complain(text: &str) {
-    let _gone = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// Measures how long its owner has been awake. A process that is stopped, swapped out or starved hears nobody; what it
-/// missed meanwhile says nothing about the others. The owner reads the clock often, and a gap between two readings
-/// counts for `longest` at most.
+/// Measures how long its owner has been awake. A process that is stopped, swapped out or starved receives no heartbeats, which
+/// says nothing about their senders. The owner reads the clock often, and a gap between two readings counts for
+/// `longest` at most.
 ///
 /// ```
 /// use phalanx_cluster::AwakeClock;
@@ -19,32 +19,32 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct AwakeClock {
     longest: Duration,
-    /// The newest reading, on the wall and on this clock.
+    /// The newest reading, in wall time and on this clock.
     read_at: Duration,
     awake: Duration,
 }
 
 impl AwakeClock {
-    /// A clock at zero. A gap between two readings counts for at most `longest`.
+    /// Creates a clock at zero. A gap between two readings counts for at most `longest`.
     #[must_use]
     pub fn new(longest: Duration) -> Self {
         Self { longest, read_at: Duration::ZERO, awake: Duration::ZERO }
     }
 
-    /// Returns the awake time at `now`, which is the wall's time since the clock was at zero.
+    /// Returns the awake time at `now`, the wall time since the clock was at zero.
     pub fn read(&mut self, now: Duration) -> Duration {
         self.awake = self.peek(now);
         self.read_at = self.read_at.max(now);
         self.awake
     }
 
-    /// Returns what [`Self::read`] would, for somebody whose reading does not show that the owner is awake.
+    /// Returns what [`Self::read`] would, for a caller whose reading does not show that the owner is awake.
     #[must_use]
     pub fn peek(&self, now: Duration) -> Duration {
         self.awake + self.gap(now).min(self.longest)
     }
 
-    /// Returns the wall's time since the last reading.
+    /// Returns the wall time since the last reading.
     #[must_use]
     pub fn gap(&self, now: Duration) -> Duration {
         now.saturating_sub(self.read_at)

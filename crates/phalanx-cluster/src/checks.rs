@@ -1,15 +1,15 @@
-//! Who this task is under the Estimator's rules: TensorFlow's checks, in TensorFlow's order.
+//! The identity of this task by the Estimator's rules: TensorFlow's checks, in TensorFlow's order.
 
 use phalanx_base::{Code, Result, Role, nearest};
 
-use crate::derive::Who;
+use crate::derive::TaskIdentity;
 use crate::document::{Document, brief, path};
 use crate::estimator::Purpose;
+use crate::lints::did_you_mean;
 use crate::node::Node;
-use crate::traps::did_you_mean;
 use crate::{ClusterSpec, python};
 
-/// The `task` object; absent is empty, anything else is wrong.
+/// Returns the `task` object, if there is one. Fails for any other value.
 fn task<'d>(doc: &'d Document<'_>) -> Result<Option<&'d Node>> {
     match doc.root.get("task") {
         Some(node) if !node.is_object() => {
@@ -28,14 +28,14 @@ fn index_of(doc: &Document<'_>, node: &Node) -> Result<i64> {
     })
 }
 
-/// Without a cluster a task can only be the one worker there is.
-pub(crate) fn local(doc: &Document<'_>) -> Result<Who> {
+/// Checks a task without a cluster, which can only be the single worker.
+pub(crate) fn local(doc: &Document<'_>) -> Result<TaskIdentity> {
     let task = task(doc)?;
     let index = task.and_then(|task| task.get("index")).map_or(Ok(0), |node| index_of(doc, node))?;
     let no_cluster = "TF_CONFIG has no cluster";
     if let Some(node) = task.and_then(|task| task.get("type")).filter(|node| node.as_str() != Some("worker")) {
         let what = "without a cluster the task's type must be \"worker\"";
-        let error = doc.error(Code::ConfigTaskType, &node.span, what, "there is nobody else").because(no_cluster);
+        let error = doc.error(Code::ConfigTaskType, &node.span, what, "there is no other task").because(no_cluster);
         let misspelt = doc.root.entries().iter().find(|entry| nearest(&entry.key.text, ["cluster"]).is_some());
         return Err(match misspelt {
             Some(entry) => did_you_mean(error, (entry.key.text != "cluster").then_some("cluster")),
@@ -44,14 +44,14 @@ pub(crate) fn local(doc: &Document<'_>) -> Result<Who> {
     }
     if index != 0 {
         let what = "without a cluster the task's index must be 0";
-        let error = doc.error(Code::ConfigTaskIndex, &doc.task_value_span("index"), what, "there is nobody else");
+        let error = doc.error(Code::ConfigTaskIndex, &doc.task_value_span("index"), what, "there is no other task");
         return Err(error.because(no_cluster).help("add `cluster`, or leave `task` out"));
     }
-    Ok(Who { chief_job: "worker", task_type: "worker".to_owned(), task_id: 0 })
+    Ok(TaskIdentity { chief_job: "worker", task_type: "worker".to_owned(), task_id: 0 })
 }
 
-/// In a cluster there is one chief, and the task says who it is.
-pub(crate) fn clustered(doc: &Document<'_>, spec: &ClusterSpec, why: Purpose) -> Result<Who> {
+/// Checks a task of a cluster, which must have one chief.
+pub(crate) fn clustered(doc: &Document<'_>, spec: &ClusterSpec, why: Purpose) -> Result<TaskIdentity> {
     let chief_job = match (spec.has_job("master"), spec.has_job("chief")) {
         (true, true) => {
             let what = "the cluster has a \"chief\" and a \"master\"";
@@ -66,9 +66,13 @@ pub(crate) fn clustered(doc: &Document<'_>, spec: &ClusterSpec, why: Purpose) ->
 
     let task = task(doc)?;
     let task_type = task.and_then(|task| task.get("type")).filter(|node| node.truthy()).ok_or_else(|| {
-        let error =
-            doc.error(Code::ConfigTaskType, &doc.task_value_span("type"), "the task's type is missing", "who is this?");
-        error.at("task.type").help("say who this process is: \"task\": {\"type\": \"worker\", \"index\": 0}")
+        let error = doc.error(
+            Code::ConfigTaskType,
+            &doc.task_value_span("type"),
+            "the task's type is missing",
+            "which job is this?",
+        );
+        error.at("task.type").help("set this process's task: \"task\": {\"type\": \"worker\", \"index\": 0}")
     })?;
     let index = task.and_then(|task| task.get("index")).filter(|node| !node.is_null()).ok_or_else(|| {
         let error = doc.error(
@@ -77,7 +81,7 @@ pub(crate) fn clustered(doc: &Document<'_>, spec: &ClusterSpec, why: Purpose) ->
             "the task's index is missing",
             "which one is this?",
         );
-        error.at("task.index").help("say which one this process is: \"index\": 0")
+        error.at("task.index").help("set this process's index: \"index\": 0")
     })?;
     let task_id = index_of(doc, index)?;
     let task_id = u64::try_from(task_id).map_err(|_| {
@@ -88,13 +92,13 @@ pub(crate) fn clustered(doc: &Document<'_>, spec: &ClusterSpec, why: Purpose) ->
         let what = format!("the task's type is {}, not a job's name", task_type.kind());
         doc.error(Code::ConfigTaskType, &task_type.span, what, "no such job").at("task.type")
     })?;
-    let who = Who { chief_job, task_type: task_type.to_owned(), task_id };
-    if who.is_evaluator() {
-        evaluator(doc, &who, why)?;
+    let identity = TaskIdentity { chief_job, task_type: task_type.to_owned(), task_id };
+    if identity.is_evaluator() {
+        evaluator(doc, &identity, why)?;
     } else {
-        member(doc, spec, &who, why)?;
+        member(doc, spec, &identity, why)?;
     }
-    Ok(who)
+    Ok(identity)
 }
 
 fn one_chief(doc: &Document<'_>, spec: &ClusterSpec, chief_job: &str) -> Result<()> {
@@ -106,7 +110,7 @@ fn one_chief(doc: &Document<'_>, spec: &ClusterSpec, chief_job: &str) -> Result<
             Err(match nearest(chief_job, spec.jobs()) {
                 Some(near) => error.help(format!("did you mean \"chief\" where you wrote {near:?}?")),
                 None if spec.has_job("worker") => {
-                    error.help("call the first worker \"chief\"; under tf.distribute's rules it is one as it stands")
+                    error.help("call the first worker \"chief\"; tf.distribute's rules accept the cluster as it is")
                 }
                 None => error.help("add \"chief\": [\"host:port\"]"),
             })
@@ -126,13 +130,13 @@ fn one_chief(doc: &Document<'_>, spec: &ClusterSpec, chief_job: &str) -> Result<
     }
 }
 
-fn evaluator(doc: &Document<'_>, who: &Who, why: Purpose) -> Result<()> {
-    if who.chief_job == "master" {
+fn evaluator(doc: &Document<'_>, identity: &TaskIdentity, why: Purpose) -> Result<()> {
+    if identity.chief_job == "master" {
         let what = "a cluster with a \"master\" has no evaluator";
         let error = doc.error(Code::ConfigEvaluator, &doc.task_value_span("type"), what, "the master evaluates");
         return Err(error.help("call the master \"chief\", or do not start an evaluator"));
     }
-    if why == Purpose::Run && who.task_id > 0 {
+    if why == Purpose::Run && identity.task_id > 0 {
         let what = "there is only one evaluator, with index 0";
         return Err(doc
             .error(Code::ConfigEvaluator, &doc.task_value_span("index"), what, "expected 0")
@@ -141,15 +145,15 @@ fn evaluator(doc: &Document<'_>, who: &Who, why: Purpose) -> Result<()> {
     Ok(())
 }
 
-/// The task must be one of the cluster's.
-fn member(doc: &Document<'_>, spec: &ClusterSpec, who: &Who, why: Purpose) -> Result<()> {
-    let name = brief(&who.task_type);
+/// Checks that the cluster lists the task.
+fn member(doc: &Document<'_>, spec: &ClusterSpec, identity: &TaskIdentity, why: Purpose) -> Result<()> {
+    let name = brief(&identity.task_type);
     let span = doc.task_value_span("type");
     let known = spec.jobs().into_iter().chain(["evaluator"]);
-    if !spec.has_job(&who.task_type) {
+    if !spec.has_job(&identity.task_type) {
         let what = format!("the cluster has no job {name:?}");
         let error = doc.error(Code::ConfigTaskType, &span, what, "no such job").at("task.type");
-        let near = nearest(&who.task_type, known).map(str::to_owned);
+        let near = nearest(&identity.task_type, known).map(str::to_owned);
         let error = if near.is_none() {
             error.because(format!("its jobs are {}", brief(&spec.jobs().join(", "))))
         } else {
@@ -157,26 +161,29 @@ fn member(doc: &Document<'_>, spec: &ClusterSpec, who: &Who, why: Purpose) -> Re
         };
         return Err(did_you_mean(error, near.as_deref()));
     }
-    if why == Purpose::Run && who.task_type.parse::<Role>().is_err() {
+    if why == Purpose::Run && identity.task_type.parse::<Role>().is_err() {
         let error =
             doc.error(Code::ConfigTaskType, &span, format!("a task of type {name:?} has nothing to do"), "not a role");
         let error = error.at("task.type").because("roles are chief, worker, ps and evaluator");
-        return Err(did_you_mean(error, nearest(&who.task_type, Role::ALL.map(Role::as_str))));
+        return Err(did_you_mean(error, nearest(&identity.task_type, Role::ALL.map(Role::as_str))));
     }
     let span = doc.task_value_span("index");
     let beyond = |why: String| doc.error(Code::ConfigTaskIndex, &span, why, "no such task").at("task.index");
-    match spec.slots(&who.task_type) {
+    match spec.slots(&identity.task_type) {
         None => Err(beyond(format!("job {name:?} has no tasks"))),
-        Some(slots) if who.task_id >= slots as u64 => {
+        Some(slots) if identity.task_id >= slots as u64 => {
             let last = slots - 1;
             let range =
                 if last == 0 { "its only index is 0".to_owned() } else { format!("its indices are 0 to {last}") };
-            let error = beyond(format!("job {name:?} has no task {}", who.task_id)).because(range);
-            Err(if who.task_id == slots as u64 { error.help("indices start at 0") } else { error })
+            let error = beyond(format!("job {name:?} has no task {}", identity.task_id)).because(range);
+            Err(if identity.task_id == slots as u64 { error.help("indices start at 0") } else { error })
         }
-        // TensorFlow dies here too, unless a session master makes the address needless.
-        Some(_) if who.address(spec).is_none() && (why == Purpose::Run || doc.root.get("session_master").is_none()) => {
-            let error = beyond(format!("{name}/{} has no address", who.task_id));
+        // TensorFlow fails here too, unless a session master makes the address unnecessary.
+        Some(_)
+            if identity.address(spec).is_none()
+                && (why == Purpose::Run || doc.root.get("session_master").is_none()) =>
+        {
+            let error = beyond(format!("{name}/{} has no address", identity.task_id));
             Err(error
                 .because(format!("{} leaves this index out", path(&name, None)))
                 .help("list this task's own address"))

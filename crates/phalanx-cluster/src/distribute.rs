@@ -1,17 +1,17 @@
-//! `TF_CONFIG` under the rules of `tf.distribute`: TensorFlow's `TFConfigClusterResolver` and `multi_worker_util`.
+//! `TF_CONFIG` by the rules of `tf.distribute`: TensorFlow's `TFConfigClusterResolver` and `multi_worker_util`.
 
 use phalanx_base::{Code, Result, nearest};
 
 use crate::document::{Document, brief};
+use crate::lints::{self, Warnings, did_you_mean};
 use crate::node::{Node, Value};
-use crate::traps::{self, Warnings, did_you_mean};
 use crate::{ClusterSpec, Json, Warning, python};
 
-/// The only job names these rules know; `master` is not one of them.
+/// The job names that these rules accept, which exclude `master`.
 const JOBS: [&str; 4] = ["chief", "worker", "evaluator", "ps"];
 
-/// What a `tf.distribute` strategy makes of a `TF_CONFIG`. A value is `None` where TensorFlow has none and raises when
-/// it is asked for.
+/// A `TF_CONFIG` as a `tf.distribute` strategy interprets it. A value is `None` where TensorFlow raises an error when
+/// it is accessed.
 ///
 /// ```
 /// use phalanx_cluster::DistributeConfig;
@@ -24,38 +24,38 @@ const JOBS: [&str; 4] = ["chief", "worker", "evaluator", "ps"];
 pub struct DistributeConfig {
     /// The job of this task.
     pub task_type: Option<String>,
-    /// Its index in the job. These rules do not mind a negative one.
+    /// Its index in the job. These rules accept a negative one.
     pub task_id: Option<i64>,
-    /// Whether this task looks after the job: the chief, an evaluator, or worker 0 where there is no chief.
+    /// Whether this task is the chief: the job `chief`, an evaluator, or worker 0 if there is no chief.
     pub is_chief: bool,
-    /// How many tasks train, the chief included; for an evaluator, how many evaluators are listed.
+    /// The number of tasks that train, the chief included; for an evaluator, the number of listed evaluators.
     pub worker_count: Option<usize>,
-    /// How many parameter servers are listed.
+    /// The number of listed parameter servers.
     pub ps_count: usize,
-    /// Numbers the tasks that train, the chief first.
+    /// The number of this task among those that train, the chief first.
     pub id_in_cluster: Option<i64>,
-    /// Who leads collective operations; empty where nobody has to.
+    /// The leader of collective operations; empty if none is needed.
     pub collective_leader: Option<String>,
-    /// Who leads the coordination service; empty where nobody has to.
+    /// The leader of the coordination service; empty if none is needed.
     pub coordination_leader: Option<String>,
-    /// Where a TensorFlow session would go.
+    /// The target of a TensorFlow session.
     pub master: Option<Json>,
-    /// `rpc_layer` as it is given.
+    /// `rpc_layer`, as given.
     pub rpc_layer: Option<Json>,
     /// The cluster.
     pub cluster_spec: ClusterSpec,
-    /// What is allowed and probably not meant.
+    /// Warnings about likely mistakes.
     pub warnings: Vec<Warning>,
 }
 
 impl DistributeConfig {
-    /// Reads the text of `TF_CONFIG` (`None`: the variable is not set).
+    /// Parses the text of `TF_CONFIG` (`None`: the variable is not set).
     ///
     /// # Errors
-    /// Where TensorFlow's resolver cannot read it, or `multi_worker_util` finds the cluster invalid.
+    /// When TensorFlow's resolver cannot read it, or `multi_worker_util` finds the cluster invalid.
     pub fn read(text: Option<&str>) -> Result<Self> {
         let doc = Document::parse(text)?;
-        let mut warnings = traps::find(&doc);
+        let mut warnings = lints::find(&doc);
         not_an_object(&doc, &doc.root, "TF_CONFIG", &mut warnings);
         let spec = match lookup(&doc, &doc.root, "cluster")? {
             Some(_) => doc.cluster()?,
@@ -92,7 +92,7 @@ impl DistributeConfig {
         })
     }
 
-    /// All values as one JSON object, under the same names as the Estimator's.
+    /// Returns all values as one JSON object, under the Estimator's names.
     #[must_use]
     pub fn to_json(&self) -> Json {
         let text = |text: &Option<String>| text.as_ref().map_or(Json::Null, Json::text);
@@ -147,9 +147,7 @@ impl Task<'_> {
         let error =
             |what: String| doc.error(Code::ConfigTaskIndex, &doc.task_value_span("index"), what, "no such task");
         match self.index {
-            None => {
-                Err(error("the task's index is missing".to_owned()).help("say which one this process is: \"index\": 0"))
-            }
+            None => Err(error("the task's index is missing".to_owned()).help("set this process's index: \"index\": 0")),
             Some(index) if index >= self.spec.count(job) as i64 => {
                 let count = self.spec.count(job);
                 Err(error(format!("job {job:?} has no task {index}")).because(format!("it lists {count}")))
@@ -188,7 +186,7 @@ impl Task<'_> {
         }
     }
 
-    /// Task 0 of the first of these jobs that the cluster has; nobody without a cluster.
+    /// Returns task 0 of the first of these jobs that the cluster has; empty without a cluster.
     fn leader(&self, jobs: &[&str]) -> Option<String> {
         if self.spec.is_empty() {
             return Some(String::new());
@@ -205,7 +203,7 @@ impl Task<'_> {
         if self.spec.is_empty() || self.spec.is_single() {
             return Some(String::new());
         }
-        // A lone job without tasks has no list, and TensorFlow trips over that before it looks for the address.
+        // TensorFlow raises for a single job without tasks before it looks for the address.
         let address = self.address()?;
         Some(match rpc_layer.filter(|node| node.truthy()) {
             Some(layer) => format!("{}://{address}", python_str(layer)),
@@ -215,7 +213,7 @@ impl Task<'_> {
 
     fn warn(&self, doc: &Document<'_>, found: &mut Warnings) {
         let Some(job) = self.job else {
-            let what = "nothing says which task this is";
+            let what = "the task is not given";
             found.add(|| doc.error(Code::ConfigTaskType, &doc.task_span(), what, "`task` is missing").at("task.type"));
             return;
         };
@@ -229,7 +227,7 @@ impl Task<'_> {
     }
 }
 
-/// The task's type and index, where they are given.
+/// Returns the task's type and index, if given.
 fn read_task(doc: &Document<'_>, found: &mut Warnings) -> Result<(Option<String>, Option<i64>)> {
     let Some(task) = lookup(doc, &doc.root, "task")? else { return Ok((None, None)) };
     not_an_object(doc, task, "`task`", found);
@@ -244,7 +242,8 @@ fn read_task(doc: &Document<'_>, found: &mut Warnings) -> Result<(Option<String>
     Ok((task_type, task_id))
 }
 
-/// Python's `value[key] if key in value`: a list or a string without the key has no value, with it an error.
+/// Python's `value[key] if key in value`: a list or a string that contains the key is an error, one that does not has
+/// no value.
 fn lookup<'n>(doc: &Document<'_>, node: &'n Node, key: &str) -> Result<Option<&'n Node>> {
     let fine = match &node.value {
         Value::Object(_) => return Ok(node.get(key)),
@@ -261,12 +260,12 @@ fn lookup<'n>(doc: &Document<'_>, node: &'n Node, key: &str) -> Result<Option<&'
 
 fn not_an_object(doc: &Document<'_>, node: &Node, name: &str, found: &mut Warnings) {
     if !node.is_object() {
-        let what = || format!("{name} is {}, so it says nothing", node.kind());
+        let what = || format!("{name} is {}, so it has no effect", node.kind());
         found.add(|| doc.error(Code::ConfigType, &node.span, what(), "expected an object"));
     }
 }
 
-/// Python's `str(value)`, for everything but fractions, lists and objects, which mean nothing here.
+/// Python's `str(value)`, except for fractions, lists and objects, which have no meaning here.
 fn python_str(node: &Node) -> String {
     match &node.value {
         Value::Null => "None".to_owned(),

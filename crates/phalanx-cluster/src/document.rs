@@ -1,4 +1,4 @@
-//! A `TF_CONFIG` as it was written: its tree, errors that point into it, and the cluster it lists.
+//! A `TF_CONFIG` document: its tree, errors that point into it, and its cluster.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use crate::node::{Entry, Node, Span, Value};
 use crate::parse;
 use crate::python::{self, NoInt};
 
-/// What pointers into the text call it.
+/// The name of the text in error messages.
 const SOURCE: &str = "TF_CONFIG";
 
-/// The user's text and what it says.
+/// The user's text and its parsed tree.
 #[derive(Debug)]
 pub(crate) struct Document<'a> {
     text: &'a str,
     pub(crate) root: Node,
-    /// Keys that a later one of the same name has overruled.
+    /// Keys that a later one of the same name overrides.
     pub(crate) repeated: Vec<(Span, String)>,
 }
 
 impl<'a> Document<'a> {
-    /// Reads the text; an absent variable is an empty object, an empty text is none.
+    /// Parses the text. An unset variable is an empty object; an empty text is an error.
     pub(crate) fn parse(text: Option<&'a str>) -> Result<Self> {
         let text = text.unwrap_or("{}");
-        let parsed = parse::parse(text).map_err(|fault| {
-            let snippet = Snippet::new(SOURCE, text, fault.span, fault.label.clone());
-            let error = Error::new(Code::ConfigSyntax, "TF_CONFIG is not JSON").because(fault.label).snippet(snippet);
-            match fault.help {
+        let parsed = parse::parse(text).map_err(|syntax| {
+            let snippet = Snippet::new(SOURCE, text, syntax.span, syntax.label.clone());
+            let error = Error::new(Code::ConfigSyntax, "TF_CONFIG is not JSON").because(syntax.label).snippet(snippet);
+            match syntax.help {
                 Some(help) => error.help(help),
                 None if text.trim().is_empty() => error.help("unset TF_CONFIG, or set it to {}, to train locally"),
                 None => error,
@@ -37,32 +37,32 @@ impl<'a> Document<'a> {
         Ok(Self { text, root: parsed.root, repeated: parsed.repeated })
     }
 
-    /// An error that points at a place of the text.
+    /// Creates an error that points into the text.
     pub(crate) fn error(&self, code: Code, span: &Span, what: impl Into<String>, label: impl Into<String>) -> Error {
         Error::new(code, what).snippet(Snippet::new(SOURCE, self.text, span.clone(), label))
     }
 
-    /// The `task` object; an empty place for it where there is none.
+    /// Returns the span of the `task` object, or of the root if there is none.
     pub(crate) fn task_span(&self) -> Span {
         self.root.get("task").map_or(self.root.span.clone(), |task| task.span.clone())
     }
 
-    /// Where the task's type or index stands, or where it is missing.
+    /// Returns the span of the task's type or index, or of where it is missing.
     pub(crate) fn task_value_span(&self, key: &str) -> Span {
         self.root.get("task").and_then(|task| task.get(key)).map_or_else(|| self.task_span(), |node| node.span.clone())
     }
 
-    /// The job's name and tasks as they are written.
+    /// Returns a job's name and tasks, as written.
     pub(crate) fn job_entry(&self, job: &str) -> Option<&Entry> {
         self.root.get("cluster")?.entries().iter().find(|entry| entry.key.text == job)
     }
 
-    /// Where the job's name stands; the whole where it does not.
+    /// Returns the span of the job's name, or of the root if there is none.
     pub(crate) fn job_span(&self, job: &str) -> Span {
         self.job_entry(job).map_or_else(|| self.root.span.clone(), |entry| entry.key_span.clone())
     }
 
-    /// `cluster`, read as TensorFlow's `ClusterSpec` reads it.
+    /// Reads `cluster` as TensorFlow's `ClusterSpec` does.
     pub(crate) fn cluster(&self) -> Result<ClusterSpec> {
         let Some(cluster) = self.root.get("cluster") else { return Ok(ClusterSpec::new()) };
         let Value::Object(jobs) = &cluster.value else {
@@ -109,14 +109,14 @@ impl<'a> Document<'a> {
             self.error(Code::ConfigTaskIndex, &task.key_span, what, why).at(path(job, None))
         };
         let index = index.map_err(|why| refuse(why.to_string()))?;
-        // TensorFlow takes negative ones and lists their tasks from the end, on top of others.
+        // TensorFlow accepts negative indices and lists their tasks from the end, on top of others.
         u32::try_from(index)
             .ok()
             .filter(|&index| index <= ClusterSpec::MAX_INDEX)
             .ok_or_else(|| refuse(format!("indices run from 0 to {}", ClusterSpec::MAX_INDEX)))
     }
 
-    /// The address of a task; the error points at it.
+    /// Parses the address of a task. The error points at it.
     pub(crate) fn read_address(&self, job: &str, index: u32, node: &Node) -> Result<Address> {
         let point = |why| Snippet::new(SOURCE, self.text, node.span.clone(), why);
         Address::read(&self.address(job, index, node)?, point).map_err(|error| error.at(path(job, Some(index))))
@@ -133,7 +133,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// How a place of the cluster is written: `cluster.worker[1]`.
+/// Returns a path in the cluster, such as `cluster.worker[1]`.
 pub(crate) fn path(job: &str, index: Option<u32>) -> String {
     match index {
         Some(index) => format!("cluster.{job}[{index}]"),
@@ -141,7 +141,7 @@ pub(crate) fn path(job: &str, index: Option<u32>) -> String {
     }
 }
 
-/// A user's word, short enough for a message.
+/// Shortens a user's word for a message.
 pub(crate) fn brief(text: &str) -> String {
     let mut short: String = text.chars().take(40).collect();
     if short.len() < text.len() {

@@ -1,13 +1,13 @@
-//! `TF_CONFIG` under the rules of TensorFlow's Estimator (`RunConfig`): the checks, in their order.
+//! `TF_CONFIG` by the rules of TensorFlow's Estimator (`RunConfig`): the checks, in their order.
 
 use phalanx_base::{Code, Error, Result};
 
 use crate::document::Document;
+use crate::lints::{self, Warnings, not_text};
 use crate::node::{Node, Value};
-use crate::traps::{self, Warnings, not_text};
 use crate::{ClusterSpec, Json, Warning, checks, derive};
 
-/// What the Estimator makes of a `TF_CONFIG`; the names are those of TensorFlow's `RunConfig`.
+/// A `TF_CONFIG` as the Estimator interprets it. The names are those of TensorFlow's `RunConfig`.
 ///
 /// ```
 /// use phalanx_cluster::EstimatorConfig;
@@ -20,53 +20,54 @@ use crate::{ClusterSpec, Json, Warning, checks, derive};
 /// ```
 #[derive(Clone, Debug)]
 pub struct EstimatorConfig {
-    /// The job of this task; `worker` where there is no cluster.
+    /// The job of this task; `worker` if there is no cluster.
     pub task_type: String,
     /// Its index in the job.
     pub task_id: u64,
-    /// Whether this task looks after the job; so is a task without cluster.
+    /// Whether this task is the chief, as a task without a cluster is.
     pub is_chief: bool,
-    /// How many tasks train, the chief included; 0 for an evaluator.
+    /// The number of tasks that train, the chief included; 0 for an evaluator.
     pub num_worker_replicas: usize,
-    /// How many parameter servers there are; 0 for an evaluator.
+    /// The number of parameter servers; 0 for an evaluator.
     pub num_ps_replicas: usize,
-    /// Numbers all tasks: chief, then the others by job name, then ps. None for an evaluator.
+    /// The number of this task among all: the chief first, then the others by job name, then ps. `None` for an
+    /// evaluator.
     pub global_id_in_cluster: Option<u64>,
-    /// Where a TensorFlow session would go: `session_master` as it is given, or this task's own address.
+    /// The target of a TensorFlow session: `session_master` as given, or this task's own address.
     pub master: Json,
-    /// Where an evaluator's session would go.
+    /// The target of an evaluator's session.
     pub evaluation_master: Json,
-    /// The cluster; emptied for an evaluator, which is not part of it.
+    /// The cluster; empty for an evaluator, which is not part of it.
     pub cluster_spec: ClusterSpec,
-    /// `service` as it is given.
+    /// `service`, as given.
     pub service: Option<Json>,
-    /// The program's `model_dir`, or the one of `TF_CONFIG` as it is given.
+    /// The program's `model_dir`, or the one of `TF_CONFIG`, as given.
     pub model_dir: Option<Json>,
-    /// The devices that a session of this task would see; empty where all.
+    /// The devices that a session of this task would see; empty for all.
     pub device_filters: Vec<String>,
-    /// What is allowed and probably not meant.
+    /// Warnings about likely mistakes.
     pub warnings: Vec<Warning>,
 }
 
-/// Who asks.
+/// The purpose of reading a `TF_CONFIG`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Says what `RunConfig` does: accepts what it accepts.
+    /// To explain what `RunConfig` does: accepts what it accepts.
     Explain,
-    /// Is going to run the task: worker 0 may be the chief, and what fails later in TensorFlow fails here.
+    /// To run the task: worker 0 may be the chief, and what fails later in TensorFlow fails here.
     Run,
 }
 
 impl EstimatorConfig {
-    /// Reads the text of `TF_CONFIG` (`None`: the variable is not set); `model_dir` is what the program itself asks for.
+    /// Parses the text of `TF_CONFIG` (`None`: the variable is not set). `model_dir` is the program's own.
     ///
     /// # Errors
-    /// Where TensorFlow's `RunConfig` raises.
+    /// When TensorFlow's `RunConfig` raises.
     pub fn read(text: Option<&str>, model_dir: Option<&str>) -> Result<Self> {
         read(text, model_dir, Purpose::Explain).map(|(config, _)| config)
     }
 
-    /// All values as one JSON object.
+    /// Returns all values as one JSON object.
     #[must_use]
     pub fn to_json(&self) -> Json {
         Json::object([
@@ -86,7 +87,7 @@ impl EstimatorConfig {
     }
 }
 
-/// Reads under the Estimator's rules; also returns the cluster as it is written, which an evaluator's config hides.
+/// Reads by the Estimator's rules. Also returns the cluster as given, which is hidden in an evaluator's config.
 pub(crate) fn read(
     text: Option<&str>,
     model_dir: Option<&str>,
@@ -97,14 +98,14 @@ pub(crate) fn read(
         let what = format!("TF_CONFIG is {}, not an object", doc.root.kind());
         return Err(doc.error(Code::ConfigType, &doc.root.span, what, "expected {\"cluster\": …, \"task\": …}"));
     }
-    let mut warnings = traps::find(&doc);
+    let mut warnings = lints::find(&doc);
     let model_dir = read_model_dir(&doc, model_dir, why, &mut warnings)?;
     let service = read_service(&doc)?;
     let spec = doc.cluster()?;
-    let who = if spec.is_empty() { checks::local(&doc)? } else { checks::clustered(&doc, &spec, why)? };
-    let mut config = derive::estimator(&doc, &spec, &who, &mut warnings)?;
+    let identity = if spec.is_empty() { checks::local(&doc)? } else { checks::clustered(&doc, &spec, why)? };
+    let mut config = derive::estimator(&doc, &spec, &identity, &mut warnings)?;
     if why == Purpose::Run {
-        traps::check_addresses(&doc)?;
+        lints::check_addresses(&doc)?;
     }
     (config.service, config.model_dir, config.warnings) = (service, model_dir, warnings.into_vec());
     Ok((config, spec))
@@ -120,7 +121,7 @@ fn read_model_dir(doc: &Document<'_>, own: Option<&str>, why: Purpose, found: &m
     let error = |what: String, label| doc.error(Code::ConfigModelDir, &given.span, what, label);
     let empty = matches!(&given.value, Value::Text(text) if text.text.is_empty());
     match own {
-        // The program's own wins over what Python takes for nothing, except for the empty string.
+        // The program's own value overrides a falsy one, except for the empty string.
         Some(own) if !given.truthy() && !empty => Ok(Some(Json::text(own))),
         _ if !given.truthy() => Err(error("`model_dir` is empty".to_owned(), "names no directory").help(help)),
         Some(own) if given.as_str() != Some(own) => {

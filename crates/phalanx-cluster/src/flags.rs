@@ -1,12 +1,12 @@
-//! The other way to say who a process is: `--ps_hosts --worker_hosts --job_name --task_index`.
+//! The flags `--ps_hosts --worker_hosts --job_name --task_index`, an alternative to `TF_CONFIG`.
 
 use phalanx_base::{Address, Code, Error, Result, Role, Snippet, TaskId, nearest};
 
 use crate::ClusterSpec;
 
-/// The four flags as they were given.
+/// The four flags as given.
 ///
-/// The first worker is the chief, as it is in the programs that have these flags, so every other worker's index is one
+/// The first worker is the chief, as in the programs that have these flags. So the index of every other worker is one
 /// less in the cluster than on the command line.
 ///
 /// ```
@@ -29,21 +29,21 @@ pub struct Flags {
     pub worker_hosts: Option<String>,
     /// `--job_name=ps`, `worker` or `evaluator`
     pub job_name: Option<String>,
-    /// `--task_index=0`; may be left out where the job has one task.
+    /// `--task_index=0`; optional if the job has one task.
     pub task_index: Option<i64>,
 }
 
-/// What `--job_name` may be.
+/// The values of `--job_name`.
 const JOBS: [&str; 3] = ["worker", "ps", "evaluator"];
 
 impl Flags {
-    /// Whether none of them was given: there is no cluster then.
+    /// Returns whether no flag was given, so that there is no cluster.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The cluster and the task that the flags describe.
+    /// Returns the cluster and the task that the flags describe.
     pub(crate) fn read(&self) -> Result<(ClusterSpec, TaskId)> {
         let workers = hosts("--worker_hosts", self.worker_hosts.as_deref())?;
         let servers = hosts("--ps_hosts", self.ps_hosts.as_deref())?;
@@ -74,7 +74,7 @@ impl Flags {
 
     fn role(&self) -> Result<Role> {
         let name = self.job_name.as_deref().ok_or_else(|| {
-            flag_error("--job_name is missing").help("say who this process is: --job_name=worker --task_index=0")
+            flag_error("--job_name is missing").help("set this process's task: --job_name=worker --task_index=0")
         })?;
         match name {
             "worker" => Ok(Role::Worker),
@@ -116,7 +116,7 @@ impl Flags {
     }
 }
 
-/// The addresses of a list; a flag that is missing or empty has none.
+/// Splits a list into its addresses. A flag that is missing or empty has none.
 fn hosts<'a>(flag: &str, list: Option<&'a str>) -> Result<Vec<&'a str>> {
     let list = list.unwrap_or_default();
     if list.trim().is_empty() {

@@ -1,6 +1,6 @@
-//! JSON values that are handed on as they were given, and written out.
+//! JSON values that are passed on as given, and written out.
 
-/// A JSON value. Numbers keep the digits they were written with, so that nothing is lost on the way through.
+/// A JSON value. Numbers keep their digits, so that nothing is lost.
 ///
 /// ```
 /// use phalanx_cluster::Json;
@@ -9,11 +9,11 @@
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Json {
-    /// `null`; also what Python's `NaN` and `Infinity` become, which JSON cannot say.
+    /// `null`, which also stands for Python's `NaN` and `Infinity`.
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A number, as it is written.
+    /// A number, as written.
     Number(String),
     /// A string.
     Text(String),
@@ -24,25 +24,25 @@ pub enum Json {
 }
 
 impl Json {
-    /// A string.
+    /// Creates a string.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    /// A whole number.
+    /// Creates an integer.
     #[must_use]
     pub fn number(number: impl Into<i128>) -> Self {
         Self::Number(number.into().to_string())
     }
 
-    /// An object.
+    /// Creates an object.
     #[must_use]
     pub fn object<K: Into<String>>(entries: impl IntoIterator<Item = (K, Self)>) -> Self {
         Self::Object(entries.into_iter().map(|(key, value)| (key.into(), value)).collect())
     }
 
-    /// The string, if it is one.
+    /// Returns the string, if it is one.
     #[must_use]
     pub fn as_str(&self) -> Option<&str> {
         match self {

@@ -1,16 +1,15 @@
-//! Who is in the job and who am I: `TF_CONFIG`, flags, and what follows from them.
+//! Cluster configuration from `TF_CONFIG` or flags, the roster of tasks, and the coordinator's scheduler.
 //!
-//! Pure: texts are passed in, nothing is read from the environment, nothing is dialled. Read [`TaskConfig`] first, which
-//! is what a task runs with. [`EstimatorConfig`] and [`DistributeConfig`] say what TensorFlow's two readers of
-//! `TF_CONFIG` make of the same text; they accept what TensorFlow accepts, and say as a [`Warning`] what it keeps
-//! silent about. [`ClusterSpec`] is the map of jobs that all of them share.
+//! Pure: texts are passed in, nothing is read from the environment, nothing is dialled. Read [`TaskConfig`] first, the
+//! configuration of a task. [`EstimatorConfig`] and [`DistributeConfig`] return what TensorFlow's two readers of `TF_CONFIG`
+//! make of the same text. They accept what TensorFlow accepts, and add a [`Warning`] where it silently accepts a likely
+//! mistake. [`ClusterSpec`] is the map of jobs that all of them share.
 //!
-//! Where these are narrower than TensorFlow, on purpose: a text of more than 1 MiB or 64 levels; an index beyond 64
-//! bits; in a sparse job a negative index, or one beyond [`ClusterSpec::MAX_INDEX`].
+//! Deliberately stricter than TensorFlow: a text of more than 1 MiB or 64 levels; an index beyond 64 bits; in a sparse
+//! job a negative index, or one beyond [`ClusterSpec::MAX_INDEX`].
 //!
-//! Inside: `parse` makes a tree of `node`s that know their place, `document` points errors into the text, `estimator`
-//! (with its `checks` and what it can `derive`) and `distribute` hold the rules, `traps` what deserves a warning,
-//! `python` how Python converts.
+//! Inside: `parse` builds a tree of `node`s with spans, `document` points errors into the text, `estimator` (with its
+//! `checks` and `derive`d values) and `distribute` hold the rules, `lints` the warnings, `python` Python's conversions.
 
 mod awake;
 mod checks;
@@ -20,6 +19,7 @@ mod document;
 mod estimator;
 mod flags;
 mod json;
+mod lints;
 mod node;
 mod parse;
 mod python;
@@ -27,7 +27,6 @@ mod roster;
 pub mod schedule;
 mod spec;
 mod task_config;
-mod traps;
 mod warning;
 
 pub use awake::AwakeClock;
@@ -35,7 +34,7 @@ pub use distribute::DistributeConfig;
 pub use estimator::EstimatorConfig;
 pub use flags::Flags;
 pub use json::Json;
-pub use roster::{Mood, Phase, Roster, RosterEvent};
+pub use roster::{MemberState, Phase, Roster, RosterEvent};
 pub use spec::{ClusterSpec, JobTasks};
 pub use task_config::TaskConfig;
 pub use warning::Warning;

@@ -1,13 +1,13 @@
-//! JSON values that remember where in the text they stand, and what Python would make of them.
+//! JSON values with their spans in the text, and Python's view of them.
 
 use std::ops::Range;
 
 use crate::Json;
 
-/// Bytes of the text.
+/// A range of bytes of the text.
 pub(crate) type Span = Range<usize>;
 
-/// A value and where it stands.
+/// A value and its span.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) span: Span,
@@ -30,14 +30,15 @@ pub(crate) enum Value {
     Object(Vec<Entry>),
 }
 
-/// A string. Python's may hold half of a surrogate pair, ours not: then `broken` is set and U+FFFD stands there.
+/// A string. Python's may contain half of a surrogate pair, Rust's cannot: `broken` is then set, and the text has
+/// U+FFFD.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
     pub(crate) text: String,
     pub(crate) broken: bool,
 }
 
-/// One key of an object; of a repeated key, the place of the first and the value of the last.
+/// One entry of an object. A repeated key has the position of the first and the value of the last.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: Text,
@@ -46,12 +47,12 @@ pub(crate) struct Entry {
 }
 
 impl Node {
-    /// The value under a key, if this is an object that has it.
+    /// Returns the value of a key, if this is an object that has it.
     pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         self.entries().iter().find(|entry| entry.key.text == key).map(|entry| &entry.value)
     }
 
-    /// The keys and values of an object; none of anything else.
+    /// Returns the entries of an object; empty for other values.
     pub(crate) fn entries(&self) -> &[Entry] {
         match &self.value {
             Value::Object(entries) => entries,
@@ -59,7 +60,7 @@ impl Node {
         }
     }
 
-    /// The string, if it is one that can be written.
+    /// Returns the string, if it is one and valid.
     pub(crate) fn as_str(&self) -> Option<&str> {
         match &self.value {
             Value::Text(Text { text, broken: false }) => Some(text),
@@ -89,7 +90,7 @@ impl Node {
         }
     }
 
-    /// What kind of value it is, with its article.
+    /// Returns the kind of the value, with its article.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.value {
             Value::Null => "null",
@@ -101,7 +102,7 @@ impl Node {
         }
     }
 
-    /// The value without its places.
+    /// Returns the value without its spans.
     pub(crate) fn to_json(&self) -> Json {
         match &self.value {
             Value::Null | Value::NotFinite => Json::Null,

@@ -1,7 +1,7 @@
-//! A JSON reader that accepts what Python's `json.loads` accepts and knows where everything stands.
+//! A JSON parser that accepts what Python's `json.loads` accepts, and records spans.
 //!
-//! Beyond JSON that is `NaN`, `Infinity`, `-Infinity`, repeated keys (the last counts) and halves of surrogate pairs.
-//! Narrower than Python are only the two limits below.
+//! Beyond JSON that is `NaN`, `Infinity`, `-Infinity`, repeated keys (the last one counts) and halves of surrogate
+//! pairs. Only the limits below are stricter than Python's.
 
 mod string;
 
@@ -10,36 +10,36 @@ use std::collections::hash_map::Entry as Slot;
 
 use crate::node::{Entry, Node, Span, Value};
 
-/// Nothing that a scheduler writes nests deeper; Python's own limit is its stack.
+/// No scheduler writes deeper nesting. Python's own limit is its stack.
 const MAX_DEPTH: usize = 64;
-/// An environment variable cannot be longer than 128 KiB on Linux.
+/// An environment variable cannot exceed 128 KiB on Linux.
 const MAX_BYTES: usize = 1 << 20;
 /// Python refuses to convert longer integers.
 const MAX_DIGITS: usize = 4300;
 
-/// What is wrong with a text that is not JSON.
+/// A syntax error.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct SyntaxError {
     pub(crate) span: Span,
     pub(crate) label: String,
     pub(crate) help: Option<&'static str>,
 }
 
-/// A text that is JSON.
+/// A parsed text.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     pub(crate) root: Node,
-    /// Keys that were written again: where the first of them stands, and the key.
+    /// Repeated keys: the span of the first, and the key.
     pub(crate) repeated: Vec<(Span, String)>,
 }
 
-pub(crate) fn parse(text: &str) -> Result<Parsed, Fault> {
+pub(crate) fn parse(text: &str) -> Result<Parsed, SyntaxError> {
     let mut reader = Reader { text, at: 0, depth: 0, repeated: Vec::new() };
     if text.len() > MAX_BYTES {
-        return Err(reader.fault(0..1, format!("more than {MAX_BYTES} bytes")));
+        return Err(reader.error(0..1, format!("more than {MAX_BYTES} bytes")));
     }
     if text.starts_with('\u{feff}') {
-        return Err(reader.fault(0..3, "a byte order mark").with("save the text without a byte order mark"));
+        return Err(reader.error(0..3, "a byte order mark").with("save the text without a byte order mark"));
     }
     reader.space();
     let root = reader.value()?;
@@ -50,7 +50,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Fault> {
     Ok(Parsed { root, repeated: reader.repeated })
 }
 
-impl Fault {
+impl SyntaxError {
     fn with(mut self, help: &'static str) -> Self {
         self.help = Some(help);
         self
@@ -79,24 +79,24 @@ impl Reader<'_> {
         }
     }
 
-    /// Steps over `token` if it comes next.
+    /// Consumes `token` if it comes next.
     fn take(&mut self, token: &str) -> bool {
         let found = self.rest().starts_with(token);
         self.at += if found { token.len() } else { 0 };
         found
     }
 
-    fn fault(&self, span: Span, label: impl Into<String>) -> Fault {
-        Fault { span, label: label.into(), help: None }
+    fn error(&self, span: Span, label: impl Into<String>) -> SyntaxError {
+        SyntaxError { span, label: label.into(), help: None }
     }
 
-    /// Something else stands where `wanted` should.
-    fn unexpected(&self, wanted: &str) -> Fault {
+    /// Returns the error for a text that lacks `wanted` here.
+    fn unexpected(&self, wanted: &str) -> SyntaxError {
         let width = self.rest().chars().next().map_or(0, char::len_utf8);
-        let fault = self.fault(self.at..self.at + width, format!("expected {wanted}"));
+        let fault = self.error(self.at..self.at + width, format!("expected {wanted}"));
         let help = match self.rest() {
-            "" => return self.fault(self.at..self.at, format!("the text ends here, expected {wanted}")),
-            rest if rest.starts_with('\'') => "JSON strings stand in double quotes",
+            "" => return self.error(self.at..self.at, format!("the text ends here, expected {wanted}")),
+            rest if rest.starts_with('\'') => "JSON strings need double quotes",
             rest if rest.starts_with("//") || rest.starts_with('#') => "JSON has no comments",
             rest if rest.starts_with("True") || rest.starts_with("False") => "JSON writes true and false in lower case",
             rest if rest.starts_with("None") => "JSON writes null",
@@ -104,14 +104,14 @@ impl Reader<'_> {
                 "JSON allows no comma after the last item"
             }
             rest if rest.starts_with(|c: char| c.is_alphabetic() || c == '_') && wanted.contains("key") => {
-                "JSON keys stand in double quotes"
+                "JSON keys need double quotes"
             }
             _ => return fault,
         };
         fault.with(help)
     }
 
-    fn value(&mut self) -> Result<Node, Fault> {
+    fn value(&mut self) -> Result<Node, SyntaxError> {
         let start = self.at;
         let value = match self.peek() {
             Some(b'"') => Value::Text(self.string()?),
@@ -127,9 +127,9 @@ impl Reader<'_> {
         Ok(Node { span: start..self.at, value })
     }
 
-    fn nested(&mut self, read: fn(&mut Self) -> Result<Value, Fault>) -> Result<Value, Fault> {
+    fn nested(&mut self, read: fn(&mut Self) -> Result<Value, SyntaxError>) -> Result<Value, SyntaxError> {
         if self.depth == MAX_DEPTH {
-            return Err(self.fault(self.at..self.at + 1, format!("nested more than {MAX_DEPTH} deep")));
+            return Err(self.error(self.at..self.at + 1, format!("nested more than {MAX_DEPTH} deep")));
         }
         self.depth += 1;
         self.at += 1;
@@ -138,7 +138,7 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    fn list(&mut self) -> Result<Value, Fault> {
+    fn list(&mut self) -> Result<Value, SyntaxError> {
         let mut items = Vec::new();
         self.space();
         if self.take("]") {
@@ -157,7 +157,7 @@ impl Reader<'_> {
         }
     }
 
-    fn object(&mut self) -> Result<Value, Fault> {
+    fn object(&mut self) -> Result<Value, SyntaxError> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut places = HashMap::new();
         self.space();
@@ -207,14 +207,14 @@ impl Reader<'_> {
         self.at - start
     }
 
-    fn number(&mut self) -> Result<Value, Fault> {
+    fn number(&mut self) -> Result<Value, SyntaxError> {
         let start = self.at;
         self.take("-");
         if !self.take("0") && self.digits() == 0 {
             return Err(self.unexpected("a digit"));
         }
         let whole = self.at;
-        // A fraction or an exponent without digits is not part of the number: what follows is then the mistake.
+        // A fraction or an exponent without digits is not part of the number: the error is in what follows.
         if !(self.take(".") && self.digits() > 0) {
             self.at = whole;
         }
@@ -230,7 +230,7 @@ impl Reader<'_> {
             return Ok(Value::Float(raw));
         }
         if raw.trim_start_matches('-').len() > MAX_DIGITS {
-            return Err(self.fault(start..self.at, format!("an integer of more than {MAX_DIGITS} digits")));
+            return Err(self.error(start..self.at, format!("an integer of more than {MAX_DIGITS} digits")));
         }
         Ok(Value::Int(raw))
     }

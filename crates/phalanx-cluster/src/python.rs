@@ -1,13 +1,13 @@
-//! Python's `int(value)`: what TensorFlow does to an index.
+//! Python's `int(value)`, which TensorFlow applies to an index.
 
 use crate::node::{Node, Value};
 
-/// Why there is no integer.
+/// Why a value is not an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoInt {
-    /// Python refuses too.
+    /// Python refuses it too.
     NotANumber,
-    /// Python's integers have no end, indices do: it is below or above all of ours.
+    /// It exceeds 64 bits. Python's integers are unbounded.
     TooSmall,
     TooLarge,
 }
@@ -22,7 +22,7 @@ impl std::fmt::Display for NoInt {
     }
 }
 
-/// The zeros of the decimal digits beyond ASCII, of which Python reads every one. Nine more follow each.
+/// The zeros of the decimal digits beyond ASCII, all of which Python accepts. Nine more digits follow each.
 const ZEROS: [u32; 65] = [
     0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50, 0xed0, 0xf20,
     0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50, 0x1bb0, 0x1c40, 0x1c50, 0xa620, 0xa8d0,
@@ -31,7 +31,7 @@ const ZEROS: [u32; 65] = [
     0x16b50, 0x1d7ce, 0x1d7d8, 0x1d7e2, 0x1d7ec, 0x1d7f6, 0x1e140, 0x1e2f0, 0x1e950, 0x1fbf0,
 ];
 
-/// `int(value)` of a JSON value: fractions are cut off, booleans count, strings are read.
+/// Python's `int(value)` of a JSON value: truncates fractions, converts booleans, parses strings.
 pub(crate) fn int(node: &Node) -> Result<i64, NoInt> {
     match &node.value {
         Value::Bool(truth) => Ok(i64::from(*truth)),
@@ -40,7 +40,7 @@ pub(crate) fn int(node: &Node) -> Result<i64, NoInt> {
             let number = digits.parse::<f64>().map_err(|_| NoInt::NotANumber)?;
             match number.trunc() {
                 n if n.is_infinite() => Err(NoInt::NotANumber),
-                // Exactly the range of i64: both bounds are powers of two, which f64 holds.
+                // Exactly the range of i64: both bounds are powers of two, which an f64 represents.
                 n if n >= 9_223_372_036_854_775_808.0 => Err(NoInt::TooLarge),
                 n if n < -9_223_372_036_854_775_808.0 => Err(NoInt::TooSmall),
                 n => Ok(n as i64),
@@ -51,7 +51,7 @@ pub(crate) fn int(node: &Node) -> Result<i64, NoInt> {
     }
 }
 
-/// `int(text)`: space around it, a sign, single underscores between digits, digits of any script.
+/// Python's `int(text)`: surrounding space, a sign, single underscores between digits, digits of any script.
 pub(crate) fn int_of_text(text: &str) -> Result<i64, NoInt> {
     let text = text.trim_matches(char::is_whitespace);
     let (negative, body) = match text.strip_prefix(['-', '+']) {

@@ -1,4 +1,4 @@
-//! Which tasks a job has and where they are: TensorFlow's `ClusterSpec`.
+//! The tasks of a job and their addresses: TensorFlow's `ClusterSpec`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +6,7 @@ use phalanx_base::{Code, Error, Result, nearest};
 
 use crate::Json;
 
-/// Jobs by name, each with its tasks' addresses by index. A job may be sparse: some indices have no address here.
+/// Jobs by name, each with its tasks' addresses by index. A job may be sparse: some indices have no address.
 ///
 /// ```
 /// use phalanx_cluster::ClusterSpec;
@@ -18,37 +18,37 @@ use crate::Json;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ClusterSpec {
-    /// In the order in which they were given. A list, because there are a handful.
+    /// In the order in which they were given. A list, because there are few.
     jobs: Vec<(String, BTreeMap<u32, String>)>,
 }
 
-/// The tasks of one job, as short as they can be said.
+/// The tasks of one job, in their shortest form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobTasks<'a> {
-    /// Indices from 0 without holes.
+    /// Indices from 0 without gaps.
     Dense(Vec<&'a str>),
-    /// Indices with holes, or none at all.
+    /// Indices with gaps, or no tasks.
     Sparse(BTreeMap<u32, &'a str>),
 }
 
 impl ClusterSpec {
-    /// No index is larger than this: a job with more tasks is a typing mistake, and its list would fill the memory.
+    /// The largest index. A job with more tasks is a typing mistake, and its list would fill the memory.
     pub const MAX_INDEX: u32 = (1 << 20) - 1;
 
-    /// A cluster without jobs.
+    /// Creates a cluster without jobs.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a job whose tasks are numbered from 0; replaces a job of the same name.
+    /// Adds a job whose tasks are numbered from 0. Replaces a job of the same name.
     #[must_use]
     pub fn job<A: Into<String>>(self, name: impl Into<String>, addresses: impl IntoIterator<Item = A>) -> Self {
         self.sparse_job(name, (0..).zip(addresses))
     }
 
-    /// Adds a job of which only some tasks are known; replaces a job of the same name.
-    /// Indices beyond [`ClusterSpec::MAX_INDEX`] are left out.
+    /// Adds a job with addresses for some indices only. Replaces a job of the same name. Indices beyond
+    /// [`ClusterSpec::MAX_INDEX`] are left out.
     #[must_use]
     pub fn sparse_job<A: Into<String>>(
         mut self,
@@ -65,37 +65,37 @@ impl ClusterSpec {
         self
     }
 
-    /// From jobs whose names are known to differ and whose indices are known to be in range.
+    /// Creates a cluster from jobs with distinct names and valid indices.
     pub(crate) fn from_unique(jobs: Vec<(String, BTreeMap<u32, String>)>) -> Self {
         Self { jobs }
     }
 
-    /// Whether there is no job at all. A job without tasks is a job.
+    /// Returns whether there are no jobs. A job without tasks counts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// The jobs' names in the order in which they were given.
+    /// Returns the jobs' names in the order in which they were given.
     #[must_use]
     pub fn jobs(&self) -> Vec<&str> {
         self.jobs.iter().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Whether there is a job of that name.
+    /// Returns whether there is a job of that name.
     #[must_use]
     pub fn has_job(&self, job: &str) -> bool {
         self.find(job).is_some()
     }
 
-    /// Every job with its tasks: a list where the indices are dense, a map where they are not.
+    /// Returns every job with its tasks: a list if the indices are dense, else a map.
     #[must_use]
     pub fn as_dict(&self) -> Vec<(&str, JobTasks<'_>)> {
         let say = |tasks| if slots(tasks) == tasks.len() && !tasks.is_empty() { dense(tasks) } else { sparse(tasks) };
         self.jobs.iter().map(|(name, tasks)| (name.as_str(), say(tasks))).collect()
     }
 
-    /// How many tasks of the job have an address.
+    /// Returns the number of tasks of the job that have an address.
     ///
     /// # Errors
     /// When there is no such job.
@@ -103,7 +103,7 @@ impl ClusterSpec {
         self.tasks_of(job).map(BTreeMap::len)
     }
 
-    /// The indices that have an address, ascending.
+    /// Returns the indices that have an address, ascending.
     ///
     /// # Errors
     /// When there is no such job.
@@ -111,7 +111,7 @@ impl ClusterSpec {
         self.tasks_of(job).map(|tasks| tasks.keys().copied().collect())
     }
 
-    /// The address of one task.
+    /// Returns the address of one task.
     ///
     /// # Errors
     /// When there is no such job, or the job has no task with this index.
@@ -126,7 +126,7 @@ impl ClusterSpec {
         })
     }
 
-    /// The addresses by index, `None` for the holes of a sparse job.
+    /// Returns the addresses by index, with `None` for the gaps of a sparse job.
     ///
     /// # Errors
     /// When there is no such job.
@@ -139,7 +139,7 @@ impl ClusterSpec {
         Ok(list)
     }
 
-    /// The whole as JSON, in the form in which `TF_CONFIG` has it.
+    /// Returns the cluster as JSON, in the form of `TF_CONFIG`.
     #[must_use]
     pub fn to_json(&self) -> Json {
         Json::object(self.as_dict().into_iter().map(|(job, tasks)| {
@@ -151,22 +151,22 @@ impl ClusterSpec {
         }))
     }
 
-    /// The tasks of a job, or none where there is no such job.
+    /// Returns the tasks of a job, if there is such a job.
     pub(crate) fn find(&self, job: &str) -> Option<&BTreeMap<u32, String>> {
         self.jobs.iter().find(|(name, _)| name == job).map(|(_, tasks)| tasks)
     }
 
-    /// How many tasks of the job have an address; 0 without the job.
+    /// Returns the number of tasks of the job that have an address; 0 if there is no such job.
     pub(crate) fn count(&self, job: &str) -> usize {
         self.find(job).map_or(0, BTreeMap::len)
     }
 
-    /// How long TensorFlow's list of a job is, holes included; `None` where it has no list: no job or an empty one.
+    /// Returns the length of TensorFlow's list of a job, gaps included; `None` if there is no job or it is empty.
     pub(crate) fn slots(&self, job: &str) -> Option<usize> {
         self.find(job).map(slots).filter(|&slots| slots > 0)
     }
 
-    /// Whether all there is is one job with one slot.
+    /// Whether the cluster is one job with one slot.
     pub(crate) fn is_single(&self) -> bool {
         matches!(&self.jobs[..], [(_, tasks)] if slots(tasks) == 1)
     }
@@ -183,7 +183,7 @@ impl ClusterSpec {
     }
 }
 
-/// Equal are clusters with the same jobs, in whatever order.
+/// Clusters are equal if they have the same jobs in any order.
 impl PartialEq for ClusterSpec {
     fn eq(&self, other: &Self) -> bool {
         let map = |spec: &'_ Self| -> HashMap<String, BTreeMap<u32, String>> { spec.jobs.iter().cloned().collect() };

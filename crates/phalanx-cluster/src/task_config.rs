@@ -1,14 +1,14 @@
-//! What a task has to know of its job before it does anything.
+//! The configuration of a task.
 
-use phalanx_base::{Address, Code, Error, Result, Role, TaskId};
+use phalanx_base::{Address, Code, Error, Result, Role, TaskId, fnv1a};
 
 use crate::estimator::{self, Purpose};
 use crate::{ClusterSpec, Flags, Json, Warning};
 
-/// Who this process is and where the others are; from `TF_CONFIG`, from flags, or by hand.
+/// The identity of this process and the addresses of the others, from `TF_CONFIG`, from flags, or built by hand.
 ///
-/// There is always one chief: the job `chief`, the legacy job `master`, or worker 0 where there is neither. Without a
-/// cluster this process is the whole job ([`TaskConfig::is_local`]).
+/// There is always one chief: the job `chief`, the legacy job `master`, or worker 0 if there is neither. Without a
+/// cluster this process is the entire job ([`TaskConfig::is_local`]).
 ///
 /// ```
 /// use phalanx_cluster::TaskConfig;
@@ -21,7 +21,7 @@ use crate::{ClusterSpec, Flags, Json, Warning};
 #[derive(Clone, Debug, Default)]
 pub struct TaskConfig {
     cluster: ClusterSpec,
-    /// Every task that listens: the chief, the workers, the parameter servers, by index.
+    /// Every task that listens, by index: the chief, the workers, the parameter servers.
     tasks: Vec<(TaskId, Address)>,
     task: Option<TaskId>,
     model_dir: Option<String>,
@@ -30,17 +30,17 @@ pub struct TaskConfig {
 }
 
 impl TaskConfig {
-    /// One process that does everything.
+    /// Returns the configuration of a job in one process.
     #[must_use]
     pub fn local() -> Self {
         Self::default()
     }
 
-    /// Reads the text of `TF_CONFIG` (`None`: the variable is not set) under the Estimator's rules, except that worker 0
+    /// Parses the text of `TF_CONFIG` (`None`: the variable is not set) by the Estimator's rules, except that worker 0
     /// may be the chief, and that a task which TensorFlow would refuse later is refused at once.
     ///
     /// # Errors
-    /// When the text is not a valid `TF_CONFIG`; the error points at the place.
+    /// When the text is not a valid `TF_CONFIG`; the error points into the text.
     pub fn from_tf_config(text: Option<&str>) -> Result<Self> {
         let (config, cluster) = estimator::read(text, None, Purpose::Run)?;
         let index = u32::try_from(config.task_id);
@@ -51,10 +51,10 @@ impl TaskConfig {
         Ok(Self { cluster, tasks, task, model_dir, service: config.service, warnings: config.warnings })
     }
 
-    /// Reads `--ps_hosts --worker_hosts --job_name --task_index`; none of them is local mode.
+    /// Reads `--ps_hosts --worker_hosts --job_name --task_index`. Without any of them the task is local.
     ///
     /// # Errors
-    /// When flags are missing, contradict each other or name nobody.
+    /// When flags are missing, contradict each other or name no task.
     pub fn from_flags(flags: &Flags) -> Result<Self> {
         if flags.is_empty() {
             return Ok(Self::local());
@@ -63,11 +63,11 @@ impl TaskConfig {
         Self::from_cluster(cluster, task)
     }
 
-    /// One task of a cluster that was put together by hand.
+    /// Returns the configuration of one task of a cluster.
     ///
     /// # Errors
-    /// When the cluster has no chief or two, does not list the task (an evaluator need not be listed), or has an address that
-    /// is none.
+    /// When the cluster has no chief or several, does not list the task (an evaluator need not be listed), or has an
+    /// invalid address.
     pub fn from_cluster(cluster: ClusterSpec, task: TaskId) -> Result<Self> {
         if cluster.has_job("chief") && cluster.has_job("master") {
             return Err(Error::new(Code::ConfigChief, "the cluster has a \"chief\" and a \"master\""));
@@ -87,74 +87,74 @@ impl TaskConfig {
         Ok(config)
     }
 
-    /// All jobs, as they were given.
+    /// Returns all jobs, as they were given.
     #[must_use]
     pub fn cluster(&self) -> &ClusterSpec {
         &self.cluster
     }
 
-    /// Who this process is; `None` in local mode.
+    /// Returns this task; `None` in local mode.
     #[must_use]
     pub fn task(&self) -> Option<TaskId> {
         self.task
     }
 
-    /// Whether there is no cluster.
+    /// Returns whether there is no cluster.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.task.is_none()
     }
 
-    /// Whether this process looks after the job; in local mode it does.
+    /// Returns whether this task is the chief; in local mode it is.
     #[must_use]
     pub fn is_chief(&self) -> bool {
         self.task == self.chief().map(|(chief, _)| chief)
     }
 
-    /// The run directory that `TF_CONFIG` names.
+    /// Returns the run directory given in `TF_CONFIG`.
     #[must_use]
     pub fn model_dir(&self) -> Option<&str> {
         self.model_dir.as_deref()
     }
 
-    /// What `TF_CONFIG` says under `service`.
+    /// Returns the value of `service` in `TF_CONFIG`.
     #[must_use]
     pub fn service(&self) -> Option<&Json> {
         self.service.as_ref()
     }
 
-    /// What is allowed and probably not meant.
+    /// Returns the warnings about likely mistakes.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// The chief and its address; `None` in local mode.
+    /// Returns the chief and its address; `None` in local mode.
     #[must_use]
     pub fn chief(&self) -> Option<(TaskId, &Address)> {
         let first = |role| self.tasks.iter().find(|(task, _)| *task == TaskId::new(role, 0));
         first(Role::Chief).or_else(|| first(Role::Worker)).map(|(task, address)| (*task, address))
     }
 
-    /// The parameter servers, by index.
+    /// Returns the parameter servers, by index.
     #[must_use]
     pub fn ps_addresses(&self) -> Vec<(TaskId, Address)> {
         self.with_role(Role::Ps)
     }
 
-    /// The tasks of the job `worker`, by index.
+    /// Returns the tasks of the job `worker`, by index.
     #[must_use]
     pub fn workers(&self) -> Vec<(TaskId, Address)> {
         self.with_role(Role::Worker)
     }
 
-    /// Everybody who trains: the chief first, then the workers.
+    /// Returns the tasks that train: the chief first, then the workers.
     #[must_use]
     pub fn trainers(&self) -> Vec<(TaskId, Address)> {
         self.tasks.iter().filter(|(task, _)| task.role != Role::Ps).cloned().collect()
     }
 
-    /// This task's place among [`TaskConfig::trainers`], by which data is shared out; `None` if it does not train.
+    /// Returns this task's index in [`TaskConfig::trainers`], by which data is sharded; `None` if it does not train.
     #[must_use]
     pub fn trainer_index(&self) -> Option<usize> {
         match self.task {
@@ -163,13 +163,13 @@ impl TaskConfig {
         }
     }
 
-    /// Every task that listens: all but evaluators and jobs that are no role.
+    /// Returns every task that listens: all but evaluators and jobs without a role.
     #[must_use]
     pub fn tasks(&self) -> Vec<(TaskId, Address)> {
         self.tasks.clone()
     }
 
-    /// Where a task listens.
+    /// Returns the address of a task.
     ///
     /// # Errors
     /// When the cluster does not list it.
@@ -182,15 +182,14 @@ impl TaskConfig {
         Ok(address)
     }
 
-    /// A name for the job that all of its tasks agree on and that another job on the same machines does not have:
-    /// the chief's address and a checksum of the parameter servers'.
+    /// Returns the id of the job, on which all of its tasks agree and which no other job on the same machines has: the
+    /// chief's address and a checksum of the parameter servers'.
     #[must_use]
     pub fn job_id(&self) -> String {
         let Some((_, chief)) = self.chief() else { return "local".to_owned() };
-        // FNV-1a; a zero byte, which no address has, ends each address.
+        // A zero byte, which no address contains, ends each address.
         let bytes = self.ps_addresses().into_iter().flat_map(|(_, address)| format!("{address}\0").into_bytes());
-        let sum = bytes.fold(0x811c_9dc5_u32, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-        format!("{chief}/{sum:08x}")
+        format!("{chief}/{:08x}", fnv1a(bytes) as u32)
     }
 
     fn with_role(&self, role: Role) -> Vec<(TaskId, Address)> {
@@ -198,7 +197,7 @@ impl TaskConfig {
     }
 }
 
-/// The tasks of a cluster that listen, with their addresses. The legacy job `master` is the chief.
+/// Returns the tasks of a cluster that listen, with their addresses. The legacy job `master` is the chief.
 fn listening(cluster: &ClusterSpec) -> Result<Vec<(TaskId, Address)>> {
     let jobs = [("chief", Role::Chief), ("master", Role::Chief), ("worker", Role::Worker), ("ps", Role::Ps)];
     let tasks = jobs.into_iter().filter_map(|(job, role)| Some((role, cluster.find(job)?)));

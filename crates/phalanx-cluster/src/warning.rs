@@ -1,8 +1,8 @@
-//! What TensorFlow accepts in silence and a user would rather be told.
+//! Warnings about what TensorFlow silently accepts.
 
 use phalanx_base::{Code, Error};
 
-/// Something that is allowed, and probably not meant.
+/// Something that is allowed but probably a mistake.
 ///
 /// ```
 /// let text = r#"{"clusster": {"chief": ["a:1"]}}"#;
@@ -15,24 +15,24 @@ use phalanx_base::{Code, Error};
 pub struct Warning(Error);
 
 impl Warning {
-    /// A warning that says what an error would say.
+    /// Creates a warning with the parts of an error.
     pub(crate) fn new(error: Error) -> Self {
         Self(error)
     }
 
-    /// The stable code.
+    /// Returns the stable code.
     #[must_use]
     pub fn code(&self) -> Code {
         self.0.code()
     }
 
-    /// What to do about it, if known.
+    /// Returns what to do about it, if known.
     #[must_use]
     pub fn help(&self) -> Option<&str> {
         self.0.next()
     }
 
-    /// The whole over several lines, as a terminal shows it.
+    /// Returns the full report over several lines, as a terminal shows it.
     #[must_use]
     pub fn report(&self) -> String {
         self.0.report().replacen("error[", "warning[", 1)

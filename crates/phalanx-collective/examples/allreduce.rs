@@ -1,10 +1,10 @@
-//! How fast two members reduce: `cargo run --release -p phalanx-collective --example allreduce -- [BYTES ...]`.
+//! Measures all-reduce between two members: `cargo run --release -p phalanx-collective --example allreduce -- [BYTES ...]`.
 //!
-//! Two processes on this machine, over shared memory, a Unix socket and gRPC, and two threads; beside them a plain copy in memory.
-//! Prints microseconds a call and gigabytes of the tensor a second.
+//! Two processes on this machine, over shared memory, a Unix socket and gRPC, and two threads; for comparison, a copy in memory.
+//! Prints microseconds per call and gigabytes of the tensor per second.
 
 use phalanx_base::{Code, Context, Error, Result, Role, TaskId};
-use phalanx_collective::{Door, Group, Nearby, Options, Peer, Reduce};
+use phalanx_collective::{Group, GroupListener, GroupOptions, Peer, Reduce, SameHostTransport};
 use phalanx_wire::proto::control::{BeatReply, BeatRequest, Identity};
 use phalanx_wire::{Endpoint, Listening, control};
 use std::io::{BufRead, BufReader, Write};
@@ -26,20 +26,20 @@ impl control::Handler for Nobody {
     }
 }
 
-fn listen(rank: u32) -> Result<(Listening, Arc<Door>)> {
+fn listen(rank: u32) -> Result<(Listening, Arc<GroupListener>)> {
     let mut listening = Listening::bind(&"127.0.0.1:0".parse()?, 1)?;
-    let door = Door::new(TaskId::new(Role::Worker, rank), 1, env!("CARGO_PKG_VERSION"));
-    let bulk = Some(Arc::clone(&door) as _);
+    let listener = GroupListener::new(TaskId::new(Role::Worker, rank), 1, env!("CARGO_PKG_VERSION"));
+    let bulk = Some(Arc::clone(&listener) as _);
     listening.serve(Endpoint { control: Arc::new(Nobody), bulk, token: None })?;
-    Ok((listening, door))
+    Ok((listening, listener))
 }
 
-fn connect(door: &Arc<Door>, rank: usize, ports: [u16; 2], nearby: Nearby) -> Result<Group> {
+fn connect(listener: &Arc<GroupListener>, rank: usize, ports: [u16; 2], same_host: SameHostTransport) -> Result<Group> {
     let peer = |(index, port)| -> Result<Peer> {
         Ok(Peer { task: TaskId::new(Role::Worker, index), address: format!("127.0.0.1:{port}").parse()? })
     };
     let peers = (0..).zip(ports).map(peer).collect::<Result<Vec<_>>>()?;
-    Group::connect(door, &Options { nearby, ..Options::new(rank, peers) })
+    Group::connect(listener, &GroupOptions { same_host, ..GroupOptions::new(rank, peers) })
 }
 
 fn times(bytes: usize) -> usize {
@@ -80,17 +80,17 @@ fn copies(sizes: &[usize]) -> Vec<Duration> {
     sizes.iter().map(copy).collect()
 }
 
-/// The other process: says its port, joins, does the same.
-fn member(port: u16, nearby: Nearby, sizes: &[usize]) -> Result<()> {
-    let (listening, door) = listen(1)?;
+/// The other process: prints its port, joins, does the same.
+fn member(port: u16, same_host: SameHostTransport, sizes: &[usize]) -> Result<()> {
+    let (listening, listener) = listen(1)?;
     writeln!(std::io::stdout(), "{}", listening.port()).context(Code::Internal, "nobody reads the port")?;
-    measure(&mut connect(&door, 1, [port, listening.port()], nearby)?, sizes).map(drop)
+    measure(&mut connect(&listener, 1, [port, listening.port()], same_host)?, sizes).map(drop)
 }
 
-fn start_member(port: u16, nearby: Nearby, sizes: &[usize]) -> Result<(Child, u16)> {
+fn start_member(port: u16, same_host: SameHostTransport, sizes: &[usize]) -> Result<(Child, u16)> {
     let program = std::env::current_exe().context(Code::Internal, "this program cannot be found")?;
     let mut command = Command::new(program);
-    command.arg("--member").arg(port.to_string()).arg(format!("{nearby:?}"));
+    command.arg("--member").arg(port.to_string()).arg(format!("{same_host:?}"));
     let child = command.args(sizes.iter().map(usize::to_string)).stdout(Stdio::piped()).spawn();
     let mut child = child.context(Code::Internal, "the other member cannot be started")?;
     let mut line = String::new();
@@ -101,10 +101,10 @@ fn start_member(port: u16, nearby: Nearby, sizes: &[usize]) -> Result<(Child, u1
     Ok((child, port))
 }
 
-fn processes(nearby: Nearby, sizes: &[usize]) -> Result<Vec<Duration>> {
-    let (listening, door) = listen(0)?;
-    let (mut child, port) = start_member(listening.port(), nearby, sizes)?;
-    let medians = measure(&mut connect(&door, 0, [listening.port(), port], nearby)?, sizes);
+fn processes(same_host: SameHostTransport, sizes: &[usize]) -> Result<Vec<Duration>> {
+    let (listening, listener) = listen(0)?;
+    let (mut child, port) = start_member(listening.port(), same_host, sizes)?;
+    let medians = measure(&mut connect(&listener, 0, [listening.port(), port], same_host)?, sizes);
     child.wait().context(Code::Internal, "the other member cannot be waited for")?;
     medians
 }
@@ -125,16 +125,17 @@ fn main() -> Result<()> {
         && flag == "--member"
     {
         let sizes = sizes.iter().map(number).collect::<Result<Vec<_>>>()?;
-        let ways = [Nearby::SharedMemory, Nearby::Socket, Nearby::Network];
-        let nearby = ways.into_iter().find(|nearby| format!("{nearby:?}") == *way).unwrap_or(Nearby::Network);
-        return member(number(port)? as u16, nearby, &sizes);
+        let ways = [SameHostTransport::SharedMemory, SameHostTransport::Socket, SameHostTransport::Network];
+        let same_host =
+            ways.into_iter().find(|same_host| format!("{same_host:?}") == *way).unwrap_or(SameHostTransport::Network);
+        return member(number(port)? as u16, same_host, &sizes);
     }
     let given = arguments.iter().map(number).collect::<Result<Vec<_>>>()?;
     let sizes = if given.is_empty() { SIZES.to_vec() } else { given };
     let ways = [
-        processes(Nearby::SharedMemory, &sizes)?,
-        processes(Nearby::Socket, &sizes)?,
-        processes(Nearby::Network, &sizes)?,
+        processes(SameHostTransport::SharedMemory, &sizes)?,
+        processes(SameHostTransport::Socket, &sizes)?,
+        processes(SameHostTransport::Network, &sizes)?,
         threads(&sizes)?,
         copies(&sizes),
     ];

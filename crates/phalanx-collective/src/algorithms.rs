@@ -1,5 +1,5 @@
-//! All-reduce in three ways. Which one, and the order of additions, depends on nothing but the group's size and the
-//! length: every member ends with the same bits, in every run.
+//! Three all-reduce algorithms. The choice, and the order of additions, depends only on the group's size and the length, so
+//! every member has the same bits in every run.
 
 use crate::Reduce;
 use crate::exchange::{Into, Member};
@@ -8,18 +8,18 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use phalanx_base::Result;
 use std::ops::Range;
 
-/// Up to so many bytes a message costs its latency, so fewer and longer messages win: each step exchanges everything.
+/// Up to this many bytes the latency of a message dominates, so fewer and longer messages win: each step exchanges everything.
 const DOUBLING: usize = 32 << 10;
-/// Up to so many bytes halving-doubling wins over the ring, which has more steps from four members on.
+/// Up to this many bytes halving-doubling beats the ring, which has more steps from four members on.
 const HALVING: usize = 256 << 10;
 
 impl Member {
-    /// Reduces in place; `spare` keeps its memory from call to call.
-    pub(crate) fn all_reduce(&mut self, numbers: &mut [f32], reduce: Reduce, spare: &mut Vec<f32>) -> Result<()> {
+    /// Reduces in place. `scratch` keeps its memory from call to call.
+    pub(crate) fn all_reduce(&mut self, numbers: &mut [f32], reduce: Reduce, scratch: &mut Vec<f32>) -> Result<()> {
         let bytes = size_of_val(numbers);
         if self.size > 1 {
             match bytes {
-                ..=DOUBLING => self.folded(numbers, |member, numbers| member.doubling(numbers, reduce, spare))?,
+                ..=DOUBLING => self.folded(numbers, |member, numbers| member.doubling(numbers, reduce, scratch))?,
                 ..=HALVING if self.size > 2 => {
                     self.folded(numbers, |member, numbers| member.halving(numbers, reduce))?;
                 }
@@ -29,12 +29,12 @@ impl Member {
         Ok(())
     }
 
-    /// The largest power of two that does not exceed the size.
+    /// Returns the largest power of two that does not exceed the size.
     fn power(&self) -> usize {
         1 << self.size.ilog2()
     }
 
-    /// Makes the group a power of two: members beyond it give their numbers to one below and get the result back.
+    /// Reduces the group to a power of two: the members beyond it send their numbers to one below and receive the result.
     fn folded(&mut self, numbers: &mut [f32], inner: impl FnOnce(&mut Self, &mut [f32]) -> Result<()>) -> Result<()> {
         let power = self.power();
         if self.rank >= power {
@@ -53,23 +53,23 @@ impl Member {
         }
     }
 
-    /// In each step everything is exchanged with one other: few messages.
-    fn doubling(&mut self, numbers: &mut [f32], reduce: Reduce, spare: &mut Vec<f32>) -> Result<()> {
+    /// Recursive doubling: each step exchanges everything with one other member.
+    fn doubling(&mut self, numbers: &mut [f32], reduce: Reduce, scratch: &mut Vec<f32>) -> Result<()> {
         let mut distance = self.power() / 2;
         while distance > 0 {
             let partner = self.rank ^ distance;
-            // What is being sent must not change under the sums.
-            spare.clear();
-            spare.extend_from_slice(numbers);
-            self.exchange(Some((partner, cast_slice(spare))), Some((partner, Into::Add(numbers))))?;
+            // The numbers being sent must not change while sums are added.
+            scratch.clear();
+            scratch.extend_from_slice(numbers);
+            self.exchange(Some((partner, cast_slice(scratch))), Some((partner, Into::Add(numbers))))?;
             distance /= 2;
         }
         reduce.finish(numbers, self.size);
         Ok(())
     }
 
-    /// Each step halves what a member sums up; then the sums are spread the same way back. The same order of additions
-    /// as [`Self::doubling`].
+    /// Recursive halving, then doubling: each step halves what a member adds up, then the sums go back the same way. The order
+    /// of additions is that of [`Self::doubling`].
     fn halving(&mut self, numbers: &mut [f32], reduce: Reduce) -> Result<()> {
         let mut own = 0..numbers.len();
         let mut steps: Vec<(usize, Range<usize>, Range<usize>)> = Vec::with_capacity(32);
@@ -93,8 +93,8 @@ impl Member {
         Ok(())
     }
 
-    /// Each part of the numbers goes round and is summed up on its way, part `k` starting at rank `k`; then the sums go
-    /// round. Everybody sends and receives all the time.
+    /// Ring: each part of the numbers is added up on its way around, part `k` starting at rank `k`; then the sums go around. All
+    /// members send and receive all the time.
     fn ring(&mut self, numbers: &mut [f32], reduce: Reduce) -> Result<()> {
         let (n, rank, length) = (self.size, self.rank, numbers.len());
         let (next, previous) = ((rank + 1) % n, (rank + n - 1) % n);
@@ -112,7 +112,7 @@ impl Member {
     }
 }
 
-/// Two parts that do not overlap: one to read, one to change.
+/// Returns two disjoint parts: one to read, one to change.
 fn two(numbers: &mut [f32], read: Range<usize>, change: Range<usize>) -> (&[f32], &mut [f32]) {
     if read.end <= change.start {
         let (low, high) = numbers.split_at_mut(change.start);

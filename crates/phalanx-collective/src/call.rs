@@ -1,4 +1,4 @@
-//! One call of a collective operation, as every message of it says.
+//! One call of a collective operation, described in the header of each of its messages.
 
 /// The operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,20 +8,12 @@ pub(crate) enum Op {
     Broadcast,
     BroadcastBytes,
     AllGather,
-    ReduceRows,
     Barrier,
 }
 
 impl Op {
-    const ALL: [Self; 7] = [
-        Self::AllReduce,
-        Self::AllReduceMany,
-        Self::Broadcast,
-        Self::BroadcastBytes,
-        Self::AllGather,
-        Self::ReduceRows,
-        Self::Barrier,
-    ];
+    const ALL: [Self; 6] =
+        [Self::AllReduce, Self::AllReduceMany, Self::Broadcast, Self::BroadcastBytes, Self::AllGather, Self::Barrier];
 
     fn name(self) -> &'static str {
         match self {
@@ -30,31 +22,30 @@ impl Op {
             Self::Broadcast => "broadcast",
             Self::BroadcastBytes => "broadcast_bytes",
             Self::AllGather => "all_gather",
-            Self::ReduceRows => "reduce_rows",
             Self::Barrier => "barrier",
         }
     }
 }
 
-/// What all members must agree on.
+/// The description of a call, on which all members must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     /// Counts the calls of a group, from 1.
     pub(crate) number: u64,
     pub(crate) op: Op,
-    /// How values are reduced, or the root of a broadcast, or the length of a row.
+    /// The kind of reduction, or the root of a broadcast.
     pub(crate) detail: u32,
-    /// How many numbers or bytes, where all members have the same.
+    /// The number of values, where all members have the same.
     pub(crate) count: u64,
-    /// A digest of the lengths, where there are several.
+    /// A digest of the lengths, if there are several.
     pub(crate) lengths: u64,
 }
 
-/// The bytes of a header: the call, and how many bytes of payload follow.
+/// The size of a header: the call and the length of the payload.
 pub(crate) const HEADER: usize = 40;
 
 impl Call {
-    /// The header of a message of this call.
+    /// Returns the header of a message of this call.
     pub(crate) fn header(&self, payload: usize) -> [u8; HEADER] {
         let op = Op::ALL.iter().position(|&op| op == self.op).unwrap_or(0) as u32;
         let words =
@@ -66,7 +57,7 @@ impl Call {
         bytes
     }
 
-    /// Reads a header; `None` if it is not one.
+    /// Parses a header; `None` if it is malformed.
     pub(crate) fn read(bytes: &[u8]) -> Option<(Self, u64)> {
         let words: &[u8; HEADER] = bytes.try_into().ok()?;
         let word = |i: usize| u64::from_le_bytes(words.as_chunks::<8>().0[i]);
@@ -87,18 +78,10 @@ impl std::fmt::Display for Call {
             Op::AllReduceMany => write!(f, "({how}) of {count} numbers in parts [{:016x}]", self.lengths)?,
             Op::Broadcast => write!(f, " of {count} numbers from rank {detail}")?,
             Op::BroadcastBytes => write!(f, " from rank {detail}")?,
-            Op::ReduceRows => write!(f, "({}) of rows of {count}", how)?,
             Op::AllGather | Op::Barrier => {}
         }
         write!(f, " as call {}", self.number)
     }
-}
-
-/// A digest of several lengths (FNV-1a).
-pub(crate) fn digest(lengths: impl Iterator<Item = u64>) -> u64 {
-    lengths
-        .flat_map(u64::to_le_bytes)
-        .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

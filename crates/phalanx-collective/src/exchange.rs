@@ -1,9 +1,9 @@
-//! One message out and one in, at the same time: what every algorithm is made of.
+//! The exchange of one message for another, from which every algorithm is built.
 //!
-//! Nothing is allocated here; numbers are written from and read to where they lie.
+//! Nothing is allocated here: numbers are sent from and received into the caller's memory.
 
-use crate::board::{Board, Position};
 use crate::call::{Call, HEADER};
+use crate::group_failure::{GroupFailure, Position};
 use crate::pipes::Pipes;
 use crate::reduce::add;
 use phalanx_base::{Code, Error, Result};
@@ -11,14 +11,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Numbers that are added are read in pieces of so many: they are still in the second-level cache when added.
+/// Numbers to be added are read in pieces of this length, so that they are still in the L2 cache when added.
 const PIECE: usize = 16 << 10;
-/// How long a closed connection may wait for the news that explains it.
+/// How long to wait, after a connection was closed, for a notice with the reason.
 const EXPLANATION: Duration = Duration::from_millis(300);
-/// The longest a member sleeps before it looks around.
+/// The longest sleep between two checks.
 const NAP: Duration = Duration::from_millis(500);
 
-/// Where a message's numbers go.
+/// The destination of a message's numbers.
 pub(crate) enum Into<'a> {
     /// They replace what is there.
     Copy(&'a mut [u8]),
@@ -26,11 +26,11 @@ pub(crate) enum Into<'a> {
     Add(&'a mut [f32]),
 }
 
-/// A member inside of calls.
+/// A member, and the call that it is in.
 pub(crate) struct Member {
     pub(crate) rank: usize,
     pub(crate) size: usize,
-    pub(crate) board: Arc<Board>,
+    pub(crate) failure_state: Arc<GroupFailure>,
     pub(crate) pipes: Box<dyn Pipes>,
     pub(crate) patience: Duration,
     call: Option<Call>,
@@ -38,35 +38,42 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    pub(crate) fn new(rank: usize, size: usize, board: Arc<Board>, pipes: Box<dyn Pipes>, patience: Duration) -> Self {
-        Self { rank, size, board, pipes, patience, call: None, piece: vec![0.0; PIECE] }
+    pub(crate) fn new(
+        rank: usize,
+        size: usize,
+        failure_state: Arc<GroupFailure>,
+        pipes: Box<dyn Pipes>,
+        patience: Duration,
+    ) -> Self {
+        Self { rank, size, failure_state, pipes, patience, call: None, piece: vec![0.0; PIECE] }
     }
 
-    /// Carries one call out; whatever goes wrong in it is the end of the group.
+    /// Executes one call. Any error in it ends the group.
     pub(crate) fn run<T>(&mut self, call: Call, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if let Some(error) = self.board.failure() {
+        if let Some(error) = self.failure_state.failure() {
             return Err(error);
         }
         self.call = Some(call);
-        self.board.note(self.rank, Position { call: self.call, inside: true }).map_err(|error| self.fail(error))?;
+        let inside = Position { call: self.call, inside: true };
+        self.failure_state.record(self.rank, inside).map_err(|error| self.fail(error))?;
         let result = body(self).map_err(|error| self.fail(error));
         if result.is_ok() {
-            // Noted before, and nothing has changed but that it is over.
-            let _ = self.board.note(self.rank, Position { call: self.call, inside: false });
+            // The call was checked when it began.
+            let _ = self.failure_state.record(self.rank, Position { inside: false, ..inside });
         }
         result
     }
 
-    /// Ends the group for all, unless it has ended already. Answers the error it ended with.
+    /// Ends the group for all members, unless it has ended already. Returns the error it ended with.
     pub(crate) fn fail(&mut self, error: Error) -> Error {
-        let (error, first) = self.board.fail(error);
+        let (error, first) = self.failure_state.fail(error);
         if first {
-            self.pipes.spread(&error);
+            self.pipes.broadcast_failure(&error);
         }
         error
     }
 
-    /// Sends one message and receives another, both at once.
+    /// Sends one message and receives another at the same time.
     pub(crate) fn exchange(&mut self, send: Option<(usize, &[u8])>, receive: Option<(usize, Into<'_>)>) -> Result<()> {
         let Some(call) = self.call else { return Ok(()) };
         let mut out = send.map(|(to, bytes)| Outgoing { to, header: call.header(bytes.len()), bytes, done: 0 });
@@ -98,27 +105,27 @@ impl Member {
                 still_since = None;
                 continue;
             }
-            if let Some(error) = self.board.failure() {
+            if let Some(error) = self.failure_state.failure() {
                 return Err(error);
             }
             let waited = still_since.get_or_insert_with(Instant::now).elapsed();
             let (to, from) = (out.as_ref().map(|message| message.to), coming.as_ref().map(|message| message.from));
             match self.patience.checked_sub(waited) {
                 Some(left) if !left.is_zero() => self.pipes.wait(to, from, left.min(NAP)),
-                _ => return Err(self.board.late(self.rank, from.or(to).unwrap_or(self.rank), self.patience)),
+                _ => return Err(self.failure_state.late(self.rank, from.or(to).unwrap_or(self.rank), self.patience)),
             }
         }
     }
 
-    /// A pipe is closed: somebody may know more about why than this member does.
+    /// Returns the error for a closed pipe: a notice with the reason may still arrive.
     fn broken(&mut self, peer: usize) -> Error {
         let until = Instant::now() + EXPLANATION;
         loop {
             self.pipes.listen();
             let left = until.saturating_duration_since(Instant::now());
-            match self.board.failure() {
+            match self.failure_state.failure() {
                 Some(error) => return error,
-                None if left.is_zero() || self.board.left(peer) => return self.board.gone(peer),
+                None if left.is_zero() || self.failure_state.left(peer) => return self.failure_state.gone(peer),
                 None => self.pipes.wait(None, None, left),
             }
         }
@@ -126,10 +133,10 @@ impl Member {
 
     fn differs(&self, peer: usize, own: Call, theirs: Option<Call>) -> Error {
         match theirs {
-            Some(theirs) if theirs != own => self.board.mismatch((self.rank, &own), (peer, &theirs)),
-            _ => Error::new(Code::BadMessage, format!("a message of {} is malformed", self.board.name(peer)))
+            Some(theirs) if theirs != own => self.failure_state.mismatch((self.rank, &own), (peer, &theirs)),
+            _ => Error::new(Code::BadMessage, format!("a message of {} is malformed", self.failure_state.name(peer)))
                 .because(format!("it does not fit {own}"))
-                .help("see whether something else writes to this member's port"),
+                .help("check whether another program writes to this member's port"),
         }
     }
 }
@@ -164,9 +171,9 @@ struct Incoming<'a> {
     call: Call,
     header: [u8; HEADER],
     into: Into<'a>,
-    /// Bytes that have come, header included.
+    /// Bytes received, header included.
     done: usize,
-    /// Bytes of a number whose other bytes have not come.
+    /// Bytes received of an incomplete number.
     rest: usize,
 }
 
@@ -206,10 +213,10 @@ impl Incoming<'_> {
                 let more = pipes.receive(self.from, &mut bytes[self.rest..end]);
                 if let Ok(more) = more {
                     let there = self.rest + more;
-                    let (whole, rest) = (there / 4, there % 4);
-                    add(&mut numbers[..whole], &piece[..whole]);
-                    bytemuck::cast_slice_mut::<_, u8>(piece).copy_within(4 * whole..there, 0);
-                    self.rest = rest;
+                    let complete = there / 4;
+                    add(&mut numbers[..complete], &piece[..complete]);
+                    bytemuck::cast_slice_mut::<_, u8>(piece).copy_within(4 * complete..there, 0);
+                    self.rest = there % 4;
                 }
                 more
             }

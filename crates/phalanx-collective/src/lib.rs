@@ -1,33 +1,34 @@
 //! All-reduce, broadcast, gather and barrier between the members of a group: threads of one process, or processes.
 //!
-//! Read [`Group`] first. [`Group::in_process`] makes one of threads; [`Group::connect`] one of the tasks of a job, which
-//! meet at each other's [`Door`]. [`Background`] lets reductions run while the caller computes.
+//! Read [`Group`] first. [`Group::in_process`] creates a group of threads, [`Group::connect`] one of the tasks of a job, which
+//! connect to each other's [`GroupListener`].
 //!
 //! Invariants: the order of additions depends only on the group's size and the lengths, so all members have the same
-//! bits in every run; every message says which call it belongs to, so members that do different things get an error and
-//! not garbage; the first failure is everybody's, and no call waits for ever.
+//! bits in every run; every message states which call it belongs to, so members whose calls differ get an error and
+//! not garbage; the first failure ends the group for all members, and no call waits forever.
 //!
-//! From below: `pipes` carry bytes without blocking (`local` between threads, `net` between processes); `exchange` sends
+//! Bottom up: `pipes` carry bytes without blocking (`local` between threads, `net` between processes); `exchange` sends
 //! one message and receives another at the same time; `algorithms` and `spread` are made of exchanges.
 
 mod algorithms;
-mod background;
-mod board;
 mod call;
 mod exchange;
 mod group;
+mod group_failure;
 mod local;
 mod net;
 mod pipes;
 mod reduce;
-mod rows;
 mod spread;
 
-// What `crate::sync` is in a model check; see tests/loom.
+// The model checks in tests/loom replace `crate::sync` by loom's types.
 use std::sync;
 
-pub use background::{Background, Handle};
+#[allow(missing_docs, unreachable_pub, clippy::all)]
+mod proto {
+    include!(concat!(env!("OUT_DIR"), "/phalanx.collective.rs"));
+}
+
 pub use group::{Group, PATIENCE};
-pub use net::{Door, Nearby, Options, Peer};
+pub use net::{GroupListener, GroupOptions, Peer, SameHostTransport};
 pub use reduce::Reduce;
-pub use rows::Rows;

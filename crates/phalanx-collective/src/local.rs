@@ -1,27 +1,27 @@
 //! Pipes between threads of one process.
 
-use crate::board::Board;
+use crate::group_failure::GroupFailure;
 use crate::pipes::Pipes;
 use phalanx_base::Error;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What a pipe holds: enough that neither side waits for the other at every piece, and still in the cache.
+/// The capacity of a pipe: large enough to decouple both sides, small enough for the cache.
 const PIPE: usize = 256 << 10;
 
 /// All pipes of a group.
-pub(crate) struct Room {
+pub(crate) struct LocalPipes {
     size: usize,
-    /// From one to another: `from * size + to`.
+    /// Indexed by `from * size + to`.
     pipes: Vec<Mutex<Pipe>>,
-    bells: Vec<Bell>,
-    board: Arc<Board>,
+    wakers: Vec<Waker>,
+    failure_state: Arc<GroupFailure>,
 }
 
 #[derive(Default)]
 struct Pipe {
-    /// A ring; allocated when first used.
+    /// A ring buffer, allocated on first use.
     bytes: Box<[u8]>,
     start: usize,
     length: usize,
@@ -29,9 +29,9 @@ struct Pipe {
 }
 
 #[derive(Default)]
-struct Bell {
-    rings: Mutex<u64>,
-    rung: Condvar,
+struct Waker {
+    count: Mutex<u64>,
+    changed: Condvar,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -39,10 +39,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Bell {
-    fn ring(&self) {
-        *lock(&self.rings) += 1;
-        self.rung.notify_all();
+impl Waker {
+    fn wake(&self) {
+        *lock(&self.count) += 1;
+        self.changed.notify_all();
     }
 }
 
@@ -76,40 +76,40 @@ impl Pipe {
     }
 }
 
-impl Room {
-    pub(crate) fn new(size: usize, board: Arc<Board>) -> Arc<Self> {
+impl LocalPipes {
+    pub(crate) fn new(size: usize, failure_state: Arc<GroupFailure>) -> Arc<Self> {
         let pipes = (0..size * size).map(|_| Mutex::default()).collect();
-        let bells = (0..size).map(|_| Bell::default()).collect();
-        Arc::new(Self { size, pipes, bells, board })
+        let wakers = (0..size).map(|_| Waker::default()).collect();
+        Arc::new(Self { size, pipes, wakers, failure_state })
     }
 
     pub(crate) fn member(self: &Arc<Self>, rank: usize) -> Local {
-        Local { room: Arc::clone(self), rank, heard: 0 }
+        Local { local: Arc::clone(self), rank, seen: 0 }
     }
 
     fn pipe(&self, from: usize, to: usize) -> MutexGuard<'_, Pipe> {
         lock(&self.pipes[from * self.size + to])
     }
 
-    fn ring_all(&self) {
-        self.bells.iter().for_each(Bell::ring);
+    fn wake_all(&self) {
+        self.wakers.iter().for_each(Waker::wake);
     }
 }
 
 /// One thread's ends.
 pub(crate) struct Local {
-    room: Arc<Room>,
+    local: Arc<LocalPipes>,
     rank: usize,
-    heard: u64,
+    seen: u64,
 }
 
 impl Pipes for Local {
     fn listen(&mut self) {
-        self.heard = *lock(&self.room.bells[self.rank].rings);
+        self.seen = *lock(&self.local.wakers[self.rank].count);
     }
 
     fn send(&mut self, to: usize, first: &[u8], second: &[u8]) -> io::Result<usize> {
-        let mut pipe = self.room.pipe(self.rank, to);
+        let mut pipe = self.local.pipe(self.rank, to);
         if pipe.closed {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
@@ -119,13 +119,13 @@ impl Pipes for Local {
         }
         drop(pipe);
         if moved > 0 {
-            self.room.bells[to].ring();
+            self.local.wakers[to].wake();
         }
         Ok(moved)
     }
 
     fn receive(&mut self, from: usize, into: &mut [u8]) -> io::Result<usize> {
-        let mut pipe = self.room.pipe(from, self.rank);
+        let mut pipe = self.local.pipe(from, self.rank);
         let moved = pipe.take(into);
         let closed = pipe.closed;
         drop(pipe);
@@ -133,30 +133,30 @@ impl Pipes for Local {
             0 if closed && !into.is_empty() => Err(io::ErrorKind::UnexpectedEof.into()),
             0 => Ok(0),
             _ => {
-                self.room.bells[from].ring();
+                self.local.wakers[from].wake();
                 Ok(moved)
             }
         }
     }
 
     fn wait(&mut self, _to: Option<usize>, _from: Option<usize>, timeout: Duration) {
-        let bell = &self.room.bells[self.rank];
-        let heard = self.heard;
-        // Whether it rang or the time is up: the caller looks for itself.
-        let _ = bell.rung.wait_timeout_while(lock(&bell.rings), timeout, |rings| *rings == heard);
+        let waker = &self.local.wakers[self.rank];
+        let seen = self.seen;
+        // The caller checks by itself what happened.
+        let _ = waker.changed.wait_timeout_while(lock(&waker.count), timeout, |count| *count == seen);
     }
 
-    fn spread(&mut self, _error: &Error) {
-        // The board is everybody's.
-        self.room.ring_all();
+    fn broadcast_failure(&mut self, _error: &Error) {
+        // All members share the failure state.
+        self.local.wake_all();
     }
 
     fn close(&mut self) {
-        self.room.board.set_left(self.rank);
-        for other in 0..self.room.size {
-            self.room.pipe(self.rank, other).closed = true;
-            self.room.pipe(other, self.rank).closed = true;
+        self.local.failure_state.set_left(self.rank);
+        for other in 0..self.local.size {
+            self.local.pipe(self.rank, other).closed = true;
+            self.local.pipe(other, self.rank).closed = true;
         }
-        self.room.ring_all();
+        self.local.wake_all();
     }
 }

@@ -1,6 +1,6 @@
-//! What becomes of the members' numbers.
+//! Reductions.
 
-/// How the members' values become one.
+/// How the members' values are reduced to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reduce {
     /// Their sum.
@@ -17,7 +17,7 @@ impl Reduce {
         }
     }
 
-    /// Makes a mean of sums, if one is wanted.
+    /// Turns sums into means, if this is [`Self::Mean`].
     pub(crate) fn finish(self, sums: &mut [f32], members: usize) {
         if self == Self::Mean {
             let members = members as f32;
@@ -26,14 +26,14 @@ impl Reduce {
     }
 }
 
-/// Adds number by number. Bits do not depend on which side is which, because addition commutes.
+/// Adds element by element. Addition commutes, so the bits do not depend on which side is which.
 pub(crate) fn add(into: &mut [f32], numbers: &[f32]) {
     for (sum, number) in into.iter_mut().zip(numbers) {
         *sum += number;
     }
 }
 
-/// Where part `i` of `parts` even parts of `length` lies; the first ones are longer by one.
+/// Returns the range of part `i` when `length` is split into `parts`. The first parts may be longer by one.
 pub(crate) fn part(length: usize, parts: usize, i: usize) -> std::ops::Range<usize> {
     let (base, extra) = (length / parts, length % parts);
     let start = i * base + i.min(extra);

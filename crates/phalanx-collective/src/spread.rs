@@ -3,14 +3,14 @@
 use crate::exchange::{Into, Member};
 use phalanx_base::{Code, Error, Result};
 
-/// What one call may gather from all members together; checked before memory is taken for it.
+/// The most bytes that one call may gather from all members together; checked before memory is allocated.
 pub(crate) const GATHER_BYTES: u64 = 4 << 30;
 
 impl Member {
-    /// A tree from the root: who has the bytes gives them to one who has not.
+    /// Sends the root's bytes down a binomial tree.
     pub(crate) fn broadcast(&mut self, root: usize, bytes: &mut [u8]) -> Result<()> {
         let n = self.size;
-        // Distances from the root: the lowest bit that is set says whom a member gets the bytes from.
+        // The lowest set bit of the distance from the root determines from which member the bytes come.
         let own = (self.rank + n - root) % n;
         let mut bit = 1;
         while bit < n {
@@ -30,7 +30,7 @@ impl Member {
         Ok(())
     }
 
-    /// The same for bytes whose number only the root knows.
+    /// Broadcasts bytes whose count only the root knows.
     pub(crate) fn broadcast_sized(&mut self, root: usize, bytes: &mut Vec<u8>) -> Result<()> {
         let mut size = bytes.len() as u64;
         self.broadcast(root, bytemuck::bytes_of_mut(&mut size))?;
@@ -43,7 +43,7 @@ impl Member {
         self.broadcast(root, bytes)
     }
 
-    /// Nobody leaves before everybody has come: each hears, in log₂ n rounds, of twice as many.
+    /// A dissemination barrier: in each of log₂ n rounds, a member learns of twice as many others.
     pub(crate) fn barrier(&mut self) -> Result<()> {
         let (n, rank) = (self.size, self.rank);
         let mut distance = 1;
@@ -55,12 +55,11 @@ impl Member {
         Ok(())
     }
 
-    /// Everybody's bytes, by rank, going round.
+    /// Gathers the bytes of all members by rank, around a ring.
     pub(crate) fn all_gather(&mut self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
         let mut sizes = vec![0_u64; self.size];
         sizes[self.rank] = own.len() as u64;
         self.round(&mut sizes, |size| bytemuck::bytes_of(size), |size| bytemuck::bytes_of_mut(size))?;
-        // Each one is checked: their sum must not overflow.
         let total = sizes.iter().try_fold(0_u64, |sum, &size| sum.checked_add(size));
         if total.is_none_or(|total| total > GATHER_BYTES) {
             return Err(Error::new(Code::BadMessage, "too much is gathered at once")
@@ -73,7 +72,7 @@ impl Member {
         Ok(all)
     }
 
-    /// Sends on what came last, until everybody has everything.
+    /// Forwards the item received last until all members have all items.
     fn round<T>(
         &mut self,
         items: &mut [T],

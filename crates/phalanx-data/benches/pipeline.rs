@@ -3,7 +3,7 @@
 //! Rows as in a click log: a label, 13 numbers, 26 short strings. From memory, and from CSV. A word after `--` picks
 //! the lines that contain it.
 
-use phalanx_data::{Batch, Column, Dataset, Input, Parallel, Strings, csv};
+use phalanx_data::{Batch, Column, Dataset, Parallel, SourceExt, Strings, csv};
 use std::hint::black_box;
 use std::io::Write;
 use std::time::Instant;

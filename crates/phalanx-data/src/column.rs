@@ -1,4 +1,4 @@
-//! One named thing of a batch: flat values, the shape of a row, and where ragged rows begin.
+//! One column of a batch: flat values, the shape of a row, and where ragged rows begin.
 
 mod reshape;
 
@@ -30,6 +30,22 @@ pub struct Column {
     row_shape: Option<Arc<[usize]>>,
     start: usize,
     rows: usize,
+}
+
+/// Defines methods that return the values of a column as one type.
+macro_rules! typed_views {
+    ($($name:ident -> $view:ty = $dtype:ident, $what:literal;)*) => {$(
+        #[doc = concat!("Returns the values as ", $what, ", flat, without a copy.")]
+        ///
+        /// # Errors
+        /// When they are of another type.
+        pub fn $name(&self) -> Result<$view> {
+            match self.values() {
+                ValuesView::$dtype(values) => Ok(values),
+                _ => Err(self.type_error(DType::$dtype)),
+            }
+        }
+    )*};
 }
 
 impl Column {
@@ -77,7 +93,7 @@ impl Column {
     /// Gives every row (of a dense column) or every item (of a ragged one) a shape; the values stay where they are.
     ///
     /// # Errors
-    /// When the values are no whole number of rows of that shape.
+    /// When the values do not divide into rows of that shape.
     pub fn with_row_shape(mut self, shape: impl Into<Vec<usize>>) -> Result<Self> {
         let shape = phalanx_base::Shape::new(shape)?;
         let values = self.value_range();
@@ -90,7 +106,7 @@ impl Column {
             debug_assert!(splits.len() > self.start + self.rows);
         } else {
             if width == 0 && !values.is_empty() || width > 0 && !values.len().is_multiple_of(width) {
-                let what = format!("{} values are no whole number of rows of shape {shape}", values.len());
+                let what = format!("{} values do not divide into rows of shape {shape}", values.len());
                 return Err(shape_error(what));
             }
             // With empty rows the number of rows cannot be read off the values: it stays.
@@ -192,7 +208,7 @@ impl Column {
         Self { values: Arc::new(values), splits: splits.map(Arc::new), row_shape, start: 0, rows }
     }
 
-    /// A window of the rows; shares the values. Panics when it is out of range, as a slice does.
+    /// Returns a view of some rows, which shares the values. Panics if it is out of range.
     #[must_use]
     pub fn slice(&self, rows: Range<usize>) -> Self {
         assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
@@ -217,48 +233,11 @@ impl Column {
         self.values.view(self.range_of(row..row + 1))
     }
 
-    /// The values as floats, flat, without a copy.
-    ///
-    /// # Errors
-    /// When they are of another type.
-    pub fn as_f32(&self) -> Result<&[f32]> {
-        match self.values() {
-            ValuesView::F32(values) => Ok(values),
-            _ => Err(self.type_error(DType::F32)),
-        }
-    }
-
-    /// The values as integers, flat, without a copy.
-    ///
-    /// # Errors
-    /// When they are of another type.
-    pub fn as_i64(&self) -> Result<&[i64]> {
-        match self.values() {
-            ValuesView::I64(values) => Ok(values),
-            _ => Err(self.type_error(DType::I64)),
-        }
-    }
-
-    /// The values as small numbers, flat, without a copy.
-    ///
-    /// # Errors
-    /// When they are of another type.
-    pub fn as_u8(&self) -> Result<&[u8]> {
-        match self.values() {
-            ValuesView::U8(values) => Ok(values),
-            _ => Err(self.type_error(DType::U8)),
-        }
-    }
-
-    /// The values as byte strings, without a copy.
-    ///
-    /// # Errors
-    /// When they are of another type.
-    pub fn as_bytes(&self) -> Result<StringsView<'_>> {
-        match self.values() {
-            ValuesView::Bytes(values) => Ok(values),
-            _ => Err(self.type_error(DType::Bytes)),
-        }
+    typed_views! {
+        as_f32 -> &[f32] = F32, "floats";
+        as_i64 -> &[i64] = I64, "integers";
+        as_u8 -> &[u8] = U8, "bytes";
+        as_bytes -> StringsView<'_> = Bytes, "byte strings";
     }
 
     fn type_error(&self, wanted: DType) -> Error {

@@ -1,13 +1,10 @@
 //! IDX files, the format of MNIST: images and labels in files of their own, read side by side.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use phalanx_base::{Code, Error, Result};
-
-use crate::files::{Files, InputFile, SideBySide};
-use crate::strided::{Become, Element, Layout, Opened, StridedReader};
+use crate::files::{Files, InputFile};
+use crate::strided::{Conversion, Element, Layout, StridedFiles};
 use crate::{PartPosition, Reader, Source};
+use phalanx_base::{Code, Error, Result};
+use std::path::Path;
 
 /// Reads IDX files as one column; [`Idx::column`] adds further ones. Plain or gzip.
 ///
@@ -28,8 +25,7 @@ use crate::{PartPosition, Reader, Source};
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
 pub fn idx(name: impl Into<String>, files: impl Into<Files>) -> Idx {
-    let column = IdxColumn { name: name.into(), files: files.into(), become_: Become::Natural };
-    Idx { columns: vec![column], label: None, list: SideBySide::default() }
+    Idx(StridedFiles::default().column(name.into(), files.into()))
 }
 
 /// The 60,000 training digits in a folder that has MNIST's four files (or Fashion-MNIST's), gzip or not: `image` is
@@ -54,69 +50,35 @@ fn mnist(folder: &Path, part: &str) -> Idx {
 
 /// IDX files, a column each; made by [`idx`], [`mnist_train`] and [`mnist_test`].
 #[derive(Clone, Debug)]
-pub struct Idx {
-    columns: Vec<IdxColumn>,
-    label: Option<String>,
-    list: SideBySide,
-}
-
-#[derive(Clone, Debug)]
-struct IdxColumn {
-    name: String,
-    files: Files,
-    become_: Become,
-}
+pub struct Idx(StridedFiles);
 
 impl Idx {
-    /// Another column from other files of as many rows; as many files, in the same order.
+    /// Adds a column from other files: as many files, in the same order, with as many rows.
     #[must_use]
-    pub fn column(mut self, name: impl Into<String>, files: impl Into<Files>) -> Self {
-        self.columns.push(IdxColumn { name: name.into(), files: files.into(), become_: Become::Natural });
-        Self { list: SideBySide::default(), ..self }
+    pub fn column(self, name: impl Into<String>, files: impl Into<Files>) -> Self {
+        Self(self.0.column(name.into(), files.into()))
     }
 
     /// Makes a column float32; bytes are divided by 255.
     #[must_use]
     pub fn scaled(self, name: &str) -> Self {
-        self.converted(name, Become::Scaled)
+        Self(self.0.converted(name, Conversion::Scaled))
     }
 
-    /// Marks a column as the label, which makes bytes int64.
+    /// Marks a column as the label; bytes in it become int64.
     #[must_use]
-    pub fn label(mut self, name: impl Into<String>) -> Self {
-        let name = name.into();
-        self.label = Some(name.clone());
-        self.converted(&name, Become::Integers)
-    }
-
-    fn converted(mut self, name: &str, become_: Become) -> Self {
-        self.columns.iter_mut().filter(|column| column.name == name).for_each(|column| column.become_ = become_);
-        self
-    }
-
-    /// The files of every part, a path for each column.
-    fn list(&self) -> Result<Arc<Vec<Vec<String>>>> {
-        self.list.list(self.columns.iter().map(|column| (column.name.as_str(), &column.files)))
+    pub fn label(self, name: impl Into<String>) -> Self {
+        Self(self.0.label(name.into()))
     }
 }
 
 impl Source for Idx {
     fn parts(&self) -> Result<usize> {
-        Ok(self.list()?.len())
+        self.0.parts()
     }
 
     fn open(&self, part: usize, from: PartPosition) -> Result<Box<dyn Reader>> {
-        let list = self.list()?;
-        let mut columns = Vec::with_capacity(self.columns.len());
-        for (column, path) in self.columns.iter().zip(&list[part]) {
-            let layout = layout(path)?;
-            let stride = layout.stride().unwrap_or(0) as u64;
-            let start = layout.start + from.row.min(layout.rows) * stride;
-            let stream = Box::new(InputFile::open(path, start)?);
-            let IdxColumn { name, become_, .. } = column.clone();
-            columns.push(Opened { place: format!("{path:?}"), name, layout, stream, become_ });
-        }
-        Ok(Box::new(StridedReader::new(columns, self.label.as_deref(), from.row)?))
+        self.0.open(part, from, layout)
     }
 
     fn kind(&self) -> &str {
@@ -124,8 +86,7 @@ impl Source for Idx {
     }
 
     fn part_name(&self, part: usize) -> String {
-        let first = |list: Arc<Vec<Vec<String>>>| list.get(part).map(|paths| paths[0].clone());
-        self.list().ok().and_then(first).unwrap_or_else(|| format!("file {part}"))
+        self.0.part_name(part)
     }
 }
 
@@ -167,25 +128,12 @@ fn layout(path: &str) -> Result<Layout> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::first_error;
 
     fn write(folder: &Path, name: &str, bytes: &[u8]) -> std::path::PathBuf {
         let path = folder.join(name);
         std::fs::write(&path, bytes).unwrap();
         path
-    }
-
-    fn error(source: &Idx) -> Error {
-        let mut reader = match source.open(0, PartPosition::START) {
-            Ok(reader) => reader,
-            Err(error) => return error,
-        };
-        loop {
-            match reader.read(100) {
-                Ok(Some(_)) => {}
-                Ok(None) => panic!("no error"),
-                Err(error) => return error,
-            }
-        }
     }
 
     #[test]
@@ -219,9 +167,9 @@ mod tests {
             (&[1, 0, 8, 1, 0, 0, 0, 1, 0], "two zeros"),
             (&[0, 0, 8, 3, 0, 0, 0, 1], "before its 3 dimensions"),
             (&[0, 0, 8, 3, 0, 0, 0, 1, 255, 255, 255, 255, 255, 255, 255, 255], "shape"),
-            (&[0, 0, 8, 1, 0, 0, 0, 3, 1, 2], "says 3 rows, it ends inside of row 2"),
+            (&[0, 0, 8, 1, 0, 0, 0, 3, 1, 2], "promises 3 rows, it ends inside row 2"),
         ] {
-            let error = error(&idx("x", write(folder.path(), "a", bytes)));
+            let error = first_error(&idx("x", write(folder.path(), "a", bytes)));
             assert_eq!(error.code(), Code::DataFormat);
             assert!(error.to_string().contains(said), "{error}");
         }
@@ -229,7 +177,7 @@ mod tests {
             write(folder.path(), "a", &[0, 0, 8, 1, 0, 0, 0, 1, 7]),
             write(folder.path(), "b", &[0, 0, 8, 1, 0, 0, 0, 0]),
         );
-        assert!(error(&idx("x", &a).column("y", &b)).to_string().contains("different numbers of rows"));
+        assert!(first_error(&idx("x", &a).column("y", &b)).to_string().contains("different numbers of rows"));
         let missing = idx("x", folder.path().join("c")).parts().unwrap_err();
         assert_eq!(missing.code(), Code::DataMissing);
     }

@@ -1,22 +1,21 @@
-//! What a format has to offer so that a dataset can read it: shards, interleaving and resuming follow from it.
+//! The traits that a file format implements; sharding, interleaving and resuming build on them.
 
 use crate::Batch;
 use phalanx_base::Result;
 
-/// A place inside one part of a [`Source`], small enough to be kept in a checkpoint.
+/// A position inside one part of a [`Source`], small enough for a checkpoint.
 ///
-/// What the two numbers mean is the reader's own affair, as long as [`Source::open`] at the place continues with the
-/// next row, exactly. A reader of plain text stores the byte at which the next row begins; a reader of row groups
-/// stores the group in `byte`; a reader of a compressed file, which cannot seek, stores 0 there. `row` counts the rows
-/// handed out since `byte` that must be skipped, or since the part's start where the line is wanted for messages:
-/// each reader says which in its own documentation.
+/// Each reader defines what the three numbers mean, as long as [`Source::open`] at the position continues with exactly
+/// the next row. A reader of plain text stores the byte at which the next row begins; a reader of row groups stores the
+/// group in `byte`; a reader of a compressed file, which cannot seek, stores 0 there. `row` counts the rows returned since
+/// `byte`, which must be skipped, or since the start of the part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartPosition {
     /// Where to seek to.
     pub byte: u64,
-    /// Rows, in the reader's meaning.
+    /// A number of rows.
     pub row: u64,
-    /// A third number for the reader's own use, such as the line number for messages.
+    /// For the reader's own use, such as the line number for messages.
     pub line: u64,
 }
 
@@ -27,47 +26,46 @@ impl PartPosition {
 
 /// Reads the rows of one part of a [`Source`] in order.
 ///
-/// Dropping a reader ends it: files are closed, and threads it started have ended when `drop` returns.
+/// Dropping a reader closes its files; threads it started have ended when `drop` returns.
 pub trait Reader: Send {
-    /// The next rows, at least one and at most `max_rows`; `None` at the end, and from then on.
+    /// Returns the next rows, at least one and at most `max_rows`; `None` at the end, and from then on.
     ///
-    /// A reader may return fewer rows than asked for, so as to keep a chunk near a megabyte where rows are large.
-    /// The caller asks for about a thousand.
+    /// A reader may return fewer rows than requested, to keep a chunk of large rows near a megabyte. Callers request
+    /// about a thousand.
     ///
     /// # Errors
-    /// When a row does not parse or the part cannot be read. The rows before the faulty one are returned first, so
-    /// that an error arrives in its place. After an error the reader is not asked again.
+    /// When a row does not parse or the part cannot be read. The rows before the faulty one are returned first. After an
+    /// error the reader is not called again.
     fn read(&mut self, max_rows: usize) -> Result<Option<Batch>>;
 
-    /// The place right after the rows handed out so far.
+    /// Returns the position after the rows returned so far.
     fn position(&self) -> PartPosition;
 }
 
-/// Something that can be read again and again, in parts: files, mostly.
+/// An input that can be read repeatedly, in parts; parts are usually files.
 ///
-/// The number of parts and their order must be the same in every process and every time, since workers share the
-/// parts among themselves by number (sort what a directory lists).
+/// The number of parts and their order must be the same in every process and every time, because workers divide the
+/// parts by number (sort what a directory lists).
 pub trait Source: Send + Sync {
-    /// How many parts there are. May look at the file system, hence may fail; asked once per iteration.
+    /// Returns the number of parts. May access the file system; called once per pass.
     ///
     /// # Errors
-    /// When the parts cannot be listed, or there are none where there should be.
+    /// When the parts cannot be listed, or none exist.
     fn parts(&self) -> Result<usize>;
 
-    /// Opens one part at a place; [`PartPosition::START`] for its beginning.
+    /// Opens one part at a position; [`PartPosition::START`] is its beginning.
     ///
     /// # Errors
-    /// When the part cannot be opened or is too short for the place.
+    /// When the part cannot be opened or is shorter than the position.
     fn open(&self, part: usize, from: PartPosition) -> Result<Box<dyn Reader>>;
 
-    /// What this is, in a word or two, for messages: `csv`, `parquet`.
+    /// Returns the kind of source for messages: `csv`, `parquet`.
     fn kind(&self) -> &str;
 
-    /// A part's name for messages: its path.
+    /// Returns the name of a part for messages: its path.
     fn part_name(&self, part: usize) -> String;
 
-    /// Whether parts are files that workers can share out. Sources of a single made-up stream say no and are shared
-    /// by element.
+    /// Whether parts are files that workers can divide among themselves. If not, workers divide the elements.
     fn is_files(&self) -> bool {
         true
     }

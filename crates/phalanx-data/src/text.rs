@@ -1,11 +1,9 @@
 //! Text files, a line per row.
 
-use std::sync::{Arc, OnceLock};
-
-use phalanx_base::{Code, Error, Result};
-
-use crate::files::{Files, InputFile};
+use crate::files::{FileList, Files, InputFile};
 use crate::{Batch, Column, PartPosition, Reader, Schema, Source, Strings};
+use phalanx_base::{Code, Error, Result};
+use std::sync::Arc;
 
 const BLOCK: usize = 256 << 10;
 /// Longer lines than this are no text.
@@ -25,15 +23,14 @@ const MAX_LINE: usize = 64 << 20;
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
 pub fn text_lines(files: impl Into<Files>) -> TextLines {
-    TextLines { files: files.into(), skip: 0, list: OnceLock::new() }
+    TextLines { files: FileList::new(files.into()), skip: 0 }
 }
 
 /// Text files; made by [`text_lines`].
 #[derive(Clone, Debug)]
 pub struct TextLines {
-    files: Files,
+    files: FileList,
     skip: u64,
-    list: OnceLock<Result<Arc<Vec<String>>>>,
 }
 
 impl TextLines {
@@ -42,15 +39,11 @@ impl TextLines {
     pub fn skip_lines(self, lines: u64) -> Self {
         Self { skip: lines, ..self }
     }
-
-    fn list(&self) -> Result<Arc<Vec<String>>> {
-        self.list.get_or_init(|| self.files.list().map(Arc::new)).clone()
-    }
 }
 
 impl Source for TextLines {
     fn parts(&self) -> Result<usize> {
-        Ok(self.list()?.len())
+        Ok(self.files.list()?.len())
     }
 
     fn open(&self, part: usize, from: PartPosition) -> Result<Box<dyn Reader>> {
@@ -77,7 +70,7 @@ impl Source for TextLines {
     }
 
     fn part_name(&self, part: usize) -> String {
-        self.list().ok().and_then(|list| list.get(part).cloned()).unwrap_or_else(|| format!("file {part}"))
+        self.files.name(part)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{Strings, StringsView};
 use std::ops::Range;
 
-/// What a column's values are.
+/// The type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DType {
     /// 32-bit floating point.
@@ -48,7 +48,7 @@ pub enum Values {
     Bytes(Strings),
 }
 
-/// A window of [`Values`].
+/// A view of some [`Values`].
 #[derive(Clone, Copy, Debug)]
 pub enum ValuesView<'a> {
     /// 32-bit floating point.
@@ -62,7 +62,7 @@ pub enum ValuesView<'a> {
 }
 
 impl Values {
-    /// No values of this type, with room for `capacity`.
+    /// Creates an empty list of this type with capacity for `capacity` values.
     #[must_use]
     pub fn with_capacity(dtype: DType, capacity: usize) -> Self {
         match dtype {
@@ -101,7 +101,7 @@ impl Values {
         self.len() == 0
     }
 
-    /// A window of the values. Panics when it is out of range, as a slice does.
+    /// Returns a view of the values in `range`. Panics if it is out of range.
     #[must_use]
     pub fn view(&self, range: Range<usize>) -> ValuesView<'_> {
         match self {
@@ -112,7 +112,7 @@ impl Values {
         }
     }
 
-    /// Appends `range` of another's values; false when the types differ.
+    /// Appends the values of `other` in `range`; returns false if the types differ.
     #[must_use]
     pub(crate) fn extend_from(&mut self, other: &Self, range: Range<usize>) -> bool {
         match (self, other) {

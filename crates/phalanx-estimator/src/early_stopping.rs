@@ -1,24 +1,24 @@
-//! Ends a training that evaluations say is over.
+//! Stops a training whose evaluations no longer improve.
 
 use crate::estimator::eval_folder;
 use crate::{Control, Hook};
 use phalanx_base::Result;
-use phalanx_formats::event::{EventReader, Value, What};
+use phalanx_formats::event::{EventPayload, EventReader, SummaryData};
 use phalanx_storage::Dir;
 use phalanx_train::Step;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Which way a metric becomes better.
+/// The direction in which a metric improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Better {
     Lower,
     Higher,
 }
 
-/// Stops when a metric of the evaluations has not become better for so many steps: TensorFlow's
-/// `stop_if_no_decrease_hook` and `stop_if_no_increase_hook`. It reads what evaluations left in the run directory, so it
-/// works whoever evaluates; on the chief it ends the job for everybody.
+/// Stops when a metric of the evaluations has not improved for a number of steps: TensorFlow's
+/// `stop_if_no_decrease_hook` and `stop_if_no_increase_hook`. It reads the event files of evaluations in the run
+/// directory, so it works whichever task evaluates. On the chief it ends the job.
 ///
 /// ```
 /// use phalanx_estimator::EarlyStopping;
@@ -39,7 +39,7 @@ impl EarlyStopping {
     /// Stops when `metric` has not fallen for `max_steps_without_decrease` steps.
     ///
     /// # Errors
-    /// When the run directory's location is malformed.
+    /// Fails if the run directory's location is malformed.
     pub fn no_decrease(model_dir: &str, metric: &str, max_steps_without_decrease: u64) -> Result<Self> {
         Self::new(model_dir, metric, Better::Lower, max_steps_without_decrease)
     }
@@ -47,7 +47,7 @@ impl EarlyStopping {
     /// Stops when `metric` has not risen for `max_steps_without_increase` steps.
     ///
     /// # Errors
-    /// When the run directory's location is malformed.
+    /// Fails if the run directory's location is malformed.
     pub fn no_increase(model_dir: &str, metric: &str, max_steps_without_increase: u64) -> Result<Self> {
         Self::new(model_dir, metric, Better::Higher, max_steps_without_increase)
     }
@@ -58,23 +58,23 @@ impl EarlyStopping {
         Ok(Self { dir, metric: metric.to_owned(), better, patience, every, looked: None })
     }
 
-    /// Follows the evaluations of this name.
+    /// Reads the evaluations of this name.
     ///
     /// # Errors
-    /// When the name is no part of a folder's name.
+    /// Fails if the name cannot be part of a folder's name.
     pub fn evaluations(mut self, model_dir: &str, name: &str) -> Result<Self> {
         self.dir = Dir::open(model_dir)?.child(&eval_folder(Some(name)))?;
         Ok(self)
     }
 
-    /// How often evaluations are looked at: every 60 seconds, unless said otherwise.
+    /// Sets how often evaluations are read; every 60 seconds by default.
     #[must_use]
     pub fn run_every_secs(mut self, seconds: u64) -> Self {
         self.every = Duration::from_secs(seconds);
         self
     }
 
-    /// Whether the newest evaluation is too far from the best.
+    /// Returns whether the best evaluation is too old.
     fn is_over(&self) -> Result<bool> {
         let values = scalars(&self.dir, &self.metric)?;
         let better = |a: f64, b: f64| if self.better == Better::Lower { a < b } else { a > b };
@@ -99,16 +99,16 @@ impl Hook for EarlyStopping {
     }
 }
 
-/// The points of a curve in a folder's event files, by step. A file that is being written ends where it ends.
+/// Reads the values of a scalar from a folder's event files, by step. An incomplete last event is ignored.
 pub(crate) fn scalars(dir: &Dir, tag: &str) -> Result<BTreeMap<u64, f64>> {
     let mut found = BTreeMap::new();
     for file in dir.list("events.out.tfevents.")? {
         let bytes = dir.read(&file.name, 1 << 30)?;
         let mut events = EventReader::new(&bytes[..]);
         while let Ok(Some(event)) = events.next_event() {
-            let What::Summary(values) = event.what else { continue };
+            let EventPayload::Summary(values) = event.what else { continue };
             for value in values.iter().filter(|value| value.tag == tag) {
-                if let Value::Scalar(number) = value.value {
+                if let SummaryData::Scalar(number) = value.value {
                     found.insert(event.stamp.step.max(0) as u64, number);
                 }
             }

@@ -1,21 +1,21 @@
-//! `Estimator`: a model, where it is kept, and what can be done with it.
+//! `Estimator`: trains, evaluates and predicts with a model in a run directory.
 
 use crate::evaluation::{Evaluation, evaluate};
-use crate::trained::{Trained, newest};
+use crate::trained::{TrainedModel, newest};
 use crate::training::{Trainer, check_batched};
-use crate::{Hook, IntoModel, RunConfig, Steps, Trainable, Training};
+use crate::{Hook, IntoModel, RunConfig, TrainSteps, Trainable, Training};
 use phalanx_base::{Code, Error, Result, Role};
 use phalanx_data::{Batch, Dataset, DatasetIter, InputContext};
-use phalanx_nn::{Book, default_device};
+use phalanx_nn::{ParameterRegistry, default_device};
 use phalanx_storage::Dir;
 use phalanx_train::{Server, SummaryWriter};
 use std::sync::Arc;
 
-/// A model and its run directory: it is trained, evaluated, asked for predictions.
+/// A model and its run directory, to train, evaluate, predict and export.
 ///
 /// ```
 /// use phalanx_data::{Batch, Column, Dataset};
-/// use phalanx_estimator::{Estimator, LinearRegressor, RunConfig, Steps};
+/// use phalanx_estimator::{Estimator, LinearRegressor, RunConfig, TrainSteps};
 /// use phalanx_feature::numeric_column;
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let model_dir = folder.path().to_string_lossy().into_owned();
@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// let data = Dataset::from_tensor_slices(rows.with_label("y")?);
 /// let estimator = Estimator::new(&LinearRegressor::new([numeric_column("x")]), RunConfig::new().model_dir(model_dir))?;
 ///
-/// estimator.train(|_| data.clone().repeat().batch(3), Steps::Max(300))?;
+/// estimator.train(|_| data.clone().repeat().batch(3), TrainSteps::Max(300))?;
 /// let found = estimator.evaluate(|_| data.clone().batch(3), None)?;
 /// assert_eq!(found.global_step, 300);
 /// assert!(found.get("average_loss").unwrap() < 0.1, "{found}");
@@ -40,62 +40,61 @@ pub struct Estimator<M: Trainable> {
 }
 
 impl<M: Trainable> Estimator<M> {
-    /// An estimator of a canned model's settings, or of a [`ModelFn`](crate::ModelFn).
+    /// Creates an estimator from the settings of a canned model, or from a [`ModelFn`](crate::ModelFn).
     ///
     /// # Errors
-    /// When the settings do not fit, or the run directory cannot be opened.
+    /// Fails if the settings are invalid, or the run directory cannot be opened.
     pub fn new(model: &impl IntoModel<Model = M>, config: RunConfig) -> Result<Self> {
         let model = Arc::new(model.to_model(config.seed)?);
-        let book = Book::of(&model.module(&default_device())?)?;
-        if let Some(moving) = book.states().iter().find(|state| state.name.contains("/moving_")) {
+        let registry = ParameterRegistry::of(&model.module(&default_device())?)?;
+        if let Some(moving) = registry.states().iter().find(|state| state.name.contains("/moving_")) {
             return Err(Error::new(Code::BadSetting, format!("the model has the moving average {:?}", moving.name))
-                .because("parameter servers hold what learns by gradients, and moving averages do not")
+                .because("parameter servers hold variables that are updated by gradients, and moving averages are not")
                 .help("use LayerNormalization, a canned model's batch_norm, or fit"));
         }
-        let variables = book.parameters().iter().map(|parameter| parameter.name.clone()).collect();
+        let variables = registry.parameters().iter().map(|parameter| parameter.name.clone()).collect();
         let dir = config.dir()?;
         Ok(Self { model, config, dir, variables })
     }
 
-    /// The run directory.
+    /// Returns the location of the run directory.
     #[must_use]
     pub fn model_dir(&self) -> String {
         self.dir.location()
     }
 
-    /// The newest checkpoint, by name.
+    /// Returns the name of the newest checkpoint.
     ///
     /// # Errors
-    /// When the run directory cannot be read.
+    /// Fails if the run directory cannot be read.
     pub fn latest_checkpoint(&self) -> Result<Option<String>> {
         newest(&self.dir)
     }
 
-    /// Trains from the newest checkpoint on, or from the start. In a cluster this task is one of the trainers.
+    /// Trains from the newest checkpoint, or from the start. In a cluster this task is one of the trainers.
     ///
     /// # Errors
-    /// When the input, the model or the job goes wrong.
-    pub fn train(&self, input_fn: impl Fn(InputContext) -> Dataset, steps: Steps) -> Result<Training> {
+    /// Fails if input or model are invalid, or the job fails.
+    pub fn train(&self, input_fn: impl Fn(InputContext) -> Dataset, steps: TrainSteps) -> Result<Training> {
         self.train_with(input_fn, steps, &mut [])
     }
 
-    /// The same with hooks.
+    /// As [`Self::train`], with hooks.
     ///
     /// # Errors
-    /// As [`Self::train`], and what hooks return.
+    /// As [`Self::train`]. Also fails if a hook does.
     pub fn train_with(
         &self,
         input_fn: impl Fn(InputContext) -> Dataset,
-        steps: Steps,
+        steps: TrainSteps,
         hooks: &mut [Box<dyn Hook>],
     ) -> Result<Training> {
         if let Some(task) = self.config.task.task().filter(|task| matches!(task.role, Role::Ps | Role::Evaluator)) {
             return Err(Error::new(Code::BadSetting, format!("{task} does not train"))
-                .help("call train_and_evaluate, which does in every task what the task is for"));
+                .help("call train_and_evaluate, which supports every role"));
         }
         let server = Server::start_with(self.config.task.clone(), self.config.patience())?;
         let trained = self.train_on(&server, &input_fn, steps, hooks, &mut |_| Ok(()));
-        // Whatever went wrong here, the others hear of it.
         server.leave(trained.as_ref().err());
         trained
     }
@@ -104,12 +103,12 @@ impl<M: Trainable> Estimator<M> {
         &self,
         server: &Server,
         input_fn: &dyn Fn(InputContext) -> Dataset,
-        steps: Steps,
+        steps: TrainSteps,
         hooks: &mut [Box<dyn Hook>],
         on_saved: crate::training::OnSaved<'_>,
     ) -> Result<Training> {
-        if matches!(steps, Steps::More(0) | Steps::Max(0)) {
-            return Err(Error::new(Code::BadSetting, "0 steps are not a training").help("give at least 1"));
+        if matches!(steps, TrainSteps::More(0) | TrainSteps::Max(0)) {
+            return Err(Error::new(Code::BadSetting, "a training of 0 steps").help("give at least 1"));
         }
         let cx = server.input_context()?;
         let data = input_fn(cx);
@@ -117,15 +116,15 @@ impl<M: Trainable> Estimator<M> {
         // What the input function has not shared among trainers is shared here.
         let (data, sharding) = data.shard_for(&cx)?;
         if cx.num_input_pipelines > 1 {
-            server.say(&sharding.to_string());
+            server.in_scope(|| tracing::info!("{sharding}"));
         }
         Trainer { estimator: self, server, hooks, on_saved }.train(&data, steps)
     }
 
-    /// Evaluates the newest checkpoint over `steps` batches, or over all; writes what it finds to `eval/`.
+    /// Evaluates the newest checkpoint on `steps` batches, or on all, and writes the metrics to `eval/`.
     ///
     /// # Errors
-    /// When there is no checkpoint, or input and model do not fit.
+    /// Fails if there is no checkpoint, or input and model do not fit.
     pub fn evaluate(
         &self,
         input_fn: impl Fn(InputContext) -> Dataset,
@@ -135,7 +134,7 @@ impl<M: Trainable> Estimator<M> {
         self.evaluate_as(&trained, &input_fn, steps.into(), None)
     }
 
-    /// The same under a name: what it finds goes to `eval_NAME/`.
+    /// As [`Self::evaluate`], but writes the metrics to `eval_NAME/`.
     ///
     /// # Errors
     /// As [`Self::evaluate`].
@@ -151,7 +150,7 @@ impl<M: Trainable> Estimator<M> {
 
     pub(crate) fn evaluate_as(
         &self,
-        trained: &Trained<M>,
+        trained: &TrainedModel<M>,
         input_fn: &dyn Fn(InputContext) -> Dataset,
         steps: Option<u64>,
         name: Option<&str>,
@@ -168,37 +167,37 @@ impl<M: Trainable> Estimator<M> {
         Ok(found)
     }
 
-    /// The predictions for every batch of an input, in columns under TensorFlow's names: `probabilities`, `class_ids`,
-    /// `classes`, … or `predictions`.
+    /// Returns the predictions for every batch of an input, in columns with TensorFlow's names: `probabilities`,
+    /// `class_ids`, `classes`, … or `predictions`.
     ///
     /// # Errors
-    /// When there is no checkpoint, or the input cannot be opened.
+    /// Fails if there is no checkpoint, or the input cannot be opened.
     pub fn predict(&self, input_fn: impl Fn(InputContext) -> Dataset) -> Result<Predictions<M>> {
         let data = input_fn(InputContext::default());
         check_batched(&data)?;
         Ok(Predictions { trained: Arc::new(self.load()?), model: Arc::clone(&self.model), batches: data.iter()? })
     }
 
-    /// The model with the values of the newest checkpoint.
-    pub(crate) fn load(&self) -> Result<Trained<M>> {
+    /// Loads the newest checkpoint.
+    pub(crate) fn load(&self) -> Result<TrainedModel<M>> {
         let name = self.latest_checkpoint()?.ok_or_else(|| {
             Error::new(Code::CheckpointMissing, "there is no trained model")
                 .at(self.dir.location())
                 .because("the directory has no checkpoint")
-                .help("train it first, or give the model_dir of a training")
+                .help("train the model first, or set the model_dir of an earlier training")
         })?;
-        Trained::load(&self.model, &self.dir, &name)
+        TrainedModel::load(&self.model, &self.dir, &name)
     }
 }
 
-/// The folder that evaluations of this name go to.
+/// Returns the folder of evaluations of this name.
 pub(crate) fn eval_folder(name: Option<&str>) -> String {
     name.map_or_else(|| "eval".to_owned(), |name| format!("eval_{name}"))
 }
 
-/// Predictions, batch after batch; made by [`Estimator::predict`].
+/// An iterator over the predictions of each batch, made by [`Estimator::predict`].
 pub struct Predictions<M: Trainable> {
-    pub(crate) trained: Arc<Trained<M>>,
+    pub(crate) trained: Arc<TrainedModel<M>>,
     pub(crate) model: Arc<M>,
     pub(crate) batches: DatasetIter,
 }

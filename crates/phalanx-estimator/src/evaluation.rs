@@ -1,6 +1,6 @@
-//! What an evaluation found.
+//! The result of an evaluation.
 
-use crate::trained::Trained;
+use crate::trained::TrainedModel;
 use crate::{Head, Trainable};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Dataset;
@@ -10,23 +10,23 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Evaluation {
-    /// The committed steps of what was evaluated.
+    /// The global step of the evaluated checkpoint.
     pub global_step: u64,
-    /// The checkpoint that was evaluated.
+    /// The name of the evaluated checkpoint.
     pub checkpoint: String,
-    /// Every metric by its name, but for `global_step`.
+    /// Every metric by name, except `global_step`.
     pub metrics: BTreeMap<String, f64>,
 }
 
 impl Evaluation {
-    /// A metric by its name; `global_step` is one too.
+    /// Returns a metric by name; `global_step` is one too.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<f64> {
         if name == "global_step" { Some(self.global_step as f64) } else { self.metrics.get(name).copied() }
     }
 }
 
-/// As TensorFlow logs it: `accuracy = 0.85, …`, by name.
+/// Formats it as TensorFlow logs it: `accuracy = 0.85, …`, sorted by name.
 impl std::fmt::Display for Evaluation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // As many digits as TensorFlow's single precision has.
@@ -43,7 +43,7 @@ impl std::fmt::Display for Evaluation {
 
 /// Evaluates `steps` batches of `data`, or all of them.
 pub(crate) fn evaluate<M: Trainable>(
-    trained: &Trained<M>,
+    trained: &TrainedModel<M>,
     head: &Head,
     data: &Dataset,
     steps: Option<u64>,
@@ -62,8 +62,8 @@ pub(crate) fn evaluate<M: Trainable>(
     }
     if batches == 0 {
         return Err(Error::new(Code::DataMissing, "there is nothing to evaluate")
-            .because("the input of the evaluation yields no batch")
-            .help("look at the files and at what is left of them by filter, take and skip"));
+            .because("the evaluation's input has no batch")
+            .help("check the files, and what filter, take and skip leave of them"));
     }
     let mut found: BTreeMap<String, f64> = metrics.results().into_iter().collect();
     found.insert("loss".to_owned(), losses / batches as f64);

@@ -1,50 +1,52 @@
-//! The task that evaluates: it follows the checkpoints of the run directory, and ends when training has ended.
+//! The evaluator: evaluates the checkpoints of the run directory until training has ended.
 
-use crate::trained::{Trained, newest_first};
+use crate::trained::{TrainedModel, newest_first};
 use crate::{Estimator, EvalSpec, Evaluation, Trainable};
 use phalanx_base::Result;
 use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_train::checkpoint::is_damage;
-use phalanx_train::job_state::{Sight, Watcher};
+use phalanx_train::job_state::{HeartbeatReader, Observation};
+use phalanx_train::logging;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// How often the run directory is looked at.
+/// How often the run directory is polled.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How long a chief may show nothing, and how long the last word of a former run stands.
+/// How long a chief may be silent, and how long the final state of an earlier run is trusted.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Which checkpoints were evaluated, and when.
+/// Evaluates checkpoints and runs exporters.
 pub(crate) struct Evaluator<'a, M: Trainable> {
     estimator: &'a Estimator<M>,
     spec: &'a EvalSpec,
     started: Option<Instant>,
-    /// Whether exporters know that training has ended.
+    /// Whether exporters have run for the end of training.
     ended: bool,
-    /// The last checkpoint that was evaluated, and what came of it.
+    /// The last evaluation.
     pub(crate) last: Option<Evaluation>,
-    /// Checkpoints that cannot be used, by name: each is logged once.
+    /// The names of damaged checkpoints; each is logged once.
     damaged: BTreeSet<String>,
 }
 
 impl<'a, M: Trainable> Evaluator<'a, M> {
     pub(crate) fn new(estimator: &'a Estimator<M>, spec: &'a EvalSpec) -> Self {
+        logging::init();
         Self { estimator, spec, started: None, ended: false, last: None, damaged: BTreeSet::new() }
     }
 
-    /// Whether enough time has passed since the last evaluation.
+    /// Returns whether enough time has passed since the last evaluation.
     pub(crate) fn is_due(&self) -> bool {
         self.started.is_none_or(|started| started.elapsed() >= self.spec.throttle)
     }
 
-    /// Evaluates the newest checkpoint if it was not evaluated; while training goes on, only if enough steps have been
-    /// made since the last one. Then exports.
+    /// Evaluates the newest checkpoint unless that was done, then exports. During training, it waits until there are
+    /// enough steps since the last evaluation.
     pub(crate) fn evaluate(&mut self, is_final: bool) -> Result<()> {
         while let Some(newest) = self.newest()? {
             match self.evaluate_one(&newest, is_final) {
                 Err(error) if is_damage(&error) && self.newest()?.as_ref() == Some(&newest) => {
-                    (self.estimator.config.options.say)(&format!("{newest} is passed over: {error}"));
+                    tracing::warn!(checkpoint = newest, code = %error.code(), "{newest} is skipped: {error}");
                     self.damaged.insert(newest);
                 }
                 evaluated => return evaluated,
@@ -53,7 +55,7 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
         Ok(())
     }
 
-    /// The newest checkpoint that is not known to be damaged.
+    /// Returns the newest checkpoint that is not known to be damaged.
     fn newest(&self) -> Result<Option<String>> {
         Ok(newest_first(&self.estimator.dir)?.into_iter().find(|name| !self.damaged.contains(name)))
     }
@@ -63,14 +65,14 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
         if known.is_some() && (!is_final || self.ended || self.spec.exporters.is_empty()) {
             return Ok(());
         }
-        // Asked before the model is loaded, which may take long.
+        // Checked before the model is loaded, which may take long.
         let step = Checkpoint::open(&self.estimator.dir, newest)?.global_step()?;
         let before = self.last.as_ref().map(|last| last.global_step);
         let enough = before.is_none_or(|before| step >= before + self.spec.every_steps);
         if !enough && !is_final {
             return Ok(());
         }
-        let trained = Trained::load(&self.estimator.model, &self.estimator.dir, newest)?;
+        let trained = TrainedModel::load(&self.estimator.model, &self.estimator.dir, newest)?;
         let is_new = known.is_none();
         let found = match known {
             Some(found) => found,
@@ -80,13 +82,14 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
                 self.estimator.evaluate_as(&trained, &input_fn, self.spec.steps, self.spec.name.as_deref())?
             }
         };
-        let say = &self.estimator.config.options.say;
         if is_new {
-            say(&format!("evaluated step {}: {found}", found.global_step));
+            let step = found.global_step;
+            tracing::info!(step, "evaluated step {step}: {found}");
         }
         for exporter in self.spec.exporters.iter().filter(|exporter| is_new || exporter.is_final_only()) {
             if let Some(folder) = exporter.export(self.estimator, self.spec, &trained, &found, is_final)? {
-                say(&format!("exported step {} to {}", found.global_step, folder.display()));
+                let step = found.global_step;
+                tracing::info!(step, "exported step {step} to {}", folder.display());
             }
         }
         self.ended |= is_final;
@@ -97,14 +100,14 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
     /// Evaluates until training has ended.
     pub(crate) fn run(mut self, max_steps: Option<u64>) -> Result<Option<Evaluation>> {
         let began = Instant::now();
-        let mut watcher = Watcher::new(&self.estimator.dir)?;
+        let mut watcher = HeartbeatReader::new(&self.estimator.dir)?;
         loop {
             if let Some(error) = self.estimator.config.options.interrupt.error() {
                 return Err(error);
             }
-            // Looked at before the checkpoints: what was saved before the end is then seen.
-            let sight = watcher.look(PATIENCE)?;
-            let over = sight != Sight::Open;
+            // Observed before the checkpoints, so that the last one is not missed.
+            let observation = watcher.look(PATIENCE)?;
+            let over = observation != Observation::Open;
             if over || began.elapsed() >= self.spec.start_delay && self.is_due() {
                 self.evaluate_or_wait(over)?;
             }
@@ -113,22 +116,21 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
                 self.evaluate(true)?;
                 return Ok(self.last);
             }
-            if sight.has_ended(&self.estimator.dir)? {
+            if observation.has_ended(&self.estimator.dir)? {
                 return Ok(self.last);
             }
             std::thread::sleep(LOOK);
         }
     }
 
-    /// A checkpoint may be deleted while it is read, when training is faster than evaluation: the next one will do.
+    /// Evaluates. Ignores an error if a newer checkpoint has appeared: the old one may have been deleted while it was
+    /// read.
     fn evaluate_or_wait(&mut self, anyway: bool) -> Result<()> {
         let before = self.estimator.latest_checkpoint()?;
         match self.evaluate(anyway) {
             Err(error) if self.estimator.latest_checkpoint()? != before => {
-                (self.estimator.config.options.say)(&format!(
-                    "{} went while it was read: {error}",
-                    before.unwrap_or_default()
-                ));
+                let checkpoint = before.unwrap_or_default();
+                tracing::warn!(checkpoint, code = %error.code(), "{checkpoint} was deleted while it was read: {error}");
                 Ok(())
             }
             evaluated => evaluated,
@@ -139,26 +141,24 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LinearRegressor, RunConfig, Steps};
+    use crate::{LinearRegressor, RunConfig, TrainSteps};
     use phalanx_data::{Batch, Column, Dataset};
     use phalanx_feature::numeric_column;
-    use std::sync::{Arc, Mutex};
+    use phalanx_train::testing::LogRecorder;
 
     fn rows() -> Dataset {
         let columns = [("x", Column::f32(vec![1.0; 8])), ("y", Column::f32(vec![2.0; 8]))];
         Dataset::from_tensor_slices(Batch::new(columns).unwrap().with_label("y").unwrap())
     }
 
-    /// Values that cannot be read are noticed by whoever reads them.
+    /// A damaged checkpoint shows whether it is read.
     #[test]
     fn a_checkpoint_is_read_only_when_it_is_due_and_passed_over_when_it_is_damaged() {
         let folder = tempfile::tempdir().unwrap();
-        let said = Arc::new(Mutex::new(Vec::<String>::new()));
-        let log = Arc::clone(&said);
-        let say = move |line: &str| log.lock().unwrap().push(line.to_owned());
-        let config = RunConfig::new().model_dir(folder.path().to_string_lossy()).log_step_count_steps(None).say(say);
+        let log = LogRecorder::default();
+        let config = RunConfig::new().model_dir(folder.path().to_string_lossy()).log_step_count_steps(None);
         let estimator = Estimator::new(&LinearRegressor::new([numeric_column("x")]), config).unwrap();
-        let train = || estimator.train(|_| rows().repeat().batch(4), Steps::More(3)).unwrap();
+        let train = || estimator.train(|_| rows().repeat().batch(4), TrainSteps::More(3)).unwrap();
         let spec = EvalSpec::new(|_| rows().batch(8)).every_steps(1000);
         let mut evaluator = Evaluator::new(&estimator, &spec);
         train();
@@ -167,11 +167,10 @@ mod tests {
         train();
         let newest = estimator.latest_checkpoint().unwrap().unwrap();
         damage(&estimator.dir, folder.path(), &newest);
-        let passed_over = || said.lock().unwrap().iter().any(|line| line.contains("passed over"));
-        evaluator.evaluate(false).unwrap();
-        assert!(!passed_over(), "it was read although it is not due: {:?}", said.lock().unwrap());
-        evaluator.evaluate(true).unwrap();
-        assert!(passed_over(), "{:?}", said.lock().unwrap());
+        log.record(|| evaluator.evaluate(false)).unwrap();
+        assert!(!log.contains("is skipped"), "it was read although it is not due: {log:?}");
+        log.record(|| evaluator.evaluate(true)).unwrap();
+        assert!(log.contains("is skipped"), "{log:?}");
     }
 
     /// Flips a bit in every tensor but the step.

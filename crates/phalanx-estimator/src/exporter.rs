@@ -1,8 +1,8 @@
-//! Exports made beside evaluations: TensorFlow's `FinalExporter`, `LatestExporter` and `BestExporter`.
+//! Exports after evaluations: TensorFlow's `FinalExporter`, `LatestExporter` and `BestExporter`.
 
 use crate::early_stopping::scalars;
 use crate::estimator::eval_folder;
-use crate::trained::Trained;
+use crate::trained::TrainedModel;
 use crate::{Estimator, EvalSpec, Evaluation, ServingInput, Trainable};
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_data::InputContext;
@@ -14,14 +14,14 @@ enum When {
     Final,
     /// After every evaluation.
     Latest,
-    /// After an evaluation that is better than all before.
+    /// After an evaluation that is better than all earlier ones.
     Best { metric: String, higher: bool },
 }
 
-/// Exports the model into `export/NAME/` of the run directory, beside evaluations.
+/// Exports the model to `export/NAME/` of the run directory after evaluations.
 ///
 /// ```
-/// use phalanx_data::{Input, csv};
+/// use phalanx_data::{SourceExt, csv};
 /// use phalanx_estimator::{EvalSpec, Exporter};
 /// let eval = EvalSpec::new(|_| csv("test.csv").label("income").batch(256))
 ///     .exporter(Exporter::best("best").by_highest("auc").exports_to_keep(3))
@@ -42,53 +42,36 @@ impl Exporter {
         Self { name: name.into(), when, input: ServingInput::Examples, keep: 5, extra: Vec::new() }
     }
 
-    /// `FinalExporter`: once, when training has ended, however it ended.
+    /// `FinalExporter`: exports once, when training has ended for any reason.
     #[must_use]
     pub fn at_end(name: impl Into<String>) -> Self {
         Self::new(name, When::Final)
     }
 
-    /// `LatestExporter`: after every evaluation.
+    /// `LatestExporter`: exports after every evaluation.
     #[must_use]
     pub fn latest(name: impl Into<String>) -> Self {
         Self::new(name, When::Latest)
     }
 
-    /// `BestExporter`: after an evaluation whose `loss` is lower than all before, those of former runs included.
+    /// `BestExporter`: exports after an evaluation whose `loss` is the lowest, earlier runs included.
     #[must_use]
     pub fn best(name: impl Into<String>) -> Self {
         Self::new(name, When::Best { metric: "loss".to_owned(), higher: false })
     }
 
-    /// What is best is what has the highest of this metric.
-    #[must_use]
-    pub fn by_highest(mut self, metric: impl Into<String>) -> Self {
-        self.when = When::Best { metric: metric.into(), higher: true };
-        self
+    phalanx_train::setters! {
+        /// Defines the best evaluation as the one with the highest value of this metric.
+        by_highest(metric: impl Into<String>) { when = When::Best { metric: metric.into(), higher: true } }
+        /// Defines the best evaluation as the one with the lowest value of this metric.
+        by_lowest(metric: impl Into<String>) { when = When::Best { metric: metric.into(), higher: false } }
+        /// Sets the input of the exported model; serialized Examples by default.
+        serving_input(input: ServingInput) { input = input }
+        /// Sets how many of the newest exports are kept; 5 by default, 0 keeps all.
+        exports_to_keep(count: usize) { keep = count }
     }
 
-    /// What is best is what has the lowest of this metric.
-    #[must_use]
-    pub fn by_lowest(mut self, metric: impl Into<String>) -> Self {
-        self.when = When::Best { metric: metric.into(), higher: false };
-        self
-    }
-
-    /// What the exported model is given: serialized Examples, unless said otherwise.
-    #[must_use]
-    pub fn serving_input(mut self, input: ServingInput) -> Self {
-        self.input = input;
-        self
-    }
-
-    /// How many of the newest exports stay: 5, unless said otherwise; 0 keeps all.
-    #[must_use]
-    pub fn exports_to_keep(mut self, count: usize) -> Self {
-        self.keep = count;
-        self
-    }
-
-    /// A file that goes into `assets.extra/` of every export, as TensorFlow's `assets_extra` does.
+    /// Adds a file to `assets.extra/` of every export: TensorFlow's `assets_extra`.
     #[must_use]
     pub fn asset_extra(mut self, name: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
         self.extra.push((name.into(), content.into()));
@@ -103,19 +86,19 @@ impl Exporter {
         self.when == When::Final
     }
 
-    /// Exports if it is time; answers the folder.
+    /// Exports if an export is due. Returns the folder.
     pub(crate) fn export<M: Trainable>(
         &self,
         estimator: &Estimator<M>,
         spec: &EvalSpec,
-        trained: &Trained<M>,
+        trained: &TrainedModel<M>,
         found: &Evaluation,
         is_final: bool,
     ) -> Result<Option<PathBuf>> {
         let base = estimator.dir.local_path("export").ok_or_else(|| {
             Error::new(Code::BadSetting, "exports need a run directory on a file system")
                 .at(estimator.dir.location())
-                .help("leave the exporters out and export from a copy of the checkpoint")
+                .help("remove the exporters and export from a copy of the checkpoint")
         })?;
         let base = base.join(&self.name);
         let wanted = match &self.when {
@@ -132,7 +115,7 @@ impl Exporter {
         Ok(Some(folder))
     }
 
-    /// Whether an evaluation is better than all others that this folder's models could have come from.
+    /// Returns whether an evaluation is better than all others, or the folder has no export yet.
     fn is_best<M: Trainable>(
         &self,
         estimator: &Estimator<M>,
@@ -151,7 +134,7 @@ impl Exporter {
         if versions(base)?.is_empty() {
             return Ok(true);
         }
-        // What evaluations left behind is the memory: it outlives this process.
+        // The event files of evaluations outlive this process.
         let others = scalars(&estimator.dir.child(&eval_folder(spec.name.as_deref()))?, metric)?;
         let better = |other: f64| if higher { value > other } else { value < other };
         Ok(others.iter().all(|(&step, &other)| step == found.global_step || better(other)))
@@ -168,7 +151,7 @@ impl Exporter {
     }
 }
 
-/// The exports of a folder, oldest first: those named by ten digits.
+/// Returns the exports in a folder, oldest first. Their names have ten digits.
 fn versions(base: &Path) -> Result<Vec<PathBuf>> {
     let read = match std::fs::read_dir(base) {
         Ok(read) => read,

@@ -1,19 +1,19 @@
-//! What can be done around a training.
+//! Hooks that run during a training.
 
 use phalanx_base::Result;
 use phalanx_train::Step;
 
-/// Whether training goes on.
+/// Whether training continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Control {
-    /// It does.
+    /// Continue.
     Continue,
-    /// It ends: on the chief for the whole job, on a worker for that worker.
+    /// Stop: the whole job on the chief, only itself on a worker.
     Stop,
 }
 
-/// Called around a training: TensorFlow's `SessionRunHook`. A task that has nothing to train calls none of it.
+/// TensorFlow's `SessionRunHook`. Not called if there is nothing left to train.
 ///
 /// ```
 /// use phalanx_estimator::{Control, Hook};
@@ -28,25 +28,25 @@ pub enum Control {
 /// }
 /// ```
 pub trait Hook: Send {
-    /// Before the first step; `global_step` steps have been made by former runs.
+    /// Called before the first step; `global_step` counts the steps of earlier runs.
     ///
     /// # Errors
-    /// What ends the training.
+    /// An error ends the training.
     fn begin(&mut self, global_step: u64) -> Result<()> {
         let _ = global_step;
         Ok(())
     }
 
-    /// After every step of this task.
+    /// Called after every step of this task.
     ///
     /// # Errors
-    /// What ends the training.
+    /// An error ends the training.
     fn after_step(&mut self, step: &Step) -> Result<Control>;
 
-    /// After the last step; not called when training failed.
+    /// Called after the last step, unless training failed.
     ///
     /// # Errors
-    /// What the training answers.
+    /// The training returns the error.
     fn end(&mut self, global_step: u64) -> Result<()> {
         let _ = global_step;
         Ok(())

@@ -1,19 +1,19 @@
-//! Estimators: describe columns, name a model, train it in every role of a job.
+//! TensorFlow's Estimators: describe columns, choose a model, train it in every role of a job.
 //!
 //! | read | for |
 //! | --- | --- |
 //! | [`Estimator`] | `train`, `evaluate`, `predict`, `export_saved_model` |
 //! | [`LinearClassifier`], [`DnnClassifier`], [`WideDeepClassifier`], [`BaselineClassifier`] and their regressors | TensorFlow's canned models |
-//! | [`DeepFmClassifier`], [`DlrmClassifier`] | click models that TensorFlow's Estimator has not |
-//! | [`Head`] | what logits are for: losses, metrics, predictions |
-//! | [`ModelFn`] | a model of one's own |
+//! | [`DeepFmClassifier`], [`DlrmClassifier`] | click models that TensorFlow's Estimator does not have |
+//! | [`Head`] | losses, metrics and predictions from logits |
+//! | [`ModelFn`] | your own model |
 //! | [`train_and_evaluate`] with [`TrainSpec`] and [`EvalSpec`] | the same program in every role of a job |
-//! | [`Exporter`], [`EarlyStopping`], [`WarmStart`], [`Hook`] | what happens beside training |
-//! | [`RunConfig`] | where a job is kept, how often, and which task this is |
+//! | [`Exporter`], [`EarlyStopping`], [`WarmStart`], [`Hook`] | exports, early stopping, warm starts, hooks |
+//! | [`RunConfig`] | the run directory, checkpoint settings, and the identity of this task |
 //!
 //! Defaults, names of variables, losses and metrics are those of TensorFlow 2.15's `tf.estimator`. Categorical columns
-//! are tables of rows on the parameter servers (in one process too): a step moves the rows that its batch names, and no
-//! others.
+//! are embedding tables on the parameter servers (also in a single process): a step exchanges only the rows that its
+//! batch contains.
 
 mod canned;
 mod early_stopping;
@@ -46,11 +46,11 @@ pub use export::{Exported, Served, ServingInput};
 pub use exporter::Exporter;
 pub use head::Head;
 pub use hook::{Control, Hook};
-pub use model::{Forward, IntoModel, ModelFn, OwnModel, RowGradients, Table, Trainable};
+pub use model::{CustomModel, Forward, IntoModel, ModelFn, RowGradients, Table, Trainable};
 pub use phalanx_nn::metrics::Reduction;
 pub use run_config::RunConfig;
 pub use specs::{EvalSpec, TrainSpec};
 pub use train_and_evaluate::{Report, train_and_evaluate};
-pub use training::{Ended, Steps, Training};
+pub use training::{Ended, TrainSteps, Training};
 pub use variables::Variables;
 pub use warm_start::WarmStart;

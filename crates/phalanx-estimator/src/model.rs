@@ -1,9 +1,9 @@
-//! What an estimator trains: a canned model, or one's own.
+//! The models of estimators: canned ones and your own.
 
 use crate::{Head, Served, ServingInput};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
-use phalanx_nn::Flat;
+use phalanx_nn::HostBuffer;
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
 use phalanx_nn::model::Mode;
@@ -14,75 +14,74 @@ use phalanx_train::RowValues;
 /// A table of rows by id: an embedding, or the weights of a categorical column.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// Its name, its rows' length, how they begin and how they learn.
+    /// Name, dimension, initializer and optimizer.
     pub spec: TableSpec,
-    /// How many ids there are.
+    /// The number of ids.
     pub rows: usize,
 }
 
-/// What turns a loss's gradients into those of the unique rows of every table used.
-pub type RowGradients<'a> = Box<dyn FnOnce(&mut Gradients) -> Result<Vec<Option<Flat>>> + 'a>;
+/// Extracts the gradients of the unique rows of every used table from those of a loss.
+pub type RowGradients<'a> = Box<dyn FnOnce(&mut Gradients) -> Result<Vec<Option<HostBuffer>>> + 'a>;
 
-/// What a model makes of a batch.
+/// The result of a model's forward pass.
 pub struct Forward<'a> {
     /// `[rows, logits]`.
     pub logits: Tensor<2>,
-    /// For the rows that were looked up, in the order of [`Trainable::ids`].
+    /// The gradients of the looked-up rows, in the order of [`Trainable::ids`].
     pub row_gradients: RowGradients<'a>,
-    /// A term whose slopes move variables beside the loss, such as the moving values of a normalization. Its value
-    /// counts for nothing.
-    pub drift: Option<Tensor<1>>,
+    /// A term whose gradient updates the moving averages of batch normalization. Its value does not count.
+    pub moving_averages: Option<Tensor<1>>,
 }
 
-/// What an estimator asks of its model. Canned models are such; for one of your own implement [`ModelFn`] instead.
+/// The interface between an estimator and its model. For your own model implement [`ModelFn`] instead.
 pub trait Trainable: Send + Sync + 'static {
-    /// Its dense variables.
+    /// The dense variables.
     type Module: Module;
-    /// A batch, made ready.
+    /// A prepared batch.
     type Input: Send;
 
-    /// What its logits are for.
+    /// Returns the head.
     fn head(&self) -> &Head;
 
-    /// The variables at their start.
+    /// Creates and initializes the dense variables.
     ///
     /// # Errors
-    /// When the model cannot be made.
+    /// Fails if the model cannot be created.
     fn module(&self, device: &Device) -> Result<Self::Module>;
 
-    /// How gradients change a variable of [`Self::module`].
+    /// Returns the optimizer of a variable of [`Self::module`].
     ///
     /// # Errors
-    /// When the model has no such variable.
+    /// Fails if the model has no such variable.
     fn optimizer(&self, variable: &str) -> Result<Optimizer>;
 
-    /// Its tables.
+    /// Returns the tables.
     fn tables(&self) -> &[Table] {
         &[]
     }
 
-    /// The model as a graph of TensorFlow's ops, for exports.
+    /// Returns the model as a TensorFlow graph, for exports.
     ///
     /// # Errors
-    /// When it cannot be said in such a graph; that is so unless a model says otherwise.
+    /// Fails if the model has no TensorFlow graph. The default implementation always fails.
     fn served(&self, input: ServingInput) -> Result<Served> {
         let _ = input;
         Err(no_graph())
     }
 
-    /// Makes a batch ready.
+    /// Prepares a batch.
     ///
     /// # Errors
-    /// When a column is missing or holds what it must not.
+    /// Fails if a column is missing or has invalid values.
     fn input(&self, batch: &Batch) -> Result<Self::Input>;
 
-    /// The ids that an input needs, by the number of their table.
+    /// Returns the ids that an input looks up, with the index of their table.
     fn ids<'a>(&self, input: &'a Self::Input) -> Vec<(usize, &'a [i64])>;
 
-    /// The logits of an input; `rows` are those of [`Trainable::ids`], in that order.
+    /// Computes the logits of an input; `rows` are those of [`Trainable::ids`], in that order.
     ///
     /// # Errors
-    /// When something does not fit.
+    /// Fails if variables or input do not fit the model.
     fn forward<'a>(
         &'a self,
         module: &Self::Module,
@@ -93,24 +92,24 @@ pub trait Trainable: Send + Sync + 'static {
 }
 
 fn no_graph() -> Error {
-    Error::new(Code::BadSetting, "a model of one's own has no graph to export")
-        .because("only canned models know theirs")
-        .help("implement ModelFn::served, for a model of our layers by Served::of_model")
+    Error::new(Code::BadSetting, "the model has no TensorFlow graph to export")
+        .because("only canned models have one by default")
+        .help("implement ModelFn::served; Served::of_model does it for a model made of Phalanx's layers")
 }
 
-/// What an estimator can be made of: the settings of a canned model, or a [`ModelFn`].
+/// What an estimator is created from: the settings of a canned model, or a [`ModelFn`].
 pub trait IntoModel {
     /// The model.
     type Model: Trainable;
 
-    /// Makes the model; `seed` is where everything random about it begins.
+    /// Creates the model; `seed` determines its initial values.
     ///
     /// # Errors
-    /// When the settings do not fit.
+    /// Fails if settings are invalid.
     fn to_model(&self, seed: u64) -> Result<Self::Model>;
 }
 
-/// A model of one's own: a Burn module, its logits, and a [`Head`] that says what they are for.
+/// Your own model: a Burn module, its logits, and a [`Head`].
 ///
 /// ```
 /// use phalanx_estimator::{Head, ModelFn};
@@ -134,55 +133,56 @@ pub trait IntoModel {
 /// }
 /// ```
 pub trait ModelFn: Clone + Send + Sync + 'static {
-    /// The Burn module; under parameter servers its parameters become variables by their path.
+    /// The Burn module. On parameter servers, its parameters are variables named by their path.
     type Module: Module;
 
-    /// What the logits are for.
+    /// Returns the head.
     fn head(&self) -> Head;
 
-    /// The module at its start.
+    /// Creates and initializes the module.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// Fails if it cannot be created.
     fn module(&self, device: &Device) -> Result<Self::Module>;
 
-    /// How gradients change the variables.
+    /// Returns the optimizer of all variables.
     fn optimizer(&self) -> Optimizer;
 
-    /// `[rows, logits]` for a batch.
+    /// Returns `[rows, logits]` for a batch.
     ///
     /// # Errors
-    /// When a column is missing or does not fit.
+    /// Fails if a column is missing or does not fit.
     fn logits(&self, module: &Self::Module, batch: &Batch, mode: Mode) -> Result<Tensor<2>>;
 
-    /// The model as a graph of TensorFlow's ops, for exports; [`Served::of_model`] makes it of a model of our layers.
+    /// Returns the model as a TensorFlow graph, for exports. For a model made of Phalanx's layers, use
+    /// [`Served::of_model`].
     ///
     /// # Errors
-    /// When it cannot be said in such a graph; that is so unless a model says otherwise.
+    /// Fails if the model has no TensorFlow graph. The default implementation always fails.
     fn served(&self, input: ServingInput) -> Result<Served> {
         let _ = input;
         Err(no_graph())
     }
 }
 
-/// A [`ModelFn`] as an estimator takes it.
-pub struct OwnModel<F> {
+/// The estimator's view of a [`ModelFn`].
+pub struct CustomModel<F> {
     function: F,
     head: Head,
     optimizer: Optimizer,
 }
 
 impl<F: ModelFn> IntoModel for F {
-    type Model = OwnModel<F>;
+    type Model = CustomModel<F>;
 
-    fn to_model(&self, _seed: u64) -> Result<OwnModel<F>> {
+    fn to_model(&self, _seed: u64) -> Result<CustomModel<F>> {
         let (head, optimizer) = (self.head(), self.optimizer());
         head.check()?;
-        Ok(OwnModel { function: self.clone(), head, optimizer })
+        Ok(CustomModel { function: self.clone(), head, optimizer })
     }
 }
 
-impl<F: ModelFn> Trainable for OwnModel<F> {
+impl<F: ModelFn> Trainable for CustomModel<F> {
     type Module = F::Module;
     type Input = Batch;
 
@@ -218,6 +218,6 @@ impl<F: ModelFn> Trainable for OwnModel<F> {
         mode: Mode,
     ) -> Result<Forward<'a>> {
         let logits = self.function.logits(module, input, mode)?;
-        Ok(Forward { logits, row_gradients: Box::new(|_| Ok(Vec::new())), drift: None })
+        Ok(Forward { logits, row_gradients: Box::new(|_| Ok(Vec::new())), moving_averages: None })
     }
 }

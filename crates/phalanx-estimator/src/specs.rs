@@ -1,17 +1,17 @@
-//! What is trained on, and what is evaluated when.
+//! The inputs and schedules of training and evaluation.
 
 use crate::{Exporter, Hook};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Dataset, InputContext};
 use std::time::Duration;
 
-/// Makes the input of a task.
+/// Creates the input of a task.
 pub(crate) type InputFn = Box<dyn Fn(InputContext) -> Dataset + Send + Sync>;
 
-/// `tf.estimator.TrainSpec`: the input of a training, and how long it lasts.
+/// `tf.estimator.TrainSpec`: the input and duration of a training.
 ///
 /// ```
-/// use phalanx_data::{Input, csv};
+/// use phalanx_data::{SourceExt, csv};
 /// use phalanx_estimator::TrainSpec;
 /// let train = TrainSpec::new(|cx| csv("train-*.csv").label("income").shard(cx).shuffle(10_000).repeat().batch(128))
 ///     .max_steps(20_000);
@@ -24,20 +24,20 @@ pub struct TrainSpec {
 }
 
 impl TrainSpec {
-    /// Trains on what `input_fn` makes until that ends. It is told which trainer of how many it is made for; what it
-    /// does not share among them is shared all the same.
+    /// Trains on the dataset of `input_fn` until it ends. If the function does not shard it among the trainers, it is
+    /// sharded automatically.
     pub fn new(input_fn: impl Fn(InputContext) -> Dataset + Send + Sync + 'static) -> Self {
         Self { input_fn: Box::new(input_fn), max_steps: None, hooks: Vec::new() }
     }
 
-    /// Ends when so many steps have been made in all, those of former runs included.
+    /// Stops at this global step, which includes the steps of earlier runs.
     #[must_use]
     pub fn max_steps(mut self, steps: u64) -> Self {
         self.max_steps = Some(steps);
         self
     }
 
-    /// Called around the training, in every task that trains.
+    /// Adds a hook to every task that trains.
     #[must_use]
     pub fn hook(mut self, hook: impl Hook + 'static) -> Self {
         self.hooks.push(Box::new(hook));
@@ -45,10 +45,10 @@ impl TrainSpec {
     }
 }
 
-/// `tf.estimator.EvalSpec`: the input of evaluations, and how often there is one.
+/// `tf.estimator.EvalSpec`: the input and schedule of evaluations.
 ///
 /// ```
-/// use phalanx_data::{Input, csv};
+/// use phalanx_data::{SourceExt, csv};
 /// use phalanx_estimator::EvalSpec;
 /// let eval = EvalSpec::new(|_| csv("test.csv").label("income").batch(256)).steps(None).throttle_secs(60);
 /// # let _ = eval;
@@ -64,7 +64,7 @@ pub struct EvalSpec {
 }
 
 impl EvalSpec {
-    /// Evaluates on what `input_fn` makes: 100 batches of it, at most every 600 seconds, as TensorFlow does.
+    /// Evaluates 100 batches of the dataset of `input_fn`, at most every 600 seconds, as TensorFlow does.
     pub fn new(input_fn: impl Fn(InputContext) -> Dataset + Send + Sync + 'static) -> Self {
         Self {
             input_fn: Box::new(input_fn),
@@ -77,42 +77,20 @@ impl EvalSpec {
         }
     }
 
-    /// Evaluates so many batches; `None` evaluates all.
-    #[must_use]
-    pub fn steps(mut self, steps: impl Into<Option<u64>>) -> Self {
-        self.steps = steps.into();
-        self
+    phalanx_train::setters! {
+        /// Sets how many batches are evaluated; `None` evaluates all.
+        steps(steps: impl Into<Option<u64>>) { steps = steps.into() }
+        /// Names the evaluation, whose metrics then go to `eval_NAME/`.
+        name(name: impl Into<String>) { name = Some(name.into()) }
+        /// Sets how long an evaluator waits before its first evaluation; 120 seconds by default.
+        start_delay_secs(seconds: u64) { start_delay = Duration::from_secs(seconds) }
+        /// Sets the shortest time between the starts of two evaluations; 600 seconds by default.
+        throttle_secs(seconds: u64) { throttle = Duration::from_secs(seconds) }
+        /// Sets the fewest steps between two evaluations; 0 by default. Checkpoints in between are skipped.
+        every_steps(steps: u64) { every_steps = steps }
     }
 
-    /// Tells several evaluations apart: they go to `eval_NAME/`.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
-        self
-    }
-
-    /// How long an evaluator waits before its first evaluation.
-    #[must_use]
-    pub fn start_delay_secs(mut self, seconds: u64) -> Self {
-        self.start_delay = Duration::from_secs(seconds);
-        self
-    }
-
-    /// How long there is at least between the starts of two evaluations.
-    #[must_use]
-    pub fn throttle_secs(mut self, seconds: u64) -> Self {
-        self.throttle = Duration::from_secs(seconds);
-        self
-    }
-
-    /// How many steps there are at least between two evaluations; of checkpoints in between none is evaluated.
-    #[must_use]
-    pub fn every_steps(mut self, steps: u64) -> Self {
-        self.every_steps = steps;
-        self
-    }
-
-    /// Exports beside evaluations.
+    /// Adds an exporter.
     #[must_use]
     pub fn exporter(mut self, exporter: Exporter) -> Self {
         self.exporters.push(exporter);
@@ -130,7 +108,7 @@ impl EvalSpec {
                 return wrong("an exporter's name is a folder's name", "give letters and digits");
             }
             if self.exporters[..at].iter().any(|other| other.name() == name) {
-                return wrong("two exporters have one name", "give each a name of its own");
+                return wrong("two exporters have the same name", "rename one");
             }
         }
         match &self.name {

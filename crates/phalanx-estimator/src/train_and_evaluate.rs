@@ -1,22 +1,22 @@
 //! `train_and_evaluate`: the same program in every role of a job.
 
 use crate::evaluator::Evaluator;
-use crate::{Estimator, EvalSpec, Evaluation, IntoModel, RunConfig, Steps, TrainSpec, Trainable, Training};
+use crate::{Estimator, EvalSpec, Evaluation, IntoModel, RunConfig, TrainSpec, TrainSteps, Trainable, Training};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_cluster::TaskConfig;
 use phalanx_train::Server;
 use phalanx_train::checkpoint::Saved;
-use phalanx_train::job_state::Herald;
+use phalanx_train::job_state::HeartbeatWriter;
 
-/// What this task did.
+/// The result of `train_and_evaluate` in this task.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
-    /// Who it was; `None` for a process that was the whole job.
+    /// The task; `None` if one process was the whole job.
     pub task: Option<TaskId>,
-    /// What it trained, if it did.
+    /// The training, if this task trained.
     pub training: Option<Training>,
-    /// The last evaluation it made, if it made one.
+    /// The last evaluation, if this task evaluated.
     pub evaluation: Option<Evaluation>,
 }
 
@@ -33,11 +33,11 @@ impl std::fmt::Display for Report {
     }
 }
 
-/// Trains and evaluates as the task that `config` names: without a cluster both in this process; otherwise as chief,
-/// worker, parameter server or evaluator. Every role returns by itself when training has ended.
+/// Trains and evaluates as the task that `config` names: as chief, worker, parameter server or evaluator, or both in this
+/// process if there is no cluster. Every role returns when training has ended.
 ///
 /// ```no_run
-/// use phalanx_data::{Input, csv};
+/// use phalanx_data::{SourceExt, csv};
 /// use phalanx_estimator::*;
 /// use phalanx_feature::numeric_column;
 /// let train = TrainSpec::new(|cx| csv("train.csv").label("y").shard(cx).shuffle(1_000).repeat().batch(32)).max_steps(1_000);
@@ -49,7 +49,7 @@ impl std::fmt::Display for Report {
 /// ```
 ///
 /// # Errors
-/// When settings, input, model or job go wrong.
+/// Fails if settings, input or model are invalid, or the job fails.
 pub fn train_and_evaluate(
     model: &impl IntoModel,
     train: TrainSpec,
@@ -63,7 +63,7 @@ pub fn train_and_evaluate(
     let (config, own) = alone(config)?;
     let task = config.task.task();
     if let Some(task) = task.filter(|task| task.role == Role::Ps) {
-        // It holds what it is given, and needs to know nothing of the model.
+        // A parameter server does not need the model.
         Server::start_with(config.task.clone(), config.patience())?.join()?;
         return Ok(Report { task: Some(task), ..Report::default() });
     }
@@ -90,7 +90,7 @@ pub fn train_and_evaluate(
     Ok(report)
 }
 
-/// A cluster of one trainer and nobody else is this process alone: it holds its own parameters, and evaluates.
+/// Treats a cluster of a single trainer as a local job, which holds its own parameters and evaluates.
 fn alone(mut config: RunConfig) -> Result<(RunConfig, Option<TaskId>)> {
     let task = &config.task;
     let trainer = task.task().filter(|own| matches!(own.role, Role::Chief | Role::Worker));
@@ -104,15 +104,15 @@ fn alone(mut config: RunConfig) -> Result<(RunConfig, Option<TaskId>)> {
     Ok((config, trainer))
 }
 
-/// Trains as chief or worker; with an evaluator, evaluates what is saved, and what is there in the end.
+/// Trains as chief or worker. With an evaluator, also evaluates saved checkpoints and the final one.
 fn run<M: Trainable>(
     estimator: &Estimator<M>,
     mut train: TrainSpec,
     mut evaluator: Option<&mut Evaluator<'_, M>>,
 ) -> Result<Training> {
     let server = Server::start_with(estimator.config.task.clone(), estimator.config.patience())?;
-    let herald = server.is_chief().then(|| Herald::start(&estimator.dir)).transpose()?;
-    let steps = train.max_steps.map_or(Steps::UntilEnd, Steps::Max);
+    let heartbeat = server.is_chief().then(|| HeartbeatWriter::start(&estimator.dir)).transpose()?;
+    let steps = train.max_steps.map_or(TrainSteps::UntilEnd, TrainSteps::Max);
     let input_fn = &*train.input_fn;
     let trained = {
         let mut on_saved = |_: &Saved| match &mut evaluator {
@@ -121,10 +121,10 @@ fn run<M: Trainable>(
         };
         estimator.train_on(&server, &input_fn, steps, &mut train.hooks, &mut on_saved)
     };
-    // Whatever went wrong here, the others hear of it: tasks from the server, an evaluator from the directory.
+    // Report an error to the other tasks through the server, and to an evaluator through the directory.
     server.leave(trained.as_ref().err());
-    if let Some(herald) = herald {
-        herald.end(trained.as_ref().err())?;
+    if let Some(heartbeat) = heartbeat {
+        heartbeat.end(trained.as_ref().err())?;
     }
     let trained = trained?;
     if let Some(evaluator) = evaluator.filter(|_| trained.steps > 0) {

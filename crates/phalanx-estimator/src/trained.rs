@@ -1,34 +1,30 @@
-//! A model as a checkpoint has it, ready to predict.
+//! Models loaded from checkpoints.
 
 use crate::{Table, Trainable};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::model::Mode;
-use phalanx_nn::{Book, default_device};
-use phalanx_ps::checkpoint::Checkpoint;
-use phalanx_ps::plan::Initializer;
+use phalanx_nn::{ParameterRegistry, default_device};
+use phalanx_ps::checkpoint::{Checkpoint, table_keys, table_values};
 use phalanx_storage::Dir;
 use phalanx_train::RowValues;
-use phalanx_train::checkpoint::{Catalog, Retention, is_damage};
+use phalanx_train::checkpoint::{BASENAME, CheckpointStore, Retention, is_damage};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What checkpoints are called.
-pub(crate) const BASENAME: &str = "model.ckpt";
-
-/// The newest checkpoint of a run directory, by name.
+/// Returns the name of the newest checkpoint of a run directory.
 pub(crate) fn newest(dir: &Dir) -> Result<Option<String>> {
     Ok(newest_first(dir)?.into_iter().next())
 }
 
-/// The checkpoints of a run directory by name, the newest first.
+/// Returns the names of the checkpoints of a run directory, newest first.
 pub(crate) fn newest_first(dir: &Dir) -> Result<Vec<String>> {
-    Ok(Catalog::open(dir, BASENAME, Retention::default())?.newest_first())
+    Ok(CheckpointStore::open(dir, BASENAME, Retention::default())?.newest_first())
 }
 
 /// A model with the values of a checkpoint.
-pub(crate) struct Trained<M: Trainable> {
+pub(crate) struct TrainedModel<M: Trainable> {
     model: Arc<M>,
     pub(crate) module: M::Module,
     /// The dense variables, by name.
@@ -38,54 +34,69 @@ pub(crate) struct Trained<M: Trainable> {
     pub(crate) global_step: u64,
 }
 
-/// The rows of a table. A row that was never touched is what it begins as.
+/// Reads the ids and rows that a checkpoint stores for a table. Returns `None` if it holds a TensorFlow variable instead.
+pub(crate) fn stored_rows(checkpoint: &Checkpoint, name: &str, dim: usize) -> Result<Option<(Vec<i64>, Vec<f32>)>> {
+    let (keys, tensors) = (table_keys(name), checkpoint.tensors());
+    if !checkpoint.index().tensors().contains_key(&keys) {
+        return Ok(None);
+    }
+    let (keys, rows) = (tensors.read(&keys)?.i64s()?, tensors.read(&table_values(name))?.f32s()?);
+    check_rows(checkpoint, name, dim, &keys, &rows)?;
+    Ok(Some((keys, rows)))
+}
+
+fn check_rows(checkpoint: &Checkpoint, name: &str, dim: usize, keys: &[i64], rows: &[f32]) -> Result<()> {
+    if rows.len() == keys.len() * dim {
+        return Ok(());
+    }
+    let what = format!("table {name:?} has {} ids and {} numbers", keys.len(), rows.len());
+    let why = format!("rows of the model have {dim} numbers");
+    Err(Error::new(Code::CheckpointMismatch, what).at(checkpoint.name()).because(why))
+}
+
+/// The rows of a table. A row that was never trained has its initial values.
 pub(crate) struct TableValues {
     pub(crate) table: Table,
-    places: HashMap<i64, usize>,
+    /// The position of each id's row.
+    positions: HashMap<i64, usize>,
     rows: Vec<f32>,
 }
 
 impl TableValues {
     fn read(table: &Table, checkpoint: &Checkpoint) -> Result<Self> {
-        let (name, tensors) = (&table.spec.name, checkpoint.tensors());
-        let keys = format!("{name}-keys");
-        let (keys, rows) = if checkpoint.index().tensors().contains_key(&keys) {
-            (tensors.read(&keys)?.i64s()?, tensors.read(&format!("{name}-values"))?.f32s()?)
-        } else {
-            // An export has all rows, as TensorFlow has them.
-            ((0..table.rows as i64).collect(), tensors.read(name)?.f32s()?)
+        let name = &table.spec.name;
+        let (keys, rows) = match stored_rows(checkpoint, name, table.spec.dim)? {
+            Some(stored) => stored,
+            // An export has all rows, as in TensorFlow.
+            None => ((0..table.rows as i64).collect(), checkpoint.tensors().read(name)?.f32s()?),
         };
-        if rows.len() != keys.len() * table.spec.dim {
-            let what = format!("table {name:?} has {} ids and {} numbers", keys.len(), rows.len());
-            return Err(Error::new(Code::CheckpointMismatch, what).at(checkpoint.name()));
-        }
-        let places = keys.into_iter().enumerate().map(|(place, id)| (id, place)).collect();
-        Ok(Self { table: table.clone(), places, rows })
+        check_rows(checkpoint, name, table.spec.dim, &keys, &rows)?;
+        let positions = keys.into_iter().enumerate().map(|(at, id)| (id, at)).collect();
+        Ok(Self { table: table.clone(), positions, rows })
     }
 
     /// Appends the row of `id`.
     pub(crate) fn row(&self, id: i64, out: &mut Vec<f32>) {
         let dim = self.table.spec.dim;
-        match self.places.get(&id) {
-            Some(place) => out.extend_from_slice(&self.rows[place * dim..][..dim]),
+        match self.positions.get(&id) {
+            Some(at) => out.extend_from_slice(&self.rows[at * dim..][..dim]),
             None => {
                 let start = out.len();
                 out.resize(start + dim, 0.0);
-                let initializer: &Initializer = &self.table.spec.initializer;
-                initializer.fill(id, &mut out[start..]);
+                self.table.spec.initializer.fill(id, &mut out[start..]);
             }
         }
     }
 }
 
-impl<M: Trainable> Trained<M> {
-    /// The checkpoint `name` of `dir`.
+impl<M: Trainable> TrainedModel<M> {
+    /// Loads the checkpoint `name` of `dir`.
     pub(crate) fn load(model: &Arc<M>, dir: &Dir, name: &str) -> Result<Self> {
         let checkpoint = Checkpoint::open(dir, name)?;
         let module = model.module(&default_device())?;
-        let book = Book::of(&module)?;
-        let (mut values, mut dense) = (Vec::with_capacity(book.parameters().len()), HashMap::new());
-        for parameter in book.parameters() {
+        let registry = ParameterRegistry::of(&module)?;
+        let (mut values, mut dense) = (Vec::with_capacity(registry.parameters().len()), HashMap::new());
+        for parameter in registry.parameters() {
             let tensor = checkpoint.tensors().read(&parameter.name).map_err(|error| not_of(&checkpoint, error))?;
             let numbers = tensor.f32s()?;
             if numbers.len() != parameter.shape.elements() {
@@ -97,14 +108,14 @@ impl<M: Trainable> Trained<M> {
             dense.insert(parameter.name.clone(), numbers.clone());
             values.push(Some(numbers));
         }
-        let module = book.load(module, values).valid();
+        let module = registry.load(module, values).valid();
         let tables = model.tables().iter().map(|table| TableValues::read(table, &checkpoint));
         let tables = tables.collect::<Result<_>>().map_err(|error| not_of(&checkpoint, error))?;
         let global_step = checkpoint.global_step()?;
         Ok(Self { model: Arc::clone(model), module, dense, tables, checkpoint: name.to_owned(), global_step })
     }
 
-    /// The logits of a batch, row after row.
+    /// Returns the logits of a batch, row-major.
     pub(crate) fn logits(&self, batch: &Batch) -> Result<Vec<f32>> {
         let input = self.model.input(batch)?;
         let ids = self.model.ids(&input);
@@ -126,9 +137,9 @@ fn not_of(checkpoint: &Checkpoint, error: Error) -> Error {
     if is_damage(&error) {
         return Error::new(Code::CheckpointDamaged, format!("checkpoint {:?} cannot be used", checkpoint.name()))
             .because(error)
-            .help("`phalanx ckpt verify PREFIX` says what is wrong with it; use an older one");
+            .help("run `phalanx ckpt verify PREFIX` for details; use an older checkpoint");
     }
     Error::new(Code::CheckpointMismatch, format!("checkpoint {:?} is not of this model", checkpoint.name()))
         .because(error)
-        .help("use another model_dir, or build the model that the checkpoint was made with")
+        .help("use another model_dir, or build the model that was saved")
 }

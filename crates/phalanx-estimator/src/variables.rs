@@ -1,11 +1,11 @@
-//! Named dense variables as a Burn module, under the names that TensorFlow's checkpoints have.
+//! Named dense variables as a Burn module, under the names of TensorFlow's checkpoints.
 
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::module::{Devices, Module, ModuleMapper, ModuleVisitor, Param};
 use phalanx_nn::burn::tensor::{Device, Tensor, TensorData};
 use phalanx_nn::model::Initializer;
 
-/// A variable as a model wants it.
+/// The plan of a variable.
 #[derive(Clone, Debug)]
 pub(crate) struct VariablePlan {
     pub(crate) name: String,
@@ -36,7 +36,7 @@ macro_rules! changed {
 }
 
 impl Variables {
-    /// Makes what was planned; every variable draws from a seed of its own.
+    /// Creates and initializes the planned variables, each with its own seed.
     pub(crate) fn new(plans: &[VariablePlan], seed: u64, device: &Device) -> Result<Self> {
         let make = |plan: &VariablePlan| {
             let values = plan.initializer.values(&plan.dims, seed_of(&plan.name, seed));
@@ -58,12 +58,11 @@ impl Variables {
         }
     }
 
-    /// A vector as a row that is added to every row of a batch.
+    /// Returns a vector as a `[1, length]` row, which broadcasts over a batch.
     pub(crate) fn row(&self, at: usize) -> Result<Tensor<2>> {
         self.vector(at).map(Tensor::unsqueeze)
     }
 
-    /// The variable as one row of numbers.
     pub(crate) fn vector(&self, at: usize) -> Result<Tensor<1>> {
         match self.held.get(at) {
             Some(Held::Vector(param)) => Ok(param.val()),
@@ -76,13 +75,13 @@ impl Variables {
     }
 }
 
-/// A seed that depends on the name only, so that no variable's start depends on what else a model has.
+/// Returns a seed that depends only on the name, so that a variable's start does not depend on the others.
 pub(crate) fn seed_of(name: &str, seed: u64) -> u64 {
     phalanx_formats::fingerprint::fingerprint64(name.as_bytes()) ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 fn not_planned(at: usize) -> Error {
-    Error::new(Code::Internal, format!("variable {at} is not what the model planned"))
+    Error::new(Code::Internal, format!("variable {at} is not as planned"))
 }
 
 impl Module for Variables {

@@ -1,22 +1,22 @@
-//! A start from what another training learned: TensorFlow's `WarmStartSettings`.
+//! Warm starts: TensorFlow's `WarmStartSettings`.
 
-use crate::trained::BASENAME;
+use crate::trained::{newest, stored_rows};
 use crate::{Estimator, Table, Trainable};
 use phalanx_base::{Code, Error, Result, Shape, nearest};
 use phalanx_formats::bundle::{BundleWriter, data_file, index_file};
-use phalanx_nn::{Book, default_device};
+use phalanx_nn::{ParameterRegistry, default_device};
 use phalanx_optim::Optimizer;
-use phalanx_ps::checkpoint::{Checkpoint, GLOBAL_STEP};
+use phalanx_ps::checkpoint::{Checkpoint, GLOBAL_STEP, table_keys, table_values};
 use phalanx_storage::{Dir, StagedFile};
-use phalanx_train::checkpoint::{Catalog, Retention};
+use phalanx_train::checkpoint::{BASENAME, CheckpointStore, Retention};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Which variables start from another training's.
+/// Selects the variables to warm-start.
 type Chosen = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// Where a model starts from: a checkpoint of ours or of TensorFlow's Estimator. It counts only where the run directory has no
-/// checkpoint yet; slots of optimizers start anew.
+/// A warm start from a checkpoint of Phalanx or TensorFlow's Estimator. It applies only if the run directory has no
+/// checkpoint yet. Optimizer slots are initialized, not copied.
 ///
 /// ```
 /// use phalanx_estimator::{RunConfig, WarmStart};
@@ -34,20 +34,21 @@ pub struct WarmStart {
 }
 
 impl WarmStart {
-    /// From a run directory's newest checkpoint, a checkpoint such as `runs/a/model.ckpt-300`, or an exported model.
+    /// Starts from a run directory's newest checkpoint, a checkpoint such as `runs/a/model.ckpt-300`, or an exported
+    /// model.
     #[must_use]
     pub fn new(path: impl Into<String>) -> Self {
         Self { path: path.into(), chosen: None, names: BTreeMap::new() }
     }
 
-    /// Only variables that `chosen` wants; the others start as they do without this.
+    /// Warm-starts only the variables for which `chosen` returns true.
     #[must_use]
     pub fn only(mut self, chosen: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         self.chosen = Some(Arc::new(chosen));
         self
     }
 
-    /// What the variable `ours` is called there.
+    /// Maps the variable `ours` to its name in the checkpoint.
     #[must_use]
     pub fn rename(mut self, ours: impl Into<String>, theirs: impl Into<String>) -> Self {
         self.names.insert(ours.into(), theirs.into());
@@ -79,12 +80,12 @@ impl std::fmt::Debug for WarmStart {
     }
 }
 
-/// The newest checkpoint of a run directory, or the one that a path such as `runs/a/model.ckpt-300` names.
+/// Finds the newest checkpoint of a run directory, or the one that a path such as `runs/a/model.ckpt-300` names.
 pub(crate) fn find_checkpoint(path: &str) -> Result<(Dir, String)> {
     let dir = Dir::open(path)?;
-    // Looked at first: a catalog makes the directory that it is opened on.
+    // Checked first, since opening a catalog creates the directory.
     if dir.size("checkpoint")?.is_some()
-        && let Some(name) = Catalog::open(&dir, BASENAME, Retention::default())?.newest_first().into_iter().next()
+        && let Some(name) = newest(&dir)?
     {
         return Ok((dir, name));
     }
@@ -94,18 +95,18 @@ pub(crate) fn find_checkpoint(path: &str) -> Result<(Dir, String)> {
         return Ok((parent, name.to_owned()));
     }
     Err(Error::new(Code::CheckpointMissing, format!("there is no checkpoint at {path:?}"))
-        .because("it is neither a run directory with one nor the name of one")
-        .help("give a run directory, or a checkpoint's path without `.index`; `phalanx ckpt ls DIR` shows those there are"))
+        .because("it is neither a run directory with a checkpoint nor a checkpoint's prefix")
+        .help("give a run directory, or a checkpoint's path without `.index`; `phalanx ckpt ls DIR` lists checkpoints"))
 }
 
-/// What is read from.
+/// The checkpoint of a warm start.
 struct Source<'a> {
     settings: &'a WarmStart,
     checkpoint: Checkpoint,
 }
 
 impl Source<'_> {
-    /// The numbers of a variable there, checked against the model's.
+    /// Reads a variable of the model's size.
     fn read(&self, variable: &str, elements: usize) -> Result<Vec<f32>> {
         let name = self.settings.name(variable);
         let tensors = self.checkpoint.tensors();
@@ -116,7 +117,7 @@ impl Source<'_> {
         let found = &tensors.info(name)?.shape;
         Err(Error::new(Code::CheckpointMismatch, format!("variable {variable:?} has {elements} numbers"))
             .because(format!("{name:?} of {:?} has shape {found}", self.checkpoint.name()))
-            .help("build the model with the same columns and layers, or leave the variable out with only(…)"))
+            .help("build the model with the same columns and layers, or exclude the variable with only(…)"))
     }
 
     fn missing(&self, name: &str, error: Error) -> Error {
@@ -125,36 +126,29 @@ impl Source<'_> {
         Error::new(Code::CheckpointMismatch, format!("the warm start has no variable {name:?}{near}"))
             .at(self.settings.path.clone())
             .because(error)
-            .help("name it with rename(ours, theirs), or leave it out with only(…)")
+            .help("map its name with rename(ours, theirs), or exclude it with only(…)")
     }
 
-    /// The rows of a table there: all of a variable's, or those that a table of ours has.
+    /// Reads the ids and rows of a table: all rows of a TensorFlow variable, or the stored rows of a Phalanx table.
     fn rows(&self, table: &Table) -> Result<(Vec<i64>, Vec<f32>)> {
         let name = self.settings.name(&table.spec.name);
-        let keys = format!("{name}-keys");
-        if !self.checkpoint.index().tensors().contains_key(&keys) {
-            let rows = self.read(&table.spec.name, table.rows * table.spec.dim)?;
-            return Ok(((0..table.rows as i64).collect(), rows));
+        if let Some(stored) = stored_rows(&self.checkpoint, name, table.spec.dim)? {
+            return Ok(stored);
         }
-        let keys = self.checkpoint.tensors().read(&keys)?.i64s()?;
-        let rows = self.checkpoint.tensors().read(&format!("{name}-values"))?.f32s()?;
-        if rows.len() == keys.len() * table.spec.dim {
-            return Ok((keys, rows));
-        }
-        let what = format!("table {:?} has rows of {} numbers", table.spec.name, table.spec.dim);
-        Err(Error::new(Code::CheckpointMismatch, what).because(format!("not so in {:?}", self.checkpoint.name())))
+        let rows = self.read(&table.spec.name, table.rows * table.spec.dim)?;
+        Ok(((0..table.rows as i64).collect(), rows))
     }
 }
 
 impl<M: Trainable> Estimator<M> {
-    /// Puts the warm start into the run directory, as its first checkpoint; nothing where there is one already.
+    /// Writes the warm start to the run directory as its first checkpoint, unless there is one already.
     pub(crate) fn warm_start(&self) -> Result<Option<String>> {
         let Some(settings) = &self.config.warm_start else { return Ok(None) };
         if self.latest_checkpoint()?.is_some() {
             return Ok(None);
         }
         let source = Source { settings, checkpoint: settings.open()? };
-        let mut catalog = Catalog::open(&self.dir, BASENAME, Retention::default())?;
+        let mut catalog = CheckpointStore::open(&self.dir, BASENAME, Retention::default())?;
         let name = catalog.name(0);
         let mut out = BundleWriter::new(self.dir.stage(&data_file(&name, 0, 1))?);
         self.write_variables(&source, &mut out)?;
@@ -169,8 +163,8 @@ impl<M: Trainable> Estimator<M> {
 
     fn write_variables(&self, source: &Source<'_>, out: &mut BundleWriter<StagedFile>) -> Result<()> {
         let module = self.model.module(&default_device())?;
-        let book = Book::of(&module)?;
-        for (parameter, start) in book.parameters().iter().zip(book.values(&module)?) {
+        let registry = ParameterRegistry::of(&module)?;
+        for (parameter, start) in registry.parameters().iter().zip(registry.values(&module)?) {
             let elements = parameter.shape.elements();
             let numbers = if source.settings.wants(&parameter.name) {
                 source.read(&parameter.name, elements)?
@@ -191,14 +185,14 @@ fn write_table(source: &Source<'_>, table: &Table, out: &mut BundleWriter<Staged
     let spec = &table.spec;
     let (keys, rows) = if source.settings.wants(&spec.name) { source.rows(table)? } else { Default::default() };
     let shape = Shape::new([keys.len(), spec.dim])?;
-    out.add_i64s(&format!("{}-keys", spec.name), &Shape::new([keys.len()])?, &keys)?;
-    out.add_f32s(&format!("{}-values", spec.name), &shape, &rows)?;
+    out.add_i64s(&table_keys(&spec.name), &Shape::new([keys.len()])?, &keys)?;
+    out.add_f32s(&table_values(&spec.name), &shape, &rows)?;
     slots(&spec.optimizer, &spec.name, |slot, name| {
-        out.add_f32s(&format!("{name}-values"), &shape, &vec![spec.optimizer.slot_init(slot); rows.len()])
+        out.add_f32s(&table_values(&name), &shape, &vec![spec.optimizer.slot_init(slot); rows.len()])
     })
 }
 
-/// Calls `write` with the number and the checkpoint's name of each slot of a variable.
+/// Calls `write` with the index and the tensor name of each slot of a variable.
 fn slots(optimizer: &Optimizer, of: &str, mut write: impl FnMut(usize, String) -> Result<()>) -> Result<()> {
     (0..optimizer.slot_count()).try_for_each(|slot| write(slot, optimizer.slot_in_checkpoint(of, slot)))
 }

@@ -1,19 +1,19 @@
-//! How many rows a second do the wide-and-deep columns of the census take? `cargo bench -p phalanx-feature`
+//! The throughput of the census's wide-and-deep columns on one thread: `cargo bench -p phalanx-feature`
 //!
-//! One thread. With PHALANX_DATA_DIR the census itself, otherwise rows made up here.
+//! With PHALANX_DATA_DIR it reads the census, otherwise it uses synthetic rows.
 
-#[path = "../tests/common/census.rs"]
+#[path = "../tests/it/common/census.rs"]
 mod census;
 
-use phalanx_data::{Batch, Column, Dataset, Input};
+use phalanx_data::{Batch, Column, Dataset, SourceExt};
 use phalanx_feature::Transform;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Batches of the size that training uses, and large ones.
+/// A typical batch size for training, and a large one.
 const SIZES: [usize; 2] = [128, 1024];
 
-const MADE_UP: usize = 32_768;
+const SYNTHETIC: usize = 32_768;
 
 fn main() {
     let wide = Transform::linear_model(&census::wide()).expect("columns that fit");
@@ -32,12 +32,12 @@ fn main() {
 fn batches(size: usize) -> Vec<Batch> {
     let data = match std::env::var_os("PHALANX_DATA_DIR") {
         Some(folder) => census::census(std::path::Path::new(&folder).join("census/adult.data")).dataset(),
-        None => Dataset::from_tensor_slices(made_up()),
+        None => Dataset::from_tensor_slices(synthetic()),
     };
     data.batch(size).iter().expect("the rows").map(|batch| batch.expect("the rows")).collect()
 }
 
-/// Million rows a second, over ten times all batches.
+/// Million rows per second, over ten passes.
 fn pass(batches: &[Batch], plans: &[&Transform]) -> f64 {
     let start = Instant::now();
     let mut rows = 0;
@@ -52,9 +52,9 @@ fn pass(batches: &[Batch], plans: &[&Transform]) -> f64 {
     rows as f64 / start.elapsed().as_secs_f64() / 1e6
 }
 
-fn made_up() -> Batch {
-    let number = |scale: usize| Column::f32((0..MADE_UP).map(|row| (row * 31 % scale) as f32).collect());
-    let word = |words: &[&str]| Column::text((0..MADE_UP).map(|row| words[row * 7 % words.len()]));
+fn synthetic() -> Batch {
+    let number = |scale: usize| Column::f32((0..SYNTHETIC).map(|row| (row * 31 % scale) as f32).collect());
+    let word = |words: &[&str]| Column::text((0..SYNTHETIC).map(|row| words[row * 7 % words.len()]));
     Batch::new([
         ("age", number(90)),
         ("education_num", number(16)),

@@ -1,15 +1,15 @@
-//! Prints what the wide-and-deep columns make of the census, as JSON lines.
+//! Prints the features of the census's wide-and-deep columns as JSON lines.
 //!
 //!     cargo run -p phalanx-feature --example transform -- adult.data 1000
 //!
-//! The first line describes the columns; then comes one line per row: `dense`, the numbers of the deep part, and `ids`,
-//! the ids of every column that has some, by name. `tests/fixtures/census.py` compares that with `tf.feature_column`.
+//! The first line describes the columns. One line per row follows: `dense`, the numbers of the deep part, and `ids`, the
+//! ids of every column with ids, by name. `tests/fixtures/census.py` compares them with `tf.feature_column`.
 
-#[path = "../tests/common/census.rs"]
+#[path = "../tests/it/common/census.rs"]
 mod census;
 
 use phalanx_base::{Code, Context, Error, Result};
-use phalanx_data::Input;
+use phalanx_data::SourceExt;
 use phalanx_feature::{Features, Slot, Transform};
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -18,11 +18,11 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().ok_or_else(|| {
         Error::new(Code::Flags, "no file was given")
-            .help("say: transform CENSUS_FILE [ROWS], for example adult.data 1000")
+            .help("usage: transform CENSUS_FILE [ROWS], for example adult.data 1000")
     })?;
     let rows = match arguments.next() {
         None => 1000,
-        Some(text) => text.parse().context(Code::Flags, format!("{text:?} is no number of rows"))?,
+        Some(text) => text.parse().context(Code::Flags, format!("{text:?} is not a number of rows"))?,
     };
     let plans = [Transform::linear_model(&census::wide())?, Transform::dense_features(&census::deep())?];
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -47,7 +47,7 @@ fn main() -> Result<()> {
     out.flush().context(Code::StorageWrite, "the output cannot be written")
 }
 
-/// The columns in order: names, and where dense ones lie.
+/// The columns in order: name, kind and width.
 fn described(plan: &Transform) -> Value {
     let columns = plan.columns().iter().map(|column| {
         let width = match &column.slot {

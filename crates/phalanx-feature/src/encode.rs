@@ -1,28 +1,28 @@
-//! Ids as they are, or as rows of ones and counts: the `output_mode` of Keras' layers.
+//! The `output_mode` of Keras' layers: ids, one-hot rows, multi-hot rows or counts.
 
 use crate::layout::{Rows, in_layout_of, in_shape, matrix};
 use phalanx_base::Result;
 use phalanx_data::{Column, Values};
 
-/// What a layer makes of ids.
+/// The form in which a layer outputs ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OutputMode {
     /// The ids themselves.
     #[default]
     Int,
-    /// For every id a row of zeros with a one at its place.
+    /// A one-hot row per id.
     OneHot,
-    /// For every row of ids one row of zeros with ones at their places.
+    /// A multi-hot row per row of ids.
     MultiHot,
-    /// For every row of ids one row that says how often each occurred.
+    /// The count of each id, per row of ids.
     Count,
 }
 
-/// Turns one id per value of `like` into the output of a layer with `depth` ids.
+/// Encodes one id per value of `like` as the output of a layer with `depth` ids.
 ///
-/// Ids outside `0..depth` leave no trace in the modes of zeros and ones, as in Keras: that is how masks are dropped.
-/// A column of one value per row counts as rows of one value each.
+/// As in Keras, all modes but [`OutputMode::Int`] drop ids outside `0..depth`, and thereby masks. A column of one value per
+/// row counts as rows of one value each.
 pub(crate) fn encode(ids: Vec<i64>, like: &Column, mode: OutputMode, depth: usize) -> Result<Column> {
     match mode {
         OutputMode::Int => in_layout_of(like, Values::I64(ids)),
@@ -32,7 +32,7 @@ pub(crate) fn encode(ids: Vec<i64>, like: &Column, mode: OutputMode, depth: usiz
     }
 }
 
-/// [`OutputMode::Count`] where every id counts as much as its weight says.
+/// [`OutputMode::Count`] with weights.
 pub(crate) fn count_weighted(ids: &[i64], weights: &[f32], like: &Column, depth: usize) -> Result<Column> {
     per_row(ids, like, depth, Some(weights), |cell, weight| *cell += weight)
 }
@@ -44,7 +44,7 @@ fn one_hot(ids: &[i64], like: &Column, depth: usize) -> Result<Column> {
             values[index * depth + place] = 1.0;
         }
     }
-    // A last dimension of 1 becomes the one-hot dimension, any other stays before it.
+    // A last dimension of 1 becomes the one-hot dimension; any other is kept before it.
     let shape = like.row_shape();
     let kept = if shape.last() == Some(&1) { &shape[..shape.len() - 1] } else { shape };
     in_shape(like, Values::F32(values), kept.iter().copied().chain([depth]).collect())

@@ -1,23 +1,23 @@
-//! What every preprocessing layer can do.
+//! The trait of preprocessing layers.
 
 use phalanx_base::Result;
 use phalanx_data::{Batch, Column};
 
-/// A function of one column, made ready beforehand: by its settings, or by having been adapted to data.
+/// A function of one column, configured by settings or adapted to data beforehand.
 ///
-/// Layers are shared by threads and hold no state that a call changes, so one may be moved into
-/// [`Dataset::map`](phalanx_data::Dataset::map) and run on many threads.
+/// A call changes no state, so a layer can be moved into [`Dataset::map`](phalanx_data::Dataset::map) and run on many
+/// threads.
 pub trait PreprocessingLayer: Send + Sync {
-    /// The layer's output for a column, row for row.
+    /// Returns the layer's output for a column, row by row.
     ///
     /// # Errors
-    /// When the column has values or a shape that the layer does not take.
+    /// If the layer does not accept the values or the shape of the column.
     fn call(&self, column: &Column) -> Result<Column>;
 
-    /// The batch with one column replaced by the layer's output for it.
+    /// Returns the batch with a column replaced by the layer's output for it.
     ///
     /// # Errors
-    /// When there is no such column, or as [`PreprocessingLayer::call`].
+    /// If there is no such column, or as [`PreprocessingLayer::call`].
     fn apply(&self, batch: &Batch, column: &str) -> Result<Batch> {
         let at = |error: phalanx_base::Error| error.at(format!("column {column:?}"));
         let output = self.call(batch.column(column)?).map_err(at)?;

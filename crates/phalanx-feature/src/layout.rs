@@ -1,10 +1,10 @@
-//! Which values of a column belong to which row, and columns of other values in the same layout.
+//! The layout of columns: which values belong to which row.
 
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Column, Values};
 use std::ops::Range;
 
-/// Where the values of each row lie in what [`Column::values`] returns.
+/// The range of each row in [`Column::values`].
 #[derive(Clone, Copy)]
 pub(crate) struct Rows<'a> {
     splits: Option<&'a [usize]>,
@@ -40,12 +40,12 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Other values, one for each of `like`, in the same rows and shapes.
+/// Arranges values, one for each of `like`, in the same rows and shapes.
 pub(crate) fn in_layout_of(like: &Column, values: Values) -> Result<Column> {
     in_shape(like, values, like.row_shape().to_vec())
 }
 
-/// Values in the rows of `like`, where a row (or an item of a ragged row) has another shape.
+/// Arranges values in the rows of `like`, with another shape per row (or per item of a ragged row).
 pub(crate) fn in_shape(like: &Column, values: Values, shape: Vec<usize>) -> Result<Column> {
     let column = Column::new(values);
     let column = if shape.is_empty() { column } else { column.with_row_shape(shape)? };
@@ -55,7 +55,7 @@ pub(crate) fn in_shape(like: &Column, values: Values, shape: Vec<usize>) -> Resu
     }
 }
 
-/// `rows × width` values, refused where that is no size of memory.
+/// Allocates `rows × width` zeros, or fails if that exceeds the memory.
 pub(crate) fn matrix(rows: usize, width: usize) -> Result<Vec<f32>> {
     let too_large = || {
         Error::new(Code::BadSetting, format!("{rows} rows of {width} values do not fit into memory"))

@@ -1,16 +1,28 @@
-//! Features: raw columns become what a model is fed with.
+//! Feature columns and preprocessing layers: raw columns become the inputs of a model.
 //!
-//! | what | where |
+//! | purpose | items |
 //! | --- | --- |
-//! | feature columns, as `tf.feature_column` has them | [`numeric_column`], [`embedding_column`], … all a [`FeatureColumn`] |
-//! | what a list of columns makes of a batch | [`Transform`], which yields [`Features`] |
-//! | columns as a graph of TensorFlow's ops, for exported models | [`GraphInputs`] |
-//! | how examples are parsed for columns | [`make_parse_example_spec`] |
+//! | feature columns of `tf.feature_column` | [`numeric_column`], [`embedding_column`], … which all return a [`FeatureColumn`] |
+//! | features of a batch | [`Transform`], which yields [`Features`] |
+//! | columns as a TensorFlow graph, for exported models | [`GraphInputs`] |
+//! | parsing of examples | [`make_parse_example_spec`] |
 //! | Keras' preprocessing layers | [`StringLookup`], [`IntegerLookup`], [`Normalization`], [`Discretization`], [`Hashing`], [`CategoryEncoding`], [`HashedCrossing`] |
 //!
-//! Hashes, ids, names and orders are those of TensorFlow 2.15 to the bit, because they are part of trained models. Work
-//! is done column by column: nothing is allocated, boxed or looked up by name for a single value. The values of
-//! embedding tables live elsewhere; a column says which table it wants and yields ids.
+//! Hashes, ids, names and orders equal those of TensorFlow 2.15 to the bit, because they are part of trained models. Work
+//! proceeds column by column: nothing is allocated, boxed or looked up by name per value. A column specifies its embedding
+//! table and yields ids; the values of the table live elsewhere.
+
+/// Generates builder methods that set a field.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident: $value:ty => $($field:ident).+;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, $name: $value) -> Self {
+            self.$($field).+ = $name.into();
+            self
+        }
+    )*};
+}
 
 mod adapt;
 mod columns;
@@ -25,8 +37,8 @@ mod text;
 mod transform;
 
 pub use columns::{
-    Combiner, CrossKey, DefaultValue, FeatureColumn, Initializer, NumericSource, TableSpec, VocabularyToken,
-    bucketized_column, categorical_column_with_hash_bucket, categorical_column_with_identity,
+    Combiner, CrossKey, DefaultValue, EmbeddingInitializer, EmbeddingTable, FeatureColumn, NumericSource,
+    VocabularyToken, bucketized_column, categorical_column_with_hash_bucket, categorical_column_with_identity,
     categorical_column_with_vocabulary_file, categorical_column_with_vocabulary_list, crossed_column, embedding_column,
     indicator_column, make_parse_example_spec, numeric_column, sequence_categorical_column_with_hash_bucket,
     sequence_categorical_column_with_identity, sequence_categorical_column_with_vocabulary_file,

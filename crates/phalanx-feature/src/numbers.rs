@@ -1,9 +1,9 @@
-//! Columns of numbers, whatever kind of numbers they are.
+//! Iteration over numeric columns of any type.
 
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Column, DType, ValuesView};
 
-/// Calls a function with every value as an integer; floats lose their fraction, as with `tf.cast`.
+/// Calls `f` with every value as an integer; floats are truncated, as by `tf.cast`.
 #[inline]
 pub(crate) fn each_i64(column: &Column, f: impl FnMut(i64)) -> Result<()> {
     match column.values() {
@@ -15,7 +15,7 @@ pub(crate) fn each_i64(column: &Column, f: impl FnMut(i64)) -> Result<()> {
     Ok(())
 }
 
-/// Calls a function with every value as a float.
+/// Calls `f` with every value as a float.
 #[inline]
 pub(crate) fn each_f32(column: &Column, f: impl FnMut(f32)) -> Result<()> {
     match column.values() {

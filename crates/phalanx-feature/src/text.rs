@@ -1,6 +1,6 @@
-//! Numbers as TensorFlow's `as_string` writes them.
+//! Integers in the format of TensorFlow's `as_string`.
 
-/// Calls a function with the decimal digits of a number; nothing is allocated.
+/// Calls `f` with the decimal digits of a number, without allocating.
 #[inline]
 pub(crate) fn decimal<T>(number: i64, f: impl FnOnce(&[u8]) -> T) -> T {
     // 19 digits and a sign.

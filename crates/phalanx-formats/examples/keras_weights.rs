@@ -8,14 +8,13 @@
 //! A model is `{"layers": [{"name": "dense", "weights": [{"attribute": "kernel", "shape": [2, 1], "values": [0.5, 1]}]}]}`
 //! and may have `"under"` and `"save_counter"`; weights are a list of `{layer, attribute, name, dtype, shape, values}`.
 
-use std::fs::File;
-use std::io::{BufWriter, Read, Write};
-use std::process::ExitCode;
-
 use phalanx_base::{Code, Context, Error, Result, Shape};
 use phalanx_formats::bundle::{BundleIndex, BundleReader, data_file, index_file};
 use phalanx_formats::object_graph::{KerasLayer, KerasWeights, read_keras_weights};
 use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

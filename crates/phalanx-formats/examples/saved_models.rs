@@ -6,17 +6,16 @@
 //!
 //! Every value of a variable follows from its place and from the variable's name, so that no two are alike.
 
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-
 use phalanx_base::{Code, Context, Error, Result, Shape};
 use phalanx_formats::bundle::Dtype;
 use phalanx_formats::saved_model::{
     CROSS_HASH_KEY, Combiner, DEFAULT_SIGNATURE, Directory, ExampleFeatures, GraphBuilder, Normalization, Output,
     Padding, SavedModel, SavedModelWriter, Signature, Text, VariableSpec, VariableValues,
 };
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// A folder on disk.
 struct Folder(PathBuf);

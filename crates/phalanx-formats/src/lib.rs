@@ -23,4 +23,7 @@ pub mod record;
 pub mod safetensors;
 pub mod saved_model;
 
+mod strings;
 mod wire;
+
+pub use strings::{Strings, StringsView};

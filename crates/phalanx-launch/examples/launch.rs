@@ -1,5 +1,4 @@
-//! The launcher alone, without a page: what `phalanx launch` does. `cargo run -p phalanx-launch --example launch -- --ps 1 --
-//! sh -c 'echo $TF_CONFIG'`.
+//! `phalanx launch` without the dashboard: `cargo run -p phalanx-launch --example launch -- --ps 1 -- sh -c 'echo $TF_CONFIG'`.
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -15,7 +14,7 @@ fn main() -> ExitCode {
         return code;
     }
     let Command { args } = Command::parse();
-    match phalanx_launch::launch(&args, |_| Ok(None)) {
+    match phalanx_launch::launch(&args, None) {
         Ok(report) => ExitCode::from(report.exit_code()),
         Err(error) => {
             eprint!("{}", error.report());

@@ -1,47 +1,48 @@
-//! The launcher's flags. They live here so that the launcher's own tests run the real command.
+//! The launcher's flags. They are in this crate so that its tests run the real command.
 
 use crate::launch::Launch;
-use crate::{Layout, Placed, Progress, Restart, Rules, RunDir, Shape, Ssh, new_token};
+use crate::{JobShape, Layout, Placed, Progress, Restart, Rules, Ssh};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
+use phalanx_run::{RunDir, new_token, now_ms, timestamp};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Which tasks a job has.
+/// The flags that determine the tasks of a job.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LayoutArgs {
-    /// Parameter servers [default: 1 without --nodes]
+    /// Number of parameter servers [default: 1 without --nodes]
     #[arg(long, value_name = "N", conflicts_with = "nodes")]
     pub ps: Option<usize>,
-    /// Workers beside the chief [default: 1 without --nodes]
+    /// Number of workers in addition to the chief [default: 1 without --nodes]
     #[arg(long, value_name = "N", conflicts_with = "nodes")]
     pub workers: Option<usize>,
-    /// An evaluator too
+    /// Add an evaluator
     #[arg(long)]
     pub evaluator: bool,
-    /// Call the chief `master`, as older programs do
+    /// Call the chief `master`, as older programs expect
     #[arg(long, conflicts_with = "nodes")]
     pub master: bool,
-    /// The machines of the job: a parameter server on each, the first one's trainer is `master`, the others are `worker`s
+    /// Machines of the job: each runs a parameter server and a trainer, `master` on the first and `worker` on the others
     #[arg(long, value_name = "IP,IP,…", value_delimiter = ',', requires_all = ["worker_port", "ps_port"])]
     pub nodes: Vec<String>,
-    /// The trainers' port on every node
+    /// Port of the trainers on every node
     #[arg(long, value_name = "PORT", requires = "nodes")]
     pub worker_port: Option<u16>,
-    /// The parameter servers' port on every node
+    /// Port of the parameter servers on every node
     #[arg(long, value_name = "PORT", requires = "nodes")]
     pub ps_port: Option<u16>,
 }
 
 impl LayoutArgs {
-    /// The cluster.
+    /// The cluster that the flags describe.
     ///
     /// # Errors
-    /// When the flags contradict each other, or there are no ports.
+    /// If the flags contradict each other or no ports are free.
     pub fn layout(&self) -> Result<Layout> {
         match (self.worker_port, self.ps_port) {
             (Some(worker_port), Some(ps_port)) => Layout::nodes(&self.nodes, worker_port, ps_port, self.evaluator),
-            _ => Layout::local(&Shape {
+            _ => Layout::local(&JobShape {
                 ps: self.ps.unwrap_or(1),
                 workers: self.workers.unwrap_or(1),
                 evaluator: self.evaluator,
@@ -51,107 +52,106 @@ impl LayoutArgs {
     }
 }
 
-/// `phalanx launch`.
+/// The flags of `phalanx launch`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct LaunchArgs {
-    /// Which tasks.
+    /// The tasks of the job.
     #[command(flatten)]
     pub layout: LayoutArgs,
-    /// Which of the nodes this is: start its tasks only
+    /// Start only the tasks of this node, counted from 0
     #[arg(long, value_name = "I", requires = "nodes")]
     pub node: Option<usize>,
-    /// Start the tasks of every node there, over ssh; this program must be at the same path on all
+    /// Start the tasks of every node over ssh; this program must have the same path on all nodes
     #[arg(long, requires = "nodes", conflicts_with = "node")]
     pub ssh: bool,
-    /// How to reach a node, with --ssh
+    /// Command that reaches a node, with --ssh
     #[arg(long, value_name = "COMMAND", default_value = "ssh -o BatchMode=yes", requires = "ssh")]
     pub ssh_command: String,
-    /// Print every task's TF_CONFIG and start nothing
+    /// Print the TF_CONFIG of every task and start nothing
     #[arg(long)]
     pub print: bool,
-    /// Where logs go [default: runs/PROGRAM-TIME]
+    /// Directory for the logs [default: runs/PROGRAM-TIME]
     #[arg(long, value_name = "DIR")]
     pub run_dir: Option<PathBuf>,
-    /// Where the program keeps checkpoints and event files, which the page shows [default: the run directory]
+    /// Directory of checkpoints and event files, for the dashboard [default: the run directory]
     #[arg(long, value_name = "DIR")]
     pub model_dir: Option<PathBuf>,
-    /// Who is started again after a failure, as worker=on-failure,ps=never; the default is exit-code for all
+    /// When to restart failed tasks, as in worker=on-failure,ps=never [default: exit-code for all roles]
     #[arg(long, value_name = "ROLE=WHEN,…", value_delimiter = ',', value_parser = restart_rule)]
     pub restart: Vec<(Role, Restart)>,
-    /// How often one task is started again within --restart-window
+    /// Restarts allowed per task within --restart-window
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub max_restarts: u32,
-    /// Seconds after which a restart counts no more
+    /// Seconds after which a restart no longer counts
     #[arg(long, value_name = "S", default_value_t = 600.0, value_parser = seconds)]
     pub restart_window: f64,
-    /// Seconds that workers have after the chief's success
+    /// Seconds that workers may continue after the chief has succeeded
     #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
     pub worker_grace: f64,
-    /// Seconds that the evaluator has
+    /// Seconds that the evaluator may continue after the chief has succeeded
     #[arg(long, value_name = "S", default_value_t = 120.0, value_parser = seconds)]
     pub evaluator_grace: f64,
-    /// Seconds that parameter servers have when nobody trains any more [default: 3; no limit where the chief is elsewhere]
+    /// Seconds that parameter servers may continue without trainers [default: 3; no limit if the chief runs on another node]
     #[arg(long, value_name = "S", value_parser = seconds)]
     pub ps_grace: Option<f64>,
-    /// Seconds between being asked to stop and being killed, after Ctrl-C and after the chief's success
+    /// Seconds between the request to stop and SIGKILL, after Ctrl-C and after the chief has succeeded
     #[arg(long, value_name = "S", default_value_t = 2.5, value_parser = seconds)]
     pub kill_after: f64,
-    /// The same after SIGTERM or another task's failure: time for a checkpoint
+    /// The same after SIGTERM and after the failure of another task: time for a checkpoint
     #[arg(long, value_name = "S", default_value_t = 25.0, value_parser = seconds)]
     pub save_time: f64,
-    /// How progress is shown
+    /// How to display progress
     #[arg(long, value_enum, default_value_t = Progress::Auto)]
     pub progress: Progress,
-    /// Kill a task when the job reaches a step, as ps/0@500, to see what happens then
+    /// Kill a task when the job reaches a step, as in ps/0@500, to test recovery
     #[arg(long, value_name = "TASK@STEP", value_delimiter = ',', value_parser = kill_at)]
     pub kill: Vec<(TaskId, u64)>,
-    /// Where the page listens
+    /// Address on which the dashboard listens
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub listen: std::net::SocketAddr,
-    /// No web page
-    #[arg(long)]
-    pub no_page: bool,
-    /// This is a node's launcher at the end of a connection: the token is the first line of standard input, and its end is
-    /// the end of the job
+    /// Do not serve the dashboard
+    #[arg(long, alias = "no-page")]
+    pub no_dashboard: bool,
+    /// Run as the launcher of a node: standard input contains the token, and the job ends when it closes
     #[arg(long, hide = true)]
     pub remote: bool,
-    /// The program that every task runs, and its arguments
+    /// Program that every task runs, and its arguments
     #[arg(last = true, required_unless_present = "print", value_name = "PROGRAM")]
     pub program: Vec<OsString>,
 }
 
-/// The token in `PHALANX_TOKEN`. One that is not UTF-8 is an error: the job would run without a token.
-fn token_of_environment() -> Result<Option<String>> {
+/// The token in `PHALANX_TOKEN`. Ignoring one that is not UTF-8 would run the job without a token.
+fn token_from_env() -> Result<Option<String>> {
     match std::env::var("PHALANX_TOKEN") {
         Ok(token) => Ok(Some(token)),
         Err(std::env::VarError::NotPresent) => Ok(None),
         Err(std::env::VarError::NotUnicode(_)) => Err(Error::new(Code::WrongToken, "the job token cannot be used")
             .at("PHALANX_TOKEN")
             .because("it is not UTF-8")
-            .help("set it to a long random text of visible ASCII characters")),
+            .help("set it to a long random string of printable ASCII characters")),
     }
 }
 
 impl LaunchArgs {
-    /// The job that these flags describe. `token`: the one to use instead of a new one.
+    /// The job that these flags describe, with `token` instead of a new one if given.
     ///
     /// # Errors
-    /// When the flags contradict each other, there are no ports, or no random bytes.
+    /// If the flags contradict each other, no ports are free, or there are no random bytes.
     pub fn launch(&self, token: Option<String>) -> Result<Launch> {
         let layout = self.layout.layout()?;
         if !self.layout.nodes.is_empty() && self.node.is_none() && !self.ssh && !self.print {
-            return Err(Error::new(Code::Flags, "--nodes does not say which tasks to start here")
-                .help("add --node 0 (and 1, 2, … on the others), or --ssh to start all of them from here"));
+            return Err(Error::new(Code::Flags, "--nodes does not determine which tasks to start here")
+                .help("add --node 0 (and 1, 2, … on the other nodes), or --ssh to start all of them from here"));
         }
         let here: Vec<Placed> = match self.node {
             Some(node) => layout.on_node(node)?,
             None => layout.tasks().to_vec(),
         };
         let has_chief = layout.chief().is_some_and(|chief| here.iter().any(|placed| placed.task == chief));
-        let token = token.map_or_else(token_of_environment, |token| Ok(Some(token)))?;
+        let token = token.map_or_else(token_from_env, |token| Ok(Some(token)))?;
         let token = match token.filter(|token| !token.is_empty()) {
             Some(token) => Some(token),
-            // Nodes that are started one by one cannot agree on a new one.
+            // Nodes that are started one by one cannot agree on a new token.
             None if self.node.is_some() => None,
             None => Some(new_token()?),
         };
@@ -159,7 +159,12 @@ impl LaunchArgs {
         let model_dir = self.model_dir.clone().unwrap_or_else(|| run.root().to_owned());
         let rules = self.rules(has_chief);
         let ssh = self.ssh.then(|| self.over_ssh());
-        Ok(Launch { layout, here, program: self.program.clone(), env: Vec::new(), run, model_dir, token, rules, ssh })
+        let kills = self.kill.clone();
+        if let Some((task, _)) = kills.iter().find(|(task, _)| here.iter().all(|placed| placed.task != *task)) {
+            return Err(Error::new(Code::NoSuchTask, format!("--kill names {task}, which is not started here")));
+        }
+        let program = self.program.clone();
+        Ok(Launch { layout, here, program, env: Vec::new(), run, model_dir, token, rules, ssh, kills })
     }
 
     fn rules(&self, has_chief: bool) -> Rules {
@@ -179,7 +184,7 @@ impl LaunchArgs {
             }
         }
         if self.ssh {
-            // A connection that breaks has ended a whole node; the launchers there restart tasks.
+            // A broken connection ends a whole node; the launchers there restart tasks.
             rules.restart = [Restart::Never; 4];
         }
         rules
@@ -196,22 +201,22 @@ impl LaunchArgs {
         options.push(format!("--kill-after={}", self.kill_after));
         options.push(format!("--save-time={}", self.save_time));
         options.push("--progress=none".to_owned());
-        options.push("--no-page".to_owned());
+        options.push("--no-dashboard".to_owned());
         let command = self.ssh_command.split_whitespace().map(str::to_owned).collect();
         Ssh { command, launcher, options }
     }
 
-    /// Every task's `TF_CONFIG`, a line each behind the task's name.
+    /// The `TF_CONFIG` of every task, one per line.
     ///
     /// # Errors
-    /// As [`LaunchArgs::launch`].
+    /// See [`LaunchArgs::launch`].
     pub fn printed(&self) -> Result<String> {
         let launch = self.launch(None)?;
         Ok(print_tf_configs(&launch.layout, &launch.here))
     }
 }
 
-/// `worker/0  TF_CONFIG='{…}'`, to be pasted into a shell.
+/// Formats each task's `TF_CONFIG` as `worker/0  TF_CONFIG='{…}'`, to paste into a shell.
 #[must_use]
 pub fn print_tf_configs(layout: &Layout, tasks: &[Placed]) -> String {
     let width = tasks.iter().map(|placed| placed.task.to_string().len()).max().unwrap_or(0);
@@ -220,9 +225,9 @@ pub fn print_tf_configs(layout: &Layout, tasks: &[Placed]) -> String {
     tasks.iter().map(line).collect()
 }
 
-/// `runs/train-20261115-170303`.
+/// The default run directory, such as `runs/train-20261115-170303`.
 fn default_run(program: &[OsString]) -> PathBuf {
-    // `python train.py` is known by its script.
+    // `python train.py` is named after its script.
     let named = |word: &OsString| {
         let path = std::path::Path::new(word);
         let stem = path.file_stem()?.to_string_lossy().into_owned();
@@ -230,8 +235,7 @@ fn default_run(program: &[OsString]) -> PathBuf {
         (!stem.starts_with('-') && !interpreter).then_some(stem)
     };
     let name = program.iter().take(3).find_map(named).unwrap_or_else(|| "job".to_owned());
-    let time: String =
-        crate::clock::stamp(crate::clock::now_ms()).chars().filter(|c| c.is_ascii_digit() || *c == 'T').collect();
+    let time: String = timestamp(now_ms()).chars().filter(|c| c.is_ascii_digit() || *c == 'T').collect();
     PathBuf::from("runs").join(format!("{name}-{}", time.replace('T', "-").get(..15).unwrap_or("0")))
 }
 
@@ -247,10 +251,10 @@ fn restart_rule(text: &str) -> Result<(Role, Restart), String> {
     Ok((role, when))
 }
 
-/// Reads `ps/0@500`: a task, and the step at which it is killed.
+/// Parses `ps/0@500`: a task, and the step at which it is killed.
 ///
 /// # Errors
-/// Says what is wrong.
+/// A description of the expected form.
 pub fn kill_at(text: &str) -> Result<(TaskId, u64), String> {
     let parts = text.split_once('@').and_then(|(task, step)| Some((task.parse().ok()?, step.parse().ok()?)));
     parts.ok_or_else(|| "write ps/0@500: a task, and the step at which it is killed".to_owned())

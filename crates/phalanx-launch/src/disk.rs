@@ -1,8 +1,8 @@
-//! Room on a disk.
+//! Free disk space.
 
 use std::path::Path;
 
-/// Bytes that this user can still write where `dir` is.
+/// Returns the bytes that this user can write on the disk of `dir`; `None` if it does not exist.
 #[must_use]
 pub fn free_bytes(dir: &Path) -> Option<u64> {
     let about = rustix::fs::statvfs(dir).ok()?;
@@ -14,7 +14,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_has_room_and_a_missing_one_none() {
+    fn only_an_existing_directory_has_free_space() {
         assert!(free_bytes(Path::new("/")).is_some());
         assert_eq!(free_bytes(Path::new("/no/such/directory")), None);
     }

@@ -1,49 +1,49 @@
-//! How a process ended, and what follows from it.
+//! How a process ended.
 
-/// The end of a task's process.
+/// The exit of a task's process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// It returned this code.
+    /// It exited with this code.
     Code(i32),
-    /// This signal ended it.
+    /// A signal killed it.
     Signal(i32),
-    /// SIGKILL ended it, and at that time the kernel killed a process of this cgroup for lack of memory.
+    /// SIGKILL killed it at a time when the kernel killed a process of this cgroup for lack of memory.
     OutOfMemory,
     /// The program cannot be executed.
     NotStarted(String),
     /// The operating system had no descriptors, processes or memory for it.
     NoResources(String),
-    /// It returned 0 and never joined the job that other tasks formed.
+    /// It exited with 0 and never joined the job that other tasks formed.
     NeverJoined,
-    /// It was killed, and this process of it has not exited: it is stuck in the kernel.
+    /// It was killed, but this process has not exited: it is stuck in the kernel.
     Stuck(u32),
 }
 
-/// What an end means for the job, as Kubeflow's `restartPolicy: ExitCode` reads it.
+/// What an exit means for the job, as in Kubeflow's `restartPolicy: ExitCode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum ExitClass {
     /// The task is done.
     Done,
-    /// The same would happen again: the program or its arguments are wrong.
+    /// A retry would fail in the same way: the program or its arguments are wrong.
     Permanent,
-    /// A machine, a network or a person was the cause: another try makes sense.
+    /// A machine, a network or a person was the cause: a retry may succeed.
     Retryable,
 }
 
 impl Exit {
-    /// Whether the task did what it should.
+    /// Whether the task succeeded.
     #[must_use]
     pub fn success(&self) -> bool {
         *self == Self::Code(0)
     }
 
-    /// The code that a shell shows: 128 and the signal's number for a signal, 127 for a program that is not there.
+    /// The exit code that a shell shows: 128 plus the number of a signal, 127 for a program that does not exist.
     ///
     /// ```
-    /// use phalanx_launch::{Class, Exit};
+    /// use phalanx_launch::{Exit, ExitClass};
     /// assert_eq!(Exit::Signal(9).code(), 137);
-    /// assert_eq!(Exit::Signal(9).class(), Class::Retryable);
-    /// assert_eq!(Exit::Signal(11).class(), Class::Permanent);
+    /// assert_eq!(Exit::Signal(9).class(), ExitClass::Retryable);
+    /// assert_eq!(Exit::Signal(11).class(), ExitClass::Permanent);
     /// assert_eq!(Exit::Code(1).to_string(), "exit code 1");
     /// ```
     #[must_use]
@@ -58,15 +58,15 @@ impl Exit {
         }
     }
 
-    /// What follows. Permanent: 1 to 128, and crashes that repeat themselves (SIGILL, SIGFPE, SIGSEGV). An abort (SIGABRT)
-    /// and a bus error (SIGBUS) are also what a machine without memory or disk space causes, so they are tried again.
+    /// The class of this exit. Codes 1 to 128 are permanent, and so are crashes that repeat (SIGILL, SIGFPE, SIGSEGV). An abort
+    /// (SIGABRT) and a bus error (SIGBUS) may also come from a lack of memory or disk space, so they are retryable.
     #[must_use]
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ExitClass {
         match self.code() {
-            0 => Class::Done,
-            132 | 136 | 139 => Class::Permanent,
-            129..=255 => Class::Retryable,
-            _ => Class::Permanent,
+            0 => ExitClass::Done,
+            132 | 136 | 139 => ExitClass::Permanent,
+            129..=255 => ExitClass::Retryable,
+            _ => ExitClass::Permanent,
         }
     }
 }
@@ -87,7 +87,7 @@ impl std::fmt::Display for Exit {
     }
 }
 
-/// What our own tasks mean by a code.
+/// What Phalanx tasks mean by an exit code.
 fn meaning(code: i32) -> &'static str {
     match code {
         2 => " (usage or configuration)",
@@ -123,20 +123,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_are_kubeflows_and_an_abort_or_a_bus_error_is_tried_again() {
+    fn classes_are_kubeflows_and_an_abort_or_a_bus_error_is_retryable() {
         for code in [1, 2, 126, 127, 128, 139] {
-            assert_eq!(Exit::Code(code).class(), Class::Permanent, "{code}");
+            assert_eq!(Exit::Code(code).class(), ExitClass::Permanent, "{code}");
         }
         for code in [130, 134, 135, 137, 138, 143] {
-            assert_eq!(Exit::Code(code).class(), Class::Retryable, "{code}");
+            assert_eq!(Exit::Code(code).class(), ExitClass::Retryable, "{code}");
         }
-        assert_eq!(Exit::Code(0).class(), Class::Done);
+        assert_eq!(Exit::Code(0).class(), ExitClass::Done);
         for exit in [Exit::NotStarted(String::new()), Exit::NeverJoined, Exit::Signal(11), Exit::Signal(4)] {
-            assert_eq!(exit.class(), Class::Permanent, "{exit}");
+            assert_eq!(exit.class(), ExitClass::Permanent, "{exit}");
         }
         for exit in [Exit::Signal(15), Exit::Signal(6), Exit::Signal(7), Exit::OutOfMemory] {
-            assert_eq!(exit.class(), Class::Retryable, "{exit}");
+            assert_eq!(exit.class(), ExitClass::Retryable, "{exit}");
         }
-        assert_eq!(Exit::NoResources(String::new()).class(), Class::Retryable);
+        assert_eq!(Exit::NoResources(String::new()).class(), ExitClass::Retryable);
     }
 }

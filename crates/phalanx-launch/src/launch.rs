@@ -1,21 +1,22 @@
-//! A job to be launched, and from the first process to the report.
+//! A job to launch, from the first process to the report.
 
-use crate::journal::Journal;
-use crate::run_dir::describe;
+use crate::kills::Kills;
 use crate::running::Running;
 use crate::supervise::Supervision;
-use crate::{Happened, Kind, Layout, Placed, Report, Rules, RunDir, Signals, Watcher};
+use crate::{Layout, Observer, Placed, Report, Rules, Signals};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
+use phalanx_run::{Event, EventKind, JobFile, JobTask, Journal, RunDir, SharedTailer};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// A job to be launched.
+/// A job to launch.
 ///
 /// ```no_run
-/// use phalanx_launch::{Launch, Layout, Progress, Rules, RunDir, Screen, Shape, Signals, new_token};
+/// use phalanx_launch::{JobShape, Launch, Layout, Progress, Rules, Signals, TerminalUi, tailer};
+/// use phalanx_run::{RunDir, new_token};
 /// // A program that launches itself: its `main` begins with `phalanx_launch::guard_if_asked()`.
-/// let layout = Layout::local(&Shape { ps: 2, workers: 2, evaluator: true, chief: "chief" })?;
+/// let layout = Layout::local(&JobShape { ps: 2, workers: 2, evaluator: true, chief: "chief" })?;
 /// let run = RunDir::at("runs/demo");
 /// let launch = Launch {
 ///     here: layout.tasks().to_vec(),
@@ -27,71 +28,91 @@ use std::time::Instant;
 ///     token: Some(new_token()?),
 ///     rules: Rules::default(),
 ///     ssh: None,
+///     kills: vec![("ps/0".parse()?, 500)],
 /// };
-/// let tasks: Vec<_> = launch.here.iter().map(|placed| placed.task).collect();
-/// let mut screen = Screen::new(Progress::Auto, &launch.run, &tasks);
-/// screen.kill_at(&[("ps/0".parse()?, 500)]);
-/// let report = launch.run(&Signals::listen()?, &mut screen)?;
-/// screen.finish(&report);
+/// let tailer = tailer(&launch, Progress::Auto, false)?;
+/// let mut ui = TerminalUi::new(Progress::Auto, tailer.clone(), &launch.tasks());
+/// let report = launch.run(&Signals::listen()?, tailer.as_ref(), &mut ui)?;
+/// ui.finish(&report);
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Launch {
-    /// The whole job.
+    /// All tasks of the job.
     pub layout: Layout,
-    /// Those of its tasks that are launched here.
+    /// The tasks that are launched here.
     pub here: Vec<Placed>,
     /// The program and its arguments, the same for every task.
     pub program: Vec<OsString>,
-    /// More of their environment.
+    /// Additional environment variables.
     pub env: Vec<(String, String)>,
-    /// Where logs go.
+    /// The directory for the logs.
     pub run: RunDir,
-    /// Where the program keeps checkpoints and event files; only noted.
+    /// Where the program keeps checkpoints and event files. It is recorded for the dashboard.
     pub model_dir: PathBuf,
-    /// What every call between tasks must carry; handed on as `PHALANX_TOKEN`.
+    /// The job token, passed to the tasks as `PHALANX_TOKEN`.
     pub token: Option<String>,
-    /// Who is started again, and how patient everybody is.
+    /// Restarts and grace periods.
     pub rules: Rules,
-    /// Start the tasks of every node on that node.
+    /// How to start the tasks of every node on that node.
     pub ssh: Option<crate::Ssh>,
+    /// Tasks to kill when the job reaches a step.
+    pub kills: Vec<(TaskId, u64)>,
 }
 
 impl Launch {
-    /// Runs the job to its end; nothing is left when this returns.
+    /// The tasks that are launched here.
+    #[must_use]
+    pub fn tasks(&self) -> Vec<TaskId> {
+        self.here.iter().map(|placed| placed.task).collect()
+    }
+
+    /// Runs the job to its end. No process of the job is left when this returns. `tailer` is needed for [`Launch::kills`] only.
     ///
     /// # Errors
-    /// When the run directory cannot be written or is another launcher's. A job that fails is no error here: see
+    /// If the run directory cannot be written or another launcher uses it. A job that fails is not an error: see
     /// [`Report::ending`].
-    pub fn run(&self, signals: &Signals, watcher: &mut dyn Watcher) -> Result<Report> {
+    pub fn run(&self, signals: &Signals, tailer: Option<&SharedTailer>, observer: &mut dyn Observer) -> Result<Report> {
         if self.here.is_empty() {
             return Err(Error::new(Code::Flags, "there is no task to launch"));
         }
         crate::limits::raise_open_files();
-        let words: Vec<String> = self.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let journal = Journal::open(&self.run, &describe(&self.layout, &words, &self.model_dir))?;
+        let journal = Journal::open(&self.run, &self.job_file())?;
         let started = Instant::now();
         let units = self.units();
-        // A node's process is more than a worker.
+        // Over ssh, the process of a node is more than a worker.
         let has_servers = self.layout.tasks().iter().any(|placed| placed.task.role == Role::Ps);
         let spares_workers = has_servers && self.ssh.is_none();
         let supervision = Supervision::new(started, &units, self.layout.chief(), spares_workers, self.rules.clone());
-        let (mut running, listen) = Running::new(self, watcher, journal, supervision);
-        running.happened(Happened::now(Kind::Launched, None, 0, self.layout.in_words()));
-        running.go(&listen, signals)?;
+        let kills = Kills::new(&self.kills, tailer);
+        let (mut running, receiver) = Running::new(self, observer, journal, supervision, kills);
+        running.record(Event::now(EventKind::Launched, None, 0, self.layout.in_words()));
+        running.run(&receiver, signals)?;
         let Some(ending) = running.ending() else {
-            return Err(Error::new(Code::Internal, "the job ended without an end"));
+            return Err(Error::new(Code::Internal, "the job ended without an outcome"));
         };
         let (ends, last_lines) = running.take_ends();
-        let joined = !running.nobody_joined();
+        let joined = !running.no_task_joined();
         let report = Report::new(ending, ends, last_lines, started.elapsed(), self.run.clone(), joined);
-        let event = Happened::now(Kind::Finished, None, 0, report.in_one_line());
-        running.happened(Happened { outcome: Some(report.ending.outcome()), ..event });
+        let event = Event::now(EventKind::Finished, None, 0, report.in_one_line());
+        running.record(Event { outcome: Some(report.ending.outcome()), ..event });
         running.close();
         Ok(report)
     }
 
-    /// Who is started: every task here, or over ssh one process for each node, named after its trainer.
+    fn job_file(&self) -> JobFile {
+        let program = self.program.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let cluster = serde_json::from_str(&self.layout.cluster().to_json().to_string()).unwrap_or_default();
+        let task = |placed: &Placed| JobTask {
+            task: placed.task,
+            node: self.layout.node_names().get(placed.node).cloned().unwrap_or_default(),
+            address: self.layout.cluster().task_address(placed.job, placed.task.index).unwrap_or("").to_owned(),
+        };
+        let tasks = self.layout.tasks().iter().map(task).collect();
+        JobFile::now(program, self.model_dir.display().to_string(), cluster, tasks)
+    }
+
+    /// The processes to start: every task here, or over ssh one process for each node, named after its trainer.
     fn units(&self) -> Vec<TaskId> {
         let mut nodes = std::collections::BTreeSet::new();
         let first = |placed: &&Placed| self.ssh.is_none() || nodes.insert(placed.node);

@@ -1,18 +1,18 @@
-//! Which tasks a job has, where they listen, and what each is told.
+//! The tasks of a job, where they listen, and their `TF_CONFIG`.
 
 use crate::ReservedPorts;
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, Json};
 use std::sync::Arc;
 
-/// One task and where it runs.
+/// A task and where it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// The task.
     pub task: TaskId,
-    /// Its job's name in `TF_CONFIG`: its role's, or the chief's old name `master`.
+    /// Its job name in `TF_CONFIG`: the name of its role, or `master` for a chief.
     pub job: &'static str,
-    /// Which node it runs on; 0 where there is one machine.
+    /// The index of its node; 0 if the job runs on one machine.
     pub node: usize,
 }
 
@@ -32,29 +32,29 @@ pub struct Layout {
     cluster: ClusterSpec,
     tasks: Vec<Placed>,
     nodes: Vec<String>,
-    /// Held for as long as the layout is: the addresses of the tasks stay theirs, from one life to the next.
+    /// Held as long as the layout, so that a restarted task finds its address free.
     reserved: Option<Arc<ReservedPorts>>,
 }
 
-/// How many tasks of which role a job on one machine has.
+/// The number of tasks of each role in a job on one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Parameter servers.
+pub struct JobShape {
+    /// The number of parameter servers.
     pub ps: usize,
-    /// Workers beside the chief.
+    /// The number of workers in addition to the chief.
     pub workers: usize,
     /// Whether there is an evaluator.
     pub evaluator: bool,
-    /// What the chief is called: `chief`, or `master` as programs of before TensorFlow 1.4 have it.
+    /// The job name of the chief: `chief`, or `master` as before TensorFlow 1.4.
     pub chief: &'static str,
 }
 
 impl Layout {
-    /// A job on this machine, on ports that are reserved for it for as long as this layout or a clone of it lives.
+    /// A job on this machine, on ports that stay reserved as long as this layout or a clone of it exists.
     ///
     /// # Errors
-    /// When the operating system has no ports.
-    pub fn local(shape: &Shape) -> Result<Self> {
+    /// If the operating system has no free ports.
+    pub fn local(shape: &JobShape) -> Result<Self> {
         let reserved = ReservedPorts::new(1 + shape.workers + shape.ps)?;
         let mut addresses = reserved.iter().map(|port| format!("127.0.0.1:{port}"));
         let mut cluster = ClusterSpec::new().job(shape.chief, addresses.next());
@@ -70,11 +70,11 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The layout of a training platform: a parameter server and a trainer on every node; the first node's trainer is
-    /// `master`, the others are `worker`s. An evaluator goes to the first node.
+    /// The layout of a training platform: a parameter server and a trainer on every node. The trainer of the first node is `master`,
+    /// the others are `worker`s. An evaluator runs on the first node.
     ///
     /// # Errors
-    /// When a node is named twice or not at all, or both ports are the same.
+    /// If a node has no name or is listed twice, or if both ports are the same.
     pub fn nodes(nodes: &[String], worker_port: u16, ps_port: u16, evaluator: bool) -> Result<Self> {
         if nodes.is_empty() || nodes.iter().any(|node| node.trim().is_empty()) {
             return Err(Error::new(Code::Flags, "a node has no name").help("write --nodes 10.0.0.1,10.0.0.2"));
@@ -99,7 +99,7 @@ impl Layout {
         }
         let cluster = cluster.job("ps", nodes.iter().map(|node| at(node, ps_port)));
         let mut layout = Self { cluster, tasks: Vec::new(), nodes: nodes.to_vec(), reserved: None };
-        let shape = Shape { ps: nodes.len(), workers: nodes.len() - 1, evaluator, chief: "master" };
+        let shape = JobShape { ps: nodes.len(), workers: nodes.len() - 1, evaluator, chief: "master" };
         layout.place(&shape, |task| match task.role {
             Role::Worker => task.index as usize + 1,
             Role::Ps => task.index as usize,
@@ -108,7 +108,7 @@ impl Layout {
         Ok(layout)
     }
 
-    fn place(&mut self, shape: &Shape, node: impl Fn(TaskId) -> usize) {
+    fn place(&mut self, shape: &JobShape, node: impl Fn(TaskId) -> usize) {
         let counts = [(Role::Chief, 1), (Role::Worker, shape.workers), (Role::Ps, shape.ps)];
         let counts = counts.into_iter().chain([(Role::Evaluator, usize::from(shape.evaluator))]);
         let ids = counts.flat_map(|(role, count)| (0..count as u32).map(move |index| TaskId::new(role, index)));
@@ -116,12 +116,12 @@ impl Layout {
         self.tasks = ids.map(|task| Placed { task, job: job_name(task, master), node: node(task) }).collect();
     }
 
-    /// The ports that were made up for this job; none where its addresses were given.
+    /// The ports that were chosen for this job; none if its addresses were given.
     pub(crate) fn reserved_ports(&self) -> impl Iterator<Item = u16> {
         self.reserved.iter().flat_map(|reserved| reserved.iter())
     }
 
-    /// All jobs and their addresses.
+    /// The cluster spec.
     #[must_use]
     pub fn cluster(&self) -> &ClusterSpec {
         &self.cluster
@@ -133,7 +133,7 @@ impl Layout {
         &self.tasks
     }
 
-    /// The nodes' names; empty where all is on this machine.
+    /// The names of the nodes; empty if the job runs on this machine.
     #[must_use]
     pub fn node_names(&self) -> &[String] {
         &self.nodes
@@ -142,7 +142,7 @@ impl Layout {
     /// The tasks of one node.
     ///
     /// # Errors
-    /// When there is no such node.
+    /// If there is no such node.
     pub fn on_node(&self, node: usize) -> Result<Vec<Placed>> {
         if node >= self.nodes.len().max(1) {
             let what = format!("there is no node {node}");
@@ -151,21 +151,21 @@ impl Layout {
         Ok(self.tasks.iter().filter(|placed| placed.node == node).cloned().collect())
     }
 
-    /// The task whose end is the job's end: the chief, or worker 0 where there is none.
+    /// The task whose exit ends the job: the chief, or worker 0 if there is none.
     #[must_use]
     pub fn chief(&self) -> Option<TaskId> {
         let roles = [Role::Chief, Role::Worker];
         roles.into_iter().find_map(|role| self.tasks.iter().map(|placed| placed.task).find(|task| task.role == role))
     }
 
-    /// The text that tells a task who it is.
+    /// The `TF_CONFIG` of a task.
     #[must_use]
     pub fn tf_config(&self, placed: &Placed) -> String {
         let task = [("type", Json::text(placed.job)), ("index", Json::number(placed.task.index))];
         Json::object([("cluster", self.cluster.to_json()), ("task", Json::object(task))]).to_string()
     }
 
-    /// The cluster in words: "chief, 2 workers, 1 ps".
+    /// A summary such as "chief, 2 workers, 1 ps".
     #[must_use]
     pub fn in_words(&self) -> String {
         let count = |role| self.tasks.iter().filter(|placed| placed.task.role == role).count();
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_local_job_lists_every_task_once_and_the_evaluator_outside_the_cluster() {
-        let shape = Shape { ps: 2, workers: 1, evaluator: true, chief: "chief" };
+        let shape = JobShape { ps: 2, workers: 1, evaluator: true, chief: "chief" };
         let layout = Layout::local(&shape).unwrap();
         let ids: Vec<String> = layout.tasks().iter().map(|placed| placed.task.to_string()).collect();
         assert_eq!(ids, ["chief/0", "worker/0", "ps/0", "ps/1", "evaluator/0"]);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named() {
+    fn mistakes_are_reported() {
         let nodes = ["a", "a"].map(str::to_owned);
         assert!(Layout::nodes(&nodes, 1, 2, false).unwrap_err().to_string().contains("twice"));
         assert!(Layout::nodes(&nodes[..1], 2, 2, false).unwrap_err().to_string().contains("port 2"));

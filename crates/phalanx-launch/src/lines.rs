@@ -1,17 +1,17 @@
-//! A stream of bytes as lines that can be shown and kept.
+//! The lines of a task's output.
 
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-/// A longer line is cut: nobody reads it, and it would be in memory several times.
+/// Longer lines are cut: they would be in memory several times.
 const LONGEST: usize = 16 << 10;
-/// How often a line that is rewritten in place, as progress bars are, is taken.
+/// How often a line that is rewritten in place, such as a progress bar, is taken.
 const REWRITTEN: Duration = Duration::from_secs(1);
 
-/// Hands every line of `stream` to `take`, until the stream ends.
+/// Passes every line of `stream` to `take`, until the stream ends.
 ///
-/// A carriage return ends a line too, but of such lines only one a second is taken. What is not UTF-8 is replaced, control
-/// characters except tabs are left out, colours with them.
+/// A carriage return ends a line too, but only one such line per second is taken. Invalid UTF-8 is replaced; control characters
+/// except tabs, and with them colours, are removed.
 pub(crate) fn each_line(mut stream: impl Read, mut take: impl FnMut(&str)) {
     let mut pending = Vec::new();
     let mut buffer = [0_u8; 8192];
@@ -29,7 +29,7 @@ pub(crate) fn each_line(mut stream: impl Read, mut take: impl FnMut(&str)) {
                 b'\n' if after_return && pending.is_empty() => {}
                 b'\n' => emit(&mut pending, &mut take),
                 b'\r' => {
-                    // Whether a line feed follows decides between a line's end and a rewritten line.
+                    // If a line feed follows, the line ends; otherwise it is rewritten.
                     after_return = true;
                     continue;
                 }
@@ -68,7 +68,7 @@ fn emit(pending: &mut Vec<u8>, take: &mut impl FnMut(&str)) {
     pending.clear();
 }
 
-/// Without control characters and the sequences that colour text or move a cursor.
+/// Removes control characters and the sequences that colour text or move the cursor.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_and_control_characters_are_left_out() {
+    fn colours_and_control_characters_are_removed() {
         assert_eq!(lines(b"\x1b[1;32mok\x1b[0m\x07\tfine\x1b]\n"), ["ok\tfine]"]);
         assert_eq!(lines(b"\xff\xfe\n"), ["\u{fffd}\u{fffd}"]);
     }

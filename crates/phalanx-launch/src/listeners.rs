@@ -1,29 +1,29 @@
-//! Whether anybody listens at an address of the job: a program that reads its `TF_CONFIG` does, sooner or later.
+//! Whether any task listens on its address: a program that reads its `TF_CONFIG` does, sooner or later.
 
 use crate::Launch;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// How often the kernel is asked, until somebody listens.
+/// How often the kernel is asked until a task listens.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// The addresses of a job on this machine that were made up for it, and whether one was ever listened at.
+/// The ports that were chosen for a job on this machine, until a task listens on one.
 #[derive(Debug)]
 pub(crate) struct Listeners {
-    /// Empty where nothing is known, or nothing is left to be found out.
+    /// Empty once a task has listened, or if the job has chosen no ports.
     ports: BTreeSet<u16>,
     looked: Instant,
 }
 
 impl Listeners {
-    /// Of a job of several tasks, all of which run here.
+    /// Watches a job of several tasks that all run here.
     pub(crate) fn of(launch: &Launch) -> Self {
         let ports: BTreeSet<u16> = launch.layout.reserved_ports().collect();
         let ports = if ports.len() > 1 { ports } else { BTreeSet::new() };
         Self { ports, looked: Instant::now() }
     }
 
-    /// Looks, if it is time to.
+    /// Asks the kernel, if it is time to.
     pub(crate) fn look(&mut self) {
         if self.ports.is_empty() || self.looked.elapsed() < EVERY {
             return;
@@ -35,13 +35,13 @@ impl Listeners {
         }
     }
 
-    /// Whether nobody ever listened.
+    /// Whether no task ever listened.
     pub(crate) fn none_seen(&self) -> bool {
         !self.ports.is_empty()
     }
 }
 
-/// The port of a line of the kernel's table whose socket listens.
+/// The port in a line of `/proc/net/tcp`, if its socket listens.
 fn listens(line: &str) -> Option<u16> {
     const LISTEN: &str = "0A";
     let mut fields = line.split_whitespace().skip(1);
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listening_port_is_found_in_the_kernel_s_table() {
+    fn a_listening_port_is_found() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let table = || std::fs::read_to_string("/proc/net/tcp").unwrap();

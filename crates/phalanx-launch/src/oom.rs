@@ -1,8 +1,8 @@
-//! Whether the kernel ended a process for lack of memory.
+//! Out-of-memory kills.
 
 use std::path::PathBuf;
 
-/// The count of out-of-memory kills in this process's control group, and how many of them are old news.
+/// Counts the out-of-memory kills in the control group of this process.
 #[derive(Debug)]
 pub(crate) struct OomKills {
     file: Option<PathBuf>,
@@ -10,7 +10,7 @@ pub(crate) struct OomKills {
 }
 
 impl OomKills {
-    /// Counts from now on. Without a control group of version 2 nothing is ever counted.
+    /// Counts from now on. Without cgroup v2 nothing is counted.
     pub(crate) fn watch() -> Self {
         let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let group = groups.lines().find_map(|line| line.strip_prefix("0::/"));
@@ -23,7 +23,7 @@ impl OomKills {
         kills
     }
 
-    /// Whether there was one since the last call.
+    /// Whether there was a kill since the last call.
     pub(crate) fn any_new(&mut self) -> bool {
         let count = self.count();
         let new = count > self.known;
@@ -42,13 +42,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kill_is_news_once() {
+    fn each_kill_is_returned_once() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("memory.events");
         let write = |kills: u64| std::fs::write(&file, format!("low 0\noom 7\noom_kill {kills}\noom_group_kill 9\n"));
         write(2).unwrap();
         let mut kills = OomKills::of(Some(file.clone()));
-        assert!(!kills.any_new(), "what was before the job is old");
+        assert!(!kills.any_new(), "kills before the job do not count");
         write(3).unwrap();
         assert!(kills.any_new() && !kills.any_new());
         std::fs::remove_file(&file).unwrap();

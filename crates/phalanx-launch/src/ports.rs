@@ -1,26 +1,25 @@
 //! Addresses for a job on this machine.
 
 use phalanx_base::{Code, Context, Result};
-use phalanx_cluster::ClusterSpec;
 use rustix::net::{AddressFamily, SocketAddrV4, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 
 /// Ports on loopback that stay reserved until this value is dropped.
 ///
-/// Each port is held by a socket that is bound and does not listen. The kernel then gives the port to nobody who asks for
-/// any free one, neither by `bind` nor by `connect`; a task that sets `SO_REUSEADDR`, as servers do, binds it by its number
-/// and listens; and a connection to a port whose task does not listen is refused, as if nothing were there.
+/// Each port is held by a socket that is bound and does not listen. The kernel then assigns the port to no other socket, neither in
+/// `bind` nor in `connect`. A task that sets `SO_REUSEADDR`, as servers do, can bind the port by its number and listen. Connections to
+/// a port whose task does not listen are refused.
 #[derive(Debug)]
 pub struct ReservedPorts {
     ports: Vec<(u16, OwnedFd)>,
 }
 
 impl ReservedPorts {
-    /// Reserves `count` ports that nobody uses now.
+    /// Reserves `count` free ports.
     ///
     /// # Errors
-    /// When the operating system has none, or no sockets.
+    /// If the operating system has no free ports or sockets.
     pub fn new(count: usize) -> Result<Self> {
         let ports = (0..count).map(|_| reserve()).collect::<Result<_, _>>();
         Ok(Self { ports: ports.context(Code::PortInUse, format!("{count} ports on loopback cannot be reserved"))? })
@@ -40,28 +39,12 @@ fn reserve() -> rustix::io::Result<(u16, OwnedFd)> {
     Ok((port, socket))
 }
 
-/// Ports on loopback that nobody uses now. Nothing keeps them free: see [`ReservedPorts`].
+/// Returns `count` ports on loopback that are free now. They are not reserved: see [`ReservedPorts`].
 ///
 /// # Errors
-/// When the operating system has none.
+/// If the operating system has no free ports.
 pub fn free_ports(count: usize) -> Result<Vec<u16>> {
     Ok(ReservedPorts::new(count)?.iter().collect())
-}
-
-/// A cluster on loopback: `ps` parameter servers and `trainers` trainers, the first of which is the chief.
-///
-/// # Errors
-/// When the operating system has no ports.
-pub fn local_cluster(ps: usize, trainers: usize) -> Result<ClusterSpec> {
-    let ports = free_ports(ps + trainers)?;
-    let addresses = |ports: &[u16]| ports.iter().map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>();
-    let (servers, trainers) = ports.split_at(ps);
-    let (chief, workers) = trainers.split_at(1.min(trainers.len()));
-    let mut cluster = ClusterSpec::new().job("chief", addresses(chief)).job("ps", addresses(servers));
-    if !workers.is_empty() {
-        cluster = cluster.job("worker", addresses(workers));
-    }
-    Ok(cluster)
 }
 
 #[cfg(test)]
@@ -71,13 +54,13 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn a_reserved_port_is_a_task_s_again_and_again_and_nobody_else_s() {
+    fn only_a_task_can_bind_a_reserved_port_and_repeatedly() {
         let reserved = ReservedPorts::new(1).unwrap();
         let port = reserved.iter().next().unwrap();
         for _ in 0..3 {
             let refused = TcpStream::connect(("127.0.0.1", port)).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "nobody listens there");
-            // As a task does; connections of its former life do not keep it out.
+            // As a task does; connections of its earlier incarnation do not prevent it.
             let task = TcpListener::bind(("127.0.0.1", port)).unwrap();
             let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
             drop(task.accept().unwrap());

@@ -1,7 +1,8 @@
 //! How a job ended, with the first failure as the headline.
 
-use crate::{Class, Ending, Exit, RunDir};
+use crate::{Ending, Exit, ExitClass};
 use phalanx_base::{Role, TaskId};
+use phalanx_run::RunDir;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -10,20 +11,20 @@ use std::time::Duration;
 pub struct TaskEnd {
     /// The task.
     pub task: TaskId,
-    /// How many lives it had.
+    /// How often it was started.
     pub attempts: u32,
-    /// The end of the last one.
+    /// The exit of its last process.
     pub exit: Exit,
-    /// Whether the launcher had asked it to go.
-    pub told: bool,
+    /// Whether the launcher had asked it to stop.
+    pub stop_requested: bool,
 }
 
 /// How a job ended.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Why.
+    /// Why it ended.
     pub ending: Ending,
-    /// Every task's end, by task.
+    /// How each task ended.
     pub tasks: BTreeMap<TaskId, TaskEnd>,
     /// How long it took.
     pub elapsed: Duration,
@@ -45,14 +46,14 @@ impl Report {
         Self { ending, tasks, elapsed, run, last_lines, joined }
     }
 
-    /// The launcher's own exit code: 0 when the chief succeeded, else that of the first failure as a scheduler reads it.
+    /// The launcher's own exit code: 0 if the chief succeeded, else the code of the first failure as schedulers read it.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match &self.ending {
             Ending::Success => 0,
             Ending::Failed(_, exit) => match exit.code() {
                 code @ (2 | 126 | 127) => code as u8,
-                _ if exit.class() == Class::Retryable => 138,
+                _ if exit.class() == ExitClass::Retryable => 138,
                 _ => 1,
             },
             Ending::Stopped(true) => 130,
@@ -60,7 +61,7 @@ impl Report {
         }
     }
 
-    /// One line for the list of events.
+    /// The end of the job in one line.
     #[must_use]
     pub fn in_one_line(&self) -> String {
         match &self.ending {
@@ -71,7 +72,7 @@ impl Report {
         }
     }
 
-    /// The report of a failed job over several lines; `None` where there is nothing to explain.
+    /// The report of a failed job in several lines; `None` for other jobs.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         let Ending::Failed(root, exit) = &self.ending else { return None };
@@ -84,7 +85,7 @@ impl Report {
         let (mut stopped, mut failed) = (Vec::new(), Vec::new());
         for end in self.tasks.values().filter(|end| end.task != *root) {
             let how = if end.exit.success() { "done".to_owned() } else { end.exit.to_string() };
-            let list = if end.told || end.exit.success() { &mut stopped } else { &mut failed };
+            let list = if end.stop_requested || end.exit.success() { &mut stopped } else { &mut failed };
             list.push(format!("{} ({how})", end.task));
         }
         for (label, list) in [("also failed", failed), ("also stopped", stopped)] {
@@ -92,40 +93,37 @@ impl Report {
                 text += &format!("{label:<14}{}\n", list.join(", "));
             }
         }
-        text += &format!("{:<14}{}\n", "not retried", self.why_not_again(exit, attempts));
+        text += &format!("{:<14}{}\n", "not retried", self.why_not_restarted(exit, attempts));
         text += &format!("{:<14}{}\n", "log", self.run.log_of(*root).display());
         Some(text)
     }
 
-    fn why_not_again(&self, exit: &Exit, attempts: u32) -> String {
+    fn why_not_restarted(&self, exit: &Exit, attempts: u32) -> String {
         match (exit, exit.class()) {
             (Exit::NoResources(_), _) => "it could not be started for as long as --restart-window allows".to_owned(),
             (Exit::Stuck(_), _) => "its process is still there and may hold its port".to_owned(),
-            (_, Class::Retryable) if attempts > 1 => {
+            (_, ExitClass::Retryable) if attempts > 1 => {
                 format!("it was started {attempts} times (--max-restarts within --restart-window)")
             }
-            (_, Class::Retryable) => "restarts are off (--restart, --max-restarts)".to_owned(),
-            (Exit::Signal(_), _) => {
-                "the same crash would happen again; --restart ROLE=on-failure restarts it all the same".to_owned()
-            }
+            (_, ExitClass::Retryable) => "restarts are off (--restart, --max-restarts)".to_owned(),
+            (Exit::Signal(_), _) => "it would crash again; --restart ROLE=on-failure restarts it anyway".to_owned(),
             (Exit::NotStarted(_), _) => "the program cannot be executed".to_owned(),
-            (Exit::NeverJoined, _) => "the same would happen again; check that the program reads TF_CONFIG".to_owned(),
-            _ => "this exit code means that the same would happen again".to_owned(),
+            (Exit::NeverJoined, _) => "a restart would not help; check that the program reads TF_CONFIG".to_owned(),
+            _ => "this exit code marks a permanent failure".to_owned(),
         }
     }
 
-    /// Processes that were killed and are still there.
+    /// Processes that were killed and have not exited.
     #[must_use]
     pub fn left(&self) -> Vec<u32> {
         let stuck = |end: &TaskEnd| if let Exit::Stuck(pid) = end.exit { Some(pid) } else { None };
         self.tasks.values().filter_map(stuck).collect()
     }
 
-    /// What did not decide about the job, and should be known: failures of an evaluator or a worker that was given up,
-    /// tasks that did not work together.
+    /// Failures that did not end the job, such as an evaluator's, and tasks that did not form a job.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let failed = self.tasks.values().filter(|end| !end.exit.success() && !end.told);
+        let failed = self.tasks.values().filter(|end| !end.exit.success() && !end.stop_requested);
         let failed = failed.filter(|end| end.task.role == Role::Evaluator || self.ending == Ending::Success);
         let log = |task| self.run.log_of(task).display().to_string();
         let mut warnings: Vec<String> =
@@ -141,7 +139,7 @@ impl Report {
     }
 }
 
-/// `0:41`, `1:02:03`.
+/// Formats a duration as `0:41` or `1:02:03`.
 pub(crate) fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
@@ -155,7 +153,9 @@ mod tests {
     #[test]
     fn the_first_failure_is_the_headline() {
         let id = |text: &str| text.parse::<TaskId>().unwrap();
-        let end = |task: &str, exit, told| (id(task), TaskEnd { task: id(task), attempts: 1, exit, told });
+        let end = |task: &str, exit, stop_requested| {
+            (id(task), TaskEnd { task: id(task), attempts: 1, exit, stop_requested })
+        };
         let tasks = [
             end("worker/2", Exit::Code(1), false),
             end("chief/0", Exit::Code(138), false),
@@ -169,7 +169,7 @@ mod tests {
             report.failure().unwrap(),
             "job FAILED after 41:10\n\nroot cause    worker/2: exit code 1\n    labels contain NaN\n\
              also failed   chief/0 (exit code 138 (infrastructure))\nalso stopped  ps/0 (signal 15 (terminated))\n\
-             not retried   this exit code means that the same would happen again\n\
+             not retried   this exit code marks a permanent failure\n\
              log           runs/x/logs/worker-2.log\n"
         );
         assert_eq!(report.exit_code(), 1);

@@ -1,124 +1,137 @@
-//! A job that runs: carries out what [`Supervision`] decides, and hears its processes.
+//! A running job: carries out what [`Supervision`] decides and reacts to its processes.
 
 use crate::guard::Order;
-use crate::journal::Journal;
+use crate::kills::Kills;
 use crate::listeners::Listeners;
-use crate::marks::Marks;
 use crate::oom::OomKills;
-use crate::process::{Heard, KILLED, Overdue, Process, Program};
-use crate::supervise::{Do, End, Ending, Next, Supervision};
-use crate::{Exit, Happened, Kind, Launch, Placed, STATUS_DIR, Signals, TaskEnd, Watcher};
+use crate::participation::Participation;
+use crate::process::{KILLED, Overdue, Process, ProcessEvent, Program};
+use crate::supervise::{Action, AttemptEnd, Ending, Next, Supervision};
+use crate::{Exit, Launch, Observer, Placed, Signals, TaskEnd};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
+use phalanx_run::{ATTEMPT_VAR, Event, EventKind, Journal, STATUS_DIR_VAR, StatusDir};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-/// How often the launcher looks at the clock.
+/// How often the launcher checks what is due.
 const ROUND: Duration = Duration::from_millis(20);
-/// Output that waits to be shown; a task that prints faster is slowed down.
+/// Lines of output that may wait to be shown; a task that prints faster is slowed down.
 const QUEUE: usize = 4096;
 /// Lines kept of each task for the report of a failure.
 const LAST_LINES: usize = 12;
 
 pub(crate) struct Running<'a> {
     launch: &'a Launch,
-    watcher: &'a mut dyn Watcher,
+    observer: &'a mut dyn Observer,
     journal: Journal,
     supervision: Supervision,
+    kills: Kills<'a>,
     processes: BTreeMap<TaskId, Process>,
-    heard: SyncSender<Heard>,
+    sender: SyncSender<ProcessEvent>,
     attempts: BTreeMap<TaskId, u32>,
     last_lines: BTreeMap<TaskId, Vec<String>>,
     ends: BTreeMap<TaskId, TaskEnd>,
-    asked: (u32, u32),
+    /// The signals that were handled: Ctrl-C, SIGTERM.
+    signals: (u32, u32),
     oom_kills: OomKills,
     listeners: Listeners,
-    /// Whether it was said that lines are dropped.
-    said_dropped: bool,
+    /// Whether dropped lines have been reported.
+    drops_reported: bool,
 }
 
 impl<'a> Running<'a> {
-    /// A job of which nothing runs yet, and where its processes are heard.
+    /// A job whose tasks have not been started, and the receiver for [`Running::run`].
     pub(crate) fn new(
         launch: &'a Launch,
-        watcher: &'a mut dyn Watcher,
+        observer: &'a mut dyn Observer,
         journal: Journal,
         supervision: Supervision,
-    ) -> (Self, Receiver<Heard>) {
-        let (heard, listen) = sync_channel(QUEUE);
+        kills: Kills<'a>,
+    ) -> (Self, Receiver<ProcessEvent>) {
+        let (sender, receiver) = sync_channel(QUEUE);
         let running = Self {
             launch,
-            watcher,
+            observer,
             journal,
             supervision,
+            kills,
             processes: BTreeMap::new(),
-            heard,
+            sender,
             attempts: BTreeMap::new(),
             last_lines: BTreeMap::new(),
             ends: BTreeMap::new(),
-            asked: (0, 0),
+            signals: (0, 0),
             oom_kills: OomKills::watch(),
             listeners: Listeners::of(launch),
-            said_dropped: false,
+            drops_reported: false,
         };
-        (running, listen)
+        (running, receiver)
     }
 
-    /// How the job ended, once it has.
+    /// Why the job ended, once it has.
     pub(crate) fn ending(&self) -> Option<Ending> {
         self.supervision.ending().cloned()
     }
 
-    /// How each task ended, and the last that it said.
+    /// Takes how each task ended and its last lines.
     pub(crate) fn take_ends(&mut self) -> (BTreeMap<TaskId, TaskEnd>, BTreeMap<TaskId, Vec<String>>) {
         (std::mem::take(&mut self.ends), std::mem::take(&mut self.last_lines))
     }
 
-    /// Whether this is a job of several tasks of which none took part in anything: nobody listened at an address that
-    /// `TF_CONFIG` gives, and nobody left a mark.
-    pub(crate) fn nobody_joined(&self) -> bool {
-        self.listeners.none_seen() && !self.supervision.anybody_joined()
+    /// Whether the job has several tasks of which none took part: no task listened on its `TF_CONFIG` address, and none reported
+    /// a status.
+    pub(crate) fn no_task_joined(&self) -> bool {
+        self.listeners.none_seen() && !self.supervision.any_task_joined()
     }
 
-    /// Runs it to its end.
-    pub(crate) fn go(&mut self, listen: &Receiver<Heard>, signals: &Signals) -> Result<()> {
+    /// Runs the job to its end.
+    pub(crate) fn run(&mut self, receiver: &Receiver<ProcessEvent>, signals: &Signals) -> Result<()> {
         loop {
-            self.hear_signals(signals);
-            for order in self.supervision.next(Instant::now()) {
-                self.carry_out(order);
+            self.handle_signals(signals);
+            for action in self.supervision.next(Instant::now()) {
+                self.carry_out(action);
             }
             if self.supervision.is_over() && self.processes.is_empty() {
-                // Nobody is left who could say more.
-                while let Ok(heard) = listen.try_recv() {
-                    self.take(heard);
+                while let Ok(event) = receiver.try_recv() {
+                    self.take(event);
                 }
                 return Ok(());
             }
-            match listen.recv_timeout(ROUND) {
-                Ok(heard) => {
-                    self.take(heard);
-                    // A burst is taken at once, but not for ever: the clock and Ctrl-C wait.
-                    for heard in listen.try_iter().take(QUEUE) {
-                        self.take(heard);
+            match receiver.recv_timeout(ROUND) {
+                Ok(event) => {
+                    self.take(event);
+                    // Bounded, because timers and Ctrl-C wait meanwhile.
+                    for event in receiver.try_iter().take(QUEUE) {
+                        self.take(event);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Err(Error::new(Code::Internal, "nobody is heard")),
-            }
-            self.give_up_those_that_do_not_end();
-            self.hear_the_journal();
-            self.listeners.look();
-            for victim in self.watcher.tick() {
-                if let Some(process) = self.processes.get_mut(&victim) {
-                    process.order(Order::Kill, Instant::now());
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::new(Code::Internal, "the channel of the tasks' processes is closed"));
                 }
+            }
+            self.give_up_stuck_tasks();
+            self.report_journal_problems();
+            self.listeners.look();
+            self.inject_faults();
+            self.observer.tick();
+        }
+    }
+
+    /// Kills the tasks that `--kill` names, once the job has reached their step.
+    fn inject_faults(&mut self) {
+        let (victims, step) = self.kills.due();
+        for task in victims {
+            self.observer.warn(&format!("killing {task} at step {step}, as requested"));
+            if let Some(process) = self.processes.get_mut(&task) {
+                process.order(Order::Kill, Instant::now());
             }
         }
     }
 
-    /// Ends the guards of killed tasks that do not end, and goes on without those that do not end even then.
-    fn give_up_those_that_do_not_end(&mut self) {
+    /// Kills the guards of killed tasks that do not exit, and continues without those that do not exit even then.
+    fn give_up_stuck_tasks(&mut self) {
         let now = Instant::now();
         let overdue = self.processes.iter_mut().filter_map(|(task, process)| Some((*task, process.overdue(now)?)));
         for (task, what) in overdue.collect::<Vec<_>>() {
@@ -127,79 +140,75 @@ impl<'a> Running<'a> {
             match what {
                 Overdue::Guard(guard) => {
                     let program = process.pid.map_or_else(String::new, |pid| format!(", for process {pid}"));
-                    self.watcher.warn(&format!(
+                    self.observer.warn(&format!(
                         "{task} has not exited {seconds} s after SIGKILL: killing its guard (process {guard}{program})"
                     ));
                     process.kill_guard();
                 }
                 Overdue::Lost(guard) => {
                     let pid = process.pid.unwrap_or(guard);
-                    self.ended(task, Exit::Stuck(pid), &Marks::default());
+                    self.ended(task, Exit::Stuck(pid), &Participation::default());
                 }
             }
         }
     }
 
-    fn hear_the_journal(&mut self) {
-        for trouble in self.journal.troubles() {
-            self.watcher.warn(&trouble);
+    fn report_journal_problems(&mut self) {
+        for problem in self.journal.problems() {
+            self.observer.warn(&problem);
         }
-        if self.journal.dropped() > 0 && !std::mem::replace(&mut self.said_dropped, true) {
+        if self.journal.dropped() > 0 && !std::mem::replace(&mut self.drops_reported, true) {
             let logs = self.launch.run.logs();
             let text = format!(
                 "the disk under {} is too slow: log lines are being dropped, the job continues",
                 logs.display()
             );
-            self.watcher.warn(&text);
+            self.observer.warn(&text);
         }
     }
 
-    /// Waits a moment for the last lines to be on the disk; says what is not.
+    /// Waits a moment until the last lines are on disk, and reports what is not.
     pub(crate) fn close(&mut self) {
         let written = self.journal.close();
-        self.hear_the_journal();
+        self.report_journal_problems();
         let logs = self.launch.run.logs();
         let dropped = self.journal.dropped();
         if dropped > 0 {
-            self.watcher.warn(&format!("{dropped} log lines and events were dropped from {}", logs.display()));
+            self.observer.warn(&format!("{dropped} log lines and events were dropped from {}", logs.display()));
         }
         if !written {
             let text =
                 format!("the disk under {} is not responding: the last log lines were not written", logs.display());
-            self.watcher.warn(&text);
+            self.observer.warn(&text);
         }
     }
 
-    fn hear_signals(&mut self, signals: &Signals) {
-        let seen = signals.seen();
-        let (before_c, before_term) = self.asked;
-        for _ in before_c..seen.0 {
-            self.supervision.stop(Instant::now(), true);
+    fn handle_signals(&mut self, signals: &Signals) {
+        let received = signals.received();
+        for (before, now, ctrl_c) in [(self.signals.0, received.0, true), (self.signals.1, received.1, false)] {
+            (before..now).for_each(|_| self.supervision.stop(Instant::now(), ctrl_c));
         }
-        for _ in before_term..seen.1 {
-            self.supervision.stop(Instant::now(), false);
-        }
-        self.asked = seen;
+        self.signals = received;
     }
 
-    fn carry_out(&mut self, order: Do) {
-        let (task, order, kind, text) = match order {
-            Do::Start(task, attempt) => return self.start(task, attempt),
-            Do::Interrupt(task) => (task, Order::Interrupt, Kind::Told, "asked to stop (SIGINT)"),
-            Do::Tell(task) => (task, Order::Terminate, Kind::Told, "asked to stop (SIGTERM)"),
-            Do::Kill(task) => (task, Order::Kill, Kind::Killed, "did not go by itself and was killed"),
+    fn carry_out(&mut self, action: Action) {
+        let (task, order, kind, text) = match action {
+            Action::Start(task, attempt) => return self.start(task, attempt),
+            Action::Interrupt(task) => (task, Order::Interrupt, EventKind::StopRequested, "asked to stop (SIGINT)"),
+            Action::Terminate(task) => (task, Order::Terminate, EventKind::StopRequested, "asked to stop (SIGTERM)"),
+            Action::Kill(task) => (task, Order::Kill, EventKind::Killed, "did not stop and was killed"),
         };
         if let Some(process) = self.processes.get_mut(&task) {
             process.order(order, Instant::now());
         }
-        self.happened(Happened::now(kind, Some(task), self.attempt(task), text));
+        self.record(Event::now(kind, Some(task), self.attempt(task), text));
     }
 
     fn attempt(&self, task: TaskId) -> u32 {
         self.attempts.get(&task).copied().unwrap_or(1)
     }
 
-    /// Starts a task. A start that the operating system refuses is an end like others: the job goes on.
+    /// Starts a task. A start that the operating system refuses counts as an exit of the task.
     fn start(&mut self, task: TaskId, attempt: u32) {
         let Some(placed) = self.launch.here.iter().find(|placed| placed.task == task) else { return };
         let program = match &self.launch.ssh {
@@ -208,28 +217,28 @@ impl<'a> Running<'a> {
         };
         self.attempts.insert(task, attempt);
         let status = self.status_dir();
-        let marks = move || Marks::read(&status, task, attempt);
-        match Process::spawn((task, attempt), &program, &self.heard, marks) {
+        let participation = move || Participation::read(&status, task, attempt);
+        match Process::spawn((task, attempt), &program, &self.sender, participation) {
             Ok(process) => drop(self.processes.insert(task, process)),
             Err(error) => {
                 let why = error.why().unwrap_or(error.what()).to_owned();
-                self.ended(task, Exit::NoResources(why), &Marks::default());
+                self.ended(task, Exit::NoResources(why), &Participation::default());
             }
         }
     }
 
-    fn status_dir(&self) -> PathBuf {
+    fn status_dir(&self) -> StatusDir {
         let status = self.launch.run.status();
-        std::path::absolute(&status).unwrap_or(status)
+        std::path::absolute(status.path()).map_or(status, StatusDir::at)
     }
 
     fn program(&self, placed: &Placed, attempt: u32) -> Program {
         let launch = self.launch;
         let mut env = vec![
             ("TF_CONFIG".to_owned(), launch.layout.tf_config(placed)),
-            (STATUS_DIR.to_owned(), self.status_dir().display().to_string()),
-            ("PHALANX_ATTEMPT".to_owned(), attempt.to_string()),
-            // Python keeps lines back when nobody seems to read them.
+            (STATUS_DIR_VAR.to_owned(), self.status_dir().path().display().to_string()),
+            (ATTEMPT_VAR.to_owned(), attempt.to_string()),
+            // Python buffers its output unless it is a terminal.
             ("PYTHONUNBUFFERED".to_owned(), "1".to_owned()),
         ];
         env.extend(launch.token.iter().map(|token| ("PHALANX_TOKEN".to_owned(), token.clone())));
@@ -237,77 +246,76 @@ impl<'a> Running<'a> {
         Program { words: launch.program.clone(), env, feed: None }
     }
 
-    fn take(&mut self, heard: Heard) {
-        match heard {
-            Heard::Line { task, at_ms, text } => self.line(task, at_ms, &text),
-            Heard::Started { task, pid } => {
+    fn take(&mut self, event: ProcessEvent) {
+        match event {
+            ProcessEvent::Line { task, at_ms, text } => self.line(task, at_ms, &text),
+            ProcessEvent::Started { task, pid } => {
                 if let Some(process) = self.processes.get_mut(&task) {
                     process.pid = Some(pid);
                 }
-                let event = Happened::now(Kind::Started, Some(task), self.attempt(task), format!("process {pid}"));
-                self.happened(Happened { pid: Some(pid), ..event });
+                let event = Event::now(EventKind::Started, Some(task), self.attempt(task), format!("process {pid}"));
+                self.record(Event { pid: Some(pid), ..event });
             }
-            Heard::Ended { task, attempt, exit, marks } => {
-                // A life that was given up before may end after all.
+            ProcessEvent::Exited { task, attempt, exit, participation } => {
+                // An attempt that was given up may exit after all.
                 if self.attempt(task) == attempt && self.processes.contains_key(&task) {
-                    self.ended(task, exit, &marks);
+                    self.ended(task, exit, &participation);
                 }
             }
         }
     }
 
     fn line(&mut self, task: TaskId, at_ms: u64, text: &str) {
-        // A node's launcher says whose line it is.
-        let (task, text) = match self.launch.ssh.as_ref().and_then(|_| crate::screen::unprefixed(text)) {
+        // The launcher on a node prefixes each line with its task.
+        let (task, text) = match self.launch.ssh.as_ref().and_then(|_| crate::terminal::unprefixed(text)) {
             Some((of, rest)) if self.launch.here.iter().any(|placed| placed.task == of) => (of, rest),
             _ => (task, text),
         };
-        // Programs of ours begin a line with their task's name, which stands before it anyway.
-        let text = own_words(task, text);
+        let text = without_task(task, text);
         self.journal.line(task, at_ms, text);
         let last = self.last_lines.entry(task).or_default();
         if last.len() == LAST_LINES {
             last.remove(0);
         }
         last.push(text.to_owned());
-        self.watcher.line(task, text);
+        self.observer.line(task, text);
     }
 
-    fn ended(&mut self, task: TaskId, exit: Exit, marks: &Marks) {
+    fn ended(&mut self, task: TaskId, exit: Exit, participation: &Participation) {
         self.processes.remove(&task);
-        marks.joined.iter().for_each(|&joined| self.supervision.joined(joined));
-        let (attempt, told) = (self.attempt(task), self.supervision.was_told(task));
+        participation.joined.iter().for_each(|&joined| self.supervision.joined(joined));
+        let (attempt, stop_requested) = (self.attempt(task), self.supervision.stop_was_requested(task));
         let exit = match exit {
-            Exit::Signal(9) if !told && self.oom_kills.any_new() => Exit::OutOfMemory,
-            Exit::Code(0) if task.role != Role::Evaluator && self.supervision.stayed_away(task) => Exit::NeverJoined,
+            Exit::Signal(9) if !stop_requested && self.oom_kills.any_new() => Exit::OutOfMemory,
+            Exit::Code(0) if task.role != Role::Evaluator && self.supervision.never_joined(task) => Exit::NeverJoined,
             other => other,
         };
-        let end = End { exit, relayed: marks.relayed };
+        let end = AttemptEnd { exit, relayed: participation.relayed };
         let next = self.supervision.ended(Instant::now(), task, &end);
-        let event = Happened::now(Kind::Exited, Some(task), attempt, end.exit.to_string());
-        self.happened(Happened { exit: Some(end.exit.clone()), ..event });
-        self.ends.insert(task, TaskEnd { task, attempts: attempt, exit: end.exit, told });
+        let event = Event::now(EventKind::Exited, Some(task), attempt, end.exit.to_string());
+        self.record(Event { exit: Some(end.exit.code()), ..event });
+        self.ends.insert(task, TaskEnd { task, attempts: attempt, exit: end.exit, stop_requested });
         let (kind, attempt, text) = match next {
-            Next::Restart(pause) => {
-                (Kind::Restarting, attempt + 1, format!("starts again in {:.1} s", pause.as_secs_f32()))
-            }
-            Next::GiveUp => {
-                (Kind::GivenUp, attempt, "failed too often and is given up; the job continues without it".to_owned())
-            }
+            Next::Restart(pause) => (EventKind::Restarting, attempt + 1, format!("in {:.1} s", pause.as_secs_f32())),
+            Next::GiveUp => (
+                EventKind::GivenUp,
+                attempt,
+                "failed too often and is given up; the job continues without it".to_owned(),
+            ),
             Next::Over => return,
         };
-        self.happened(Happened::now(kind, Some(task), attempt, text));
+        self.record(Event::now(kind, Some(task), attempt, text));
     }
 
-    /// Writes down what happened, and shows it.
-    pub(crate) fn happened(&mut self, event: Happened) {
+    /// Records an event and shows it.
+    pub(crate) fn record(&mut self, event: Event) {
         self.journal.event(&event);
-        self.watcher.event(&event);
+        self.observer.event(&event);
     }
 }
 
-/// A line without the name of its task at its beginning.
-fn own_words(task: TaskId, text: &str) -> &str {
+/// A line without the name of its task, with which Phalanx programs begin a line; the launcher adds it anyway.
+fn without_task(task: TaskId, text: &str) -> &str {
     text.strip_prefix(&task.to_string()).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(text)
 }
 
@@ -316,11 +324,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_s_name_stands_before_its_line_once() {
+    fn the_name_of_a_task_is_removed_from_its_lines() {
         let task: TaskId = "worker/1".parse().unwrap();
         for (line, shown) in [("worker/1: saved", "saved"), ("worker/10: saved", "worker/10: saved"), ("a: b", "a: b")]
         {
-            assert_eq!(own_words(task, line), shown);
+            assert_eq!(without_task(task, line), shown);
         }
     }
 }

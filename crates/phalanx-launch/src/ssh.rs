@@ -1,35 +1,36 @@
-//! A job over several machines from one terminal: a launcher on every node, at the end of an ssh connection each.
+//! A job on several machines from one terminal: a launcher on every node, each started over ssh.
 
 use crate::Placed;
 use crate::launch::Launch;
 use crate::process::Program;
 use std::ffi::OsString;
 
-/// How other machines are reached.
+/// How to start launchers on other machines.
 #[derive(Clone, Debug)]
 pub struct Ssh {
     /// `ssh` and its options.
     pub command: Vec<String>,
-    /// `phalanx` on the nodes.
+    /// The path of `phalanx` on the nodes.
     pub launcher: String,
-    /// What the launchers on the nodes are told beside node, program and directory.
+    /// Flags for the launchers on the nodes, in addition to node, program and directory.
     pub options: Vec<String>,
 }
 
 impl Ssh {
-    /// The connection to a task's node. The token goes over standard input, where no list of processes shows it, and the
-    /// launcher there ends when that closes: when this one is gone.
+    /// The command that starts the launcher on a task's node. The token goes to its standard input, where no process list shows it;
+    /// when that closes, this launcher is gone and the one on the node stops.
     pub(crate) fn program(&self, launch: &Launch, placed: &Placed) -> Program {
         let directory = std::env::current_dir().map(|path| path.display().to_string()).unwrap_or_default();
-        let mut remote = format!("cd {} && exec {} launch", quoted(&directory), quoted(&self.launcher));
+        let mut remote = format!("cd {} && exec {} launch", shell_quoted(&directory), shell_quoted(&self.launcher));
         for word in self.options.iter().map(String::as_str) {
-            remote += &format!(" {}", quoted(word));
+            remote += &format!(" {}", shell_quoted(word));
         }
-        // Nodes may share a disk.
+        // Nodes may share a disk, so each has its own directory.
         let run = launch.run.root().join("nodes").join(placed.node.to_string());
-        remote += &format!(" --run-dir {} --node {} --remote --", quoted(&run.display().to_string()), placed.node);
+        remote +=
+            &format!(" --run-dir {} --node {} --remote --", shell_quoted(&run.display().to_string()), placed.node);
         for word in &launch.program {
-            remote += &format!(" {}", quoted(&word.to_string_lossy()));
+            remote += &format!(" {}", shell_quoted(&word.to_string_lossy()));
         }
         let host = launch.layout.node_names().get(placed.node).cloned().unwrap_or_default();
         let words = self.command.iter().cloned().chain([host, remote]).map(OsString::from).collect();
@@ -37,8 +38,9 @@ impl Ssh {
     }
 }
 
-/// A word as a shell reads it back.
-fn quoted(word: &str) -> String {
+/// Quotes a word for a POSIX shell.
+#[must_use]
+pub fn shell_quoted(word: &str) -> String {
     let harmless = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+".contains(c);
     if !word.is_empty() && word.chars().all(harmless) {
         return word.to_owned();
@@ -51,9 +53,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_reads_words_back() {
+    fn a_shell_reads_quoted_words_back() {
         for word in ["", "a b", "it's", "$HOME `x` \"q\" \\", "plain-1.2/x=y", "new\nline", "*"] {
-            let output = std::process::Command::new("sh").args(["-c", &format!("printf %s {}", quoted(word))]).output();
+            let output =
+                std::process::Command::new("sh").args(["-c", &format!("printf %s {}", shell_quoted(word))]).output();
             assert_eq!(String::from_utf8(output.expect("sh runs").stdout).expect("text"), word);
         }
     }

@@ -1,47 +1,48 @@
-//! What to do when tasks end: pure decisions, with the time passed in.
+//! What to do when tasks exit: pure decisions, with the time passed in.
 //!
-//! The chief's success is the job's. Then workers and the evaluator may finish what they do, parameter servers are told last;
-//! a task that does not go is killed. A failure that another try may cure restarts that task alone, a few times within
-//! [`Rules::restart_window`]. A worker that fails more often is given up where the job can go on without it; any other
-//! failure ends the job. The root cause is the first failure that is the task's own: a task that only passes on what the
-//! chief told it is named only if nobody else failed. A failed evaluator is reported and stops nobody.
+//! The job succeeds when the chief does. Workers and the evaluator may then finish their work, and parameter servers are stopped
+//! last; a task that does not stop is killed. After a failure that a retry may cure, only that task is restarted, a few times
+//! within [`Rules::restart_window`]. A worker that fails more often is given up if the job can continue without it; any other
+//! failure ends the job. The root cause is the first failure that is the task's own: a task that only relays what the chief
+//! reported is named only if no other task failed. A failed evaluator is reported and stops no other task.
 
-use crate::{Class, Exit, Outcome};
+use crate::{Exit, ExitClass};
 use phalanx_base::{Role, TaskId};
+use phalanx_run::Outcome;
 use std::time::{Duration, Instant};
 
-/// When a task that failed is started again.
+/// When a failed task is restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
-    /// Not at all.
+    /// Never.
     Never,
-    /// When its exit code says that another try makes sense.
+    /// If its exit code means that a retry may succeed.
     ExitCode,
-    /// Whatever its exit code says.
+    /// After every failure.
     OnFailure,
 }
 
-/// How patient a launcher is.
+/// The rules of supervision: restarts and grace periods.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// By role, in the order of [`Role::ALL`].
+    /// When tasks are restarted, by role in the order of [`Role::ALL`].
     pub restart: [Restart; 4],
-    /// How often one task is started again within [`Rules::restart_window`].
+    /// How often one task is restarted within [`Rules::restart_window`].
     pub max_restarts: u32,
-    /// A restart that is longer ago than this counts no more.
+    /// Restarts longer ago than this do not count.
     pub restart_window: Duration,
-    /// Before the first restart of a task; doubled for each one within the window, up to 30 s.
+    /// The pause before the first restart of a task. It doubles with each restart within the window, up to 30 s.
     pub pause: Duration,
-    /// How long workers may go on after the chief's success.
+    /// How long workers may continue after the chief has succeeded.
     pub worker_grace: Duration,
-    /// How long the evaluator may, which has the last checkpoint to evaluate and to export.
+    /// How long the evaluator may continue: it still has to evaluate and export the last checkpoint.
     pub evaluator_grace: Duration,
-    /// How long parameter servers may take to go by themselves when nobody trains any more; `None`: as long as they want,
-    /// because trainers on other machines may still need them.
+    /// How long parameter servers may take to exit once no trainer here is left. `None` is no limit, because trainers on other
+    /// machines may still need them.
     pub server_grace: Option<Duration>,
-    /// Between being told to go and being killed, after Ctrl-C and at the end of a job that succeeded.
+    /// The time between the request to stop and SIGKILL, after Ctrl-C and at the end of a job that succeeded.
     pub kill_after: Duration,
-    /// The same after SIGTERM and when another task failed: time for a checkpoint.
+    /// The same after SIGTERM and after the failure of another task: time for a checkpoint.
     pub save_time: Duration,
 }
 
@@ -67,16 +68,16 @@ impl Rules {
     }
 }
 
-/// What the launcher is to do.
+/// An action for the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Do {
-    /// Start the task; the number counts its lives from 1.
+pub(crate) enum Action {
+    /// Start the task; the number counts its attempts from 1.
     Start(TaskId, u32),
-    /// Ask it to go, as Ctrl-C does.
+    /// Ask the task to stop with SIGINT.
     Interrupt(TaskId),
-    /// Ask it to go, as SIGTERM does.
-    Tell(TaskId),
-    /// End it.
+    /// Ask the task to stop with SIGTERM.
+    Terminate(TaskId),
+    /// Kill the task.
     Kill(TaskId),
 }
 
@@ -85,14 +86,14 @@ pub enum Do {
 pub enum Ending {
     /// The chief succeeded.
     Success,
-    /// This task's failure, the first that mattered.
+    /// This task failed first.
     Failed(TaskId, Exit),
-    /// Somebody asked: Ctrl-C (`true`) or SIGTERM.
+    /// A signal stopped it: Ctrl-C (`true`) or SIGTERM.
     Stopped(bool),
 }
 
 impl Ending {
-    /// The same in one word, as files have it.
+    /// The outcome that is recorded in the events.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
@@ -103,29 +104,29 @@ impl Ending {
     }
 }
 
-/// How one life of a task ended.
+/// How one attempt of a task ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
-    /// The end of its process.
-    pub exit: Exit,
-    /// Whether it failed only because the chief told it that the job failed.
-    pub relayed: bool,
+pub(crate) struct AttemptEnd {
+    /// The exit of its process.
+    pub(crate) exit: Exit,
+    /// Whether it failed only because the chief reported that the job failed.
+    pub(crate) relayed: bool,
 }
 
-impl From<Exit> for End {
+impl From<Exit> for AttemptEnd {
     fn from(exit: Exit) -> Self {
         Self { exit, relayed: false }
     }
 }
 
-/// What becomes of a task whose process ended.
+/// What follows from the exit of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// It is started again after this pause.
+pub(crate) enum Next {
+    /// It is restarted after this pause.
     Restart(Duration),
-    /// It failed too often; the job goes on without it.
+    /// It failed too often; the job continues without it.
     GiveUp,
-    /// Its part is over.
+    /// It is done.
     Over,
 }
 
@@ -140,14 +141,14 @@ enum State {
 struct Task {
     id: TaskId,
     state: State,
-    lives: u32,
-    /// When it was started again, within the window.
+    attempts: u32,
+    /// When it was restarted, within the window.
     restarts: Vec<Instant>,
-    /// Since when the operating system refuses to start it, and how often it did.
+    /// Since when, and how often, the operating system has refused to start it.
     refused: Option<(Instant, u32)>,
     joined: bool,
     succeeded: bool,
-    told: Option<Instant>,
+    stop_requested: Option<Instant>,
     killed: bool,
 }
 
@@ -157,35 +158,40 @@ impl Task {
     }
 }
 
-/// The job as its launcher sees it.
+/// The state of a job in its launcher.
 #[derive(Debug)]
-pub struct Supervision {
+pub(crate) struct Supervision {
     rules: Rules,
     tasks: Vec<Task>,
-    /// Whose success counts; `None` where the chief is elsewhere: then all trainers here.
+    /// The task whose success is the job's; `None` if it runs elsewhere: then all trainers here must succeed.
     chief: Option<TaskId>,
-    /// Whether the job can go on without a worker: parameter servers hold the model.
+    /// Whether the job can continue without a worker, because parameter servers hold the model.
     spares_workers: bool,
     ending: Option<(Ending, Instant)>,
-    /// Whether the task that [`Supervision::ending`] names only passed on a failure.
+    /// Whether the task that [`Supervision::ending`] names only relayed a failure.
     relayed: bool,
     last_end: Instant,
 }
 
 impl Supervision {
-    /// Tasks that are to be started at once. `chief` is the one whose success ends the job, if it is among them;
-    /// `spares_workers`: whether the job can go on without a worker.
-    #[must_use]
-    pub fn new(now: Instant, tasks: &[TaskId], chief: Option<TaskId>, spares_workers: bool, rules: Rules) -> Self {
+    /// A job whose tasks all start now. `chief` is the task whose success ends the job, if it is among them; `spares_workers` is
+    /// whether the job can continue without a worker.
+    pub(crate) fn new(
+        now: Instant,
+        tasks: &[TaskId],
+        chief: Option<TaskId>,
+        spares_workers: bool,
+        rules: Rules,
+    ) -> Self {
         let task = |&id| Task {
             id,
             state: State::Waiting(now),
-            lives: 0,
+            attempts: 0,
             restarts: Vec::new(),
             refused: None,
             joined: false,
             succeeded: false,
-            told: None,
+            stop_requested: None,
             killed: false,
         };
         let chief = chief.filter(|chief| tasks.contains(chief));
@@ -193,25 +199,23 @@ impl Supervision {
         Self { rules, tasks, chief, spares_workers, ending: None, relayed: false, last_end: now }
     }
 
-    /// Takes note that a task took part in the job.
-    pub fn joined(&mut self, id: TaskId) {
+    /// Records that a task took part in the job.
+    pub(crate) fn joined(&mut self, id: TaskId) {
         self.tasks.iter_mut().filter(|task| task.id == id).for_each(|task| task.joined = true);
     }
 
-    /// Whether any task of this job says that it takes part.
-    #[must_use]
-    pub fn anybody_joined(&self) -> bool {
+    /// Whether any task took part in the job.
+    pub(crate) fn any_task_joined(&self) -> bool {
         self.tasks.iter().any(|task| task.joined)
     }
 
-    /// Whether tasks of this job say that they take part, and this one never did.
-    #[must_use]
-    pub fn stayed_away(&self, id: TaskId) -> bool {
-        self.anybody_joined() && !self.tasks.iter().any(|task| task.id == id && task.joined)
+    /// Whether other tasks took part in the job and this one did not.
+    pub(crate) fn never_joined(&self, id: TaskId) -> bool {
+        self.any_task_joined() && !self.tasks.iter().any(|task| task.id == id && task.joined)
     }
 
-    /// Takes note of a task's end; says what becomes of the task.
-    pub fn ended(&mut self, now: Instant, id: TaskId, end: &End) -> Next {
+    /// Records the exit of a task and decides what follows.
+    pub(crate) fn ended(&mut self, now: Instant, id: TaskId, end: &AttemptEnd) -> Next {
         self.last_end = now;
         let exit = &end.exit;
         let closing = self.ending.is_some();
@@ -230,7 +234,7 @@ impl Supervision {
             return Next::GiveUp;
         }
         if closing {
-            self.find_the_origin(id, end);
+            self.find_root_cause(id, end);
         } else if !exit.success() && id.role != Role::Evaluator {
             self.ending = Some((Ending::Failed(id, exit.clone()), now));
             self.relayed = end.relayed;
@@ -240,8 +244,8 @@ impl Supervision {
         Next::Over
     }
 
-    /// A job whose chief is started again needs every worker to form, also those that had done their part: what they did may
-    /// be lost with the checkpoint that the chief failed to save.
+    /// A job whose chief is restarted needs every worker to form, including those that were done: their work may be lost with
+    /// the checkpoint that the chief failed to save.
     fn call_workers_back(&mut self, at: Instant) {
         let done = |task: &&mut Task| task.id.role == Role::Worker && task.state == State::Ended && task.succeeded;
         for task in self.tasks.iter_mut().filter(done) {
@@ -249,9 +253,9 @@ impl Supervision {
         }
     }
 
-    /// A failure of a task's own replaces one that was only passed on.
-    fn find_the_origin(&mut self, id: TaskId, end: &End) {
-        let obeyed = self.was_told(id) && matches!(end.exit.code(), 130 | 137 | 143);
+    /// A task's own failure replaces one that was only relayed as the root cause.
+    fn find_root_cause(&mut self, id: TaskId, end: &AttemptEnd) {
+        let obeyed = self.stop_was_requested(id) && matches!(end.exit.code(), 130 | 137 | 143);
         let own = !end.relayed && !end.exit.success() && !obeyed && id.role != Role::Evaluator;
         if let (true, true, Some((Ending::Failed(root, exit), _))) = (self.relayed, own, &mut self.ending) {
             (*root, *exit) = (id, end.exit.clone());
@@ -261,12 +265,12 @@ impl Supervision {
 
     fn restart(&mut self, now: Instant, id: TaskId, exit: &Exit) -> Option<Duration> {
         let again = match (self.rules.restart_of(id.role), exit.class()) {
-            (_, Class::Done) => false,
-            // What could not be started has not failed.
+            (_, ExitClass::Done) => false,
+            // A task that could not be started has not failed.
             _ if matches!(exit, Exit::NoResources(_)) => true,
             (Restart::Never, _) => false,
             (Restart::OnFailure, _) => true,
-            (Restart::ExitCode, class) => class == Class::Retryable,
+            (Restart::ExitCode, class) => class == ExitClass::Retryable,
         };
         let (window, most, pause) = (self.rules.restart_window, self.rules.max_restarts, self.rules.pause);
         let task = self.tasks.iter_mut().find(|task| task.id == id)?;
@@ -288,19 +292,19 @@ impl Supervision {
         Some(pause.saturating_mul(1 << before.min(16)).min(Duration::from_secs(30)))
     }
 
-    /// Whether the job goes on without a task that failed, and that another try might have cured.
+    /// Whether the job continues without a task whose failure a retry might have cured.
     fn can_do_without(&self, id: TaskId, exit: &Exit) -> bool {
         let other = |task: &Task| task.id != id && task.trains() && (task.state != State::Ended || task.succeeded);
         self.spares_workers
             && id.role == Role::Worker
             && self.chief != Some(id)
-            && exit.class() == Class::Retryable
-            // A job of ours does not form without it.
-            && !self.stayed_away(id)
+            && exit.class() == ExitClass::Retryable
+            // A Phalanx job does not form without it.
+            && !self.never_joined(id)
             && self.tasks.iter().any(other)
     }
 
-    /// Whether the success of `id` is the job's.
+    /// Whether the success of `id` is the success of the job.
     fn job_is_done(&self, id: TaskId) -> bool {
         match self.chief {
             Some(chief) => id == chief,
@@ -314,8 +318,8 @@ impl Supervision {
         }
     }
 
-    /// Somebody asked for the end. The second time, everything is ended at once.
-    pub fn stop(&mut self, now: Instant, ctrl_c: bool) {
+    /// Stops the job after a signal. The second call kills everything at once.
+    pub(crate) fn stop(&mut self, now: Instant, ctrl_c: bool) {
         match &mut self.ending {
             Some((Ending::Stopped(_), _)) => {
                 (self.rules.kill_after, self.rules.save_time) = (Duration::ZERO, Duration::ZERO);
@@ -324,31 +328,31 @@ impl Supervision {
         }
     }
 
-    /// What is to be done now.
-    pub fn next(&mut self, now: Instant) -> Vec<Do> {
+    /// The actions that are due.
+    pub(crate) fn next(&mut self, now: Instant) -> Vec<Action> {
         match self.ending.clone() {
-            None => self.start_those_that_are_due(now),
+            None => self.start_due_tasks(now),
             Some((ending, since)) => self.close(now, &ending, since),
         }
     }
 
-    fn start_those_that_are_due(&mut self, now: Instant) -> Vec<Do> {
+    fn start_due_tasks(&mut self, now: Instant) -> Vec<Action> {
         let due = self.tasks.iter_mut().filter(|task| matches!(task.state, State::Waiting(at) if at <= now));
         due.map(|task| {
             task.state = State::Running;
-            task.lives += 1;
-            Do::Start(task.id, task.lives)
+            task.attempts += 1;
+            Action::Start(task.id, task.attempts)
         })
         .collect()
     }
 
-    fn close(&mut self, now: Instant, ending: &Ending, since: Instant) -> Vec<Do> {
+    fn close(&mut self, now: Instant, ending: &Ending, since: Instant) -> Vec<Action> {
         for task in self.tasks.iter_mut().filter(|task| matches!(task.state, State::Waiting(_))) {
             task.state = State::Ended;
         }
         let others = self.tasks.iter().any(|task| task.state == State::Running && task.id.role != Role::Ps);
         let (rules, last_end) = (self.rules.clone(), self.last_end);
-        let tell_at = |role| match (ending, role) {
+        let stop_at = |role| match (ending, role) {
             (Ending::Failed(..) | Ending::Stopped(_), _) => Some(since),
             (Ending::Success, Role::Chief | Role::Worker) => Some(since + rules.worker_grace),
             (Ending::Success, Role::Evaluator) => Some(since + rules.evaluator_grace),
@@ -359,37 +363,34 @@ impl Supervision {
             Ending::Success | Ending::Stopped(true) => rules.kill_after,
             Ending::Failed(..) | Ending::Stopped(false) => rules.save_time,
         };
-        let mut orders = Vec::new();
+        let mut actions = Vec::new();
         for task in self.tasks.iter_mut().filter(|task| task.state == State::Running) {
-            if task.told.is_none() && tell_at(task.id.role).is_some_and(|at| at <= now) {
-                task.told = Some(now);
+            if task.stop_requested.is_none() && stop_at(task.id.role).is_some_and(|at| at <= now) {
+                task.stop_requested = Some(now);
                 let ctrl_c = *ending == Ending::Stopped(true);
-                orders.push(if ctrl_c { Do::Interrupt(task.id) } else { Do::Tell(task.id) });
+                actions.push(if ctrl_c { Action::Interrupt(task.id) } else { Action::Terminate(task.id) });
             }
-            if !task.killed && task.told.is_some_and(|at| at + patience <= now) {
+            if !task.killed && task.stop_requested.is_some_and(|at| at + patience <= now) {
                 task.killed = true;
-                orders.push(Do::Kill(task.id));
+                actions.push(Action::Kill(task.id));
             }
         }
-        orders
+        actions
     }
 
-    /// Why the job ends or has ended.
-    #[must_use]
-    pub fn ending(&self) -> Option<&Ending> {
+    /// Why the job is ending or has ended.
+    pub(crate) fn ending(&self) -> Option<&Ending> {
         self.ending.as_ref().map(|(ending, _)| ending)
     }
 
-    /// Whether nothing runs and nothing will.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
+    /// Whether no task runs and none will be started.
+    pub(crate) fn is_over(&self) -> bool {
         self.ending.is_some() && self.tasks.iter().all(|task| task.state != State::Running)
     }
 
-    /// Whether a task was asked to go or ended by the launcher.
-    #[must_use]
-    pub fn was_told(&self, id: TaskId) -> bool {
-        self.tasks.iter().any(|task| task.id == id && task.told.is_some())
+    /// Whether the launcher asked the task to stop.
+    pub(crate) fn stop_was_requested(&self, id: TaskId) -> bool {
+        self.tasks.iter().any(|task| task.id == id && task.stop_requested.is_some())
     }
 }
 

@@ -17,39 +17,39 @@ impl Job {
         let now = Instant::now();
         let servers = tasks.iter().any(|task| task.role == Role::Ps);
         let mut it = Supervision::new(now, &tasks, Some(id("chief/0")), servers, Rules::default());
-        let starts: Vec<Do> = tasks.iter().map(|&task| Do::Start(task, 1)).collect();
+        let starts: Vec<Action> = tasks.iter().map(|&task| Action::Start(task, 1)).collect();
         assert_eq!(it.next(now), starts);
         Self { now, it }
     }
 
-    fn after(&mut self, time: Duration) -> Vec<Do> {
+    fn after(&mut self, time: Duration) -> Vec<Action> {
         self.now += time;
         self.it.next(self.now)
     }
 
-    fn ends(&mut self, task: &str, end: impl Into<End>) -> Next {
+    fn ends(&mut self, task: &str, end: impl Into<AttemptEnd>) -> Next {
         self.it.ended(self.now, id(task), &end.into())
     }
 
-    /// A task is killed so often that its restarts are used up.
+    /// Kills a task until its restarts are used up.
     fn uses_up_its_restarts(&mut self, task: &str) {
-        for (life, pause) in [(2, 500), (3, 1000), (4, 2000)] {
+        for (attempt, pause) in [(2, 500), (3, 1000), (4, 2000)] {
             let pause = Duration::from_millis(pause);
             assert_eq!(self.ends(task, Exit::Signal(9)), Next::Restart(pause));
-            assert_eq!(self.after(pause), [Do::Start(id(task), life)]);
+            assert_eq!(self.after(pause), [Action::Start(id(task), attempt)]);
         }
     }
 }
 
 #[test]
-fn servers_that_never_end_are_told_and_then_killed() {
+fn servers_that_never_exit_are_stopped_and_then_killed() {
     let mut job = Job::new(&["chief/0", "worker/0", "ps/0"]);
     assert_eq!(job.ends("chief/0", Exit::Code(0)), Next::Over);
     assert_eq!(job.after(9 * SECOND), [], "a worker still computes");
     job.ends("worker/0", Exit::Code(0));
     assert_eq!(job.after(2 * SECOND), []);
-    assert_eq!(job.after(SECOND), [Do::Tell(id("ps/0"))]);
-    assert_eq!(job.after(3 * SECOND), [Do::Kill(id("ps/0"))]);
+    assert_eq!(job.after(SECOND), [Action::Terminate(id("ps/0"))]);
+    assert_eq!(job.after(3 * SECOND), [Action::Kill(id("ps/0"))]);
     assert!(!job.it.is_over());
     job.ends("ps/0", Exit::Signal(9));
     assert!(job.it.is_over());
@@ -60,16 +60,16 @@ fn servers_that_never_end_are_told_and_then_killed() {
 fn workers_get_time_and_the_evaluator_more() {
     let mut job = Job::new(&["chief/0", "worker/0", "evaluator/0"]);
     job.ends("chief/0", Exit::Code(0));
-    assert_eq!(job.after(10 * SECOND), [Do::Tell(id("worker/0"))]);
+    assert_eq!(job.after(10 * SECOND), [Action::Terminate(id("worker/0"))]);
     job.ends("worker/0", Exit::Code(143));
     assert_eq!(job.after(109 * SECOND), []);
-    assert_eq!(job.after(SECOND), [Do::Tell(id("evaluator/0"))]);
+    assert_eq!(job.after(SECOND), [Action::Terminate(id("evaluator/0"))]);
 }
 
 #[test]
-fn a_killed_task_comes_back_with_growing_pauses_and_not_for_ever() {
+fn a_killed_task_comes_back_with_growing_pauses_and_not_forever() {
     for task in ["worker/0", "chief/0"] {
-        // Without parameter servers every worker holds a part of what is computed.
+        // Without parameter servers every worker holds a part of the state.
         let mut job = Job::new(&["chief/0", "worker/0"]);
         job.uses_up_its_restarts(task);
         assert_eq!(job.ends(task, Exit::Signal(9)), Next::Over);
@@ -82,12 +82,12 @@ fn restarts_of_long_ago_are_forgiven() {
     let mut job = Job::new(&["chief/0", "ps/0"]);
     for _ in 0..20 {
         job.after(Duration::from_secs(201));
-        let Next::Restart(pause) = job.ends("ps/0", Exit::Signal(9)) else { panic!("it fails now and then only") };
+        let Next::Restart(pause) = job.ends("ps/0", Exit::Signal(9)) else { panic!("it fails rarely") };
         assert!(pause <= Duration::from_secs(2), "{pause:?}");
         assert_eq!(job.after(pause).len(), 1);
     }
     assert_eq!(job.it.ending(), None);
-    // Often within a short time is still too often.
+    // Many within a short time are still too many.
     job.after(Duration::from_secs(601));
     job.now += Duration::from_secs(601);
     let mut restarts = 0;
@@ -106,7 +106,7 @@ fn a_worker_that_fails_too_often_is_given_up_and_not_the_job() {
     assert_eq!(job.ends("worker/0", Exit::Signal(9)), Next::GiveUp);
     assert_eq!(job.after(3600 * SECOND), []);
     assert_eq!(job.it.ending(), None);
-    // The same would happen again: that is the program's fault, and concerns everybody.
+    // A permanent failure is the program's fault and ends the job.
     job.ends("worker/1", Exit::Code(1));
     assert_eq!(job.it.ending(), Some(&Ending::Failed(id("worker/1"), Exit::Code(1))));
 }
@@ -149,7 +149,7 @@ fn a_start_that_the_system_refuses_is_tried_again_and_costs_no_restart() {
     }
     assert_eq!(restarts, 3, "refused starts were not counted");
     assert_eq!(job.it.ending(), None);
-    // But not for ever.
+    // But not forever.
     let began = job.now;
     while let Next::Restart(pause) = job.ends("ps/0", refused()) {
         job.after(pause);
@@ -159,15 +159,15 @@ fn a_start_that_the_system_refuses_is_tried_again_and_costs_no_restart() {
 }
 
 #[test]
-fn a_task_that_passes_a_failure_on_is_not_its_cause() {
-    let relayed = End { exit: Exit::Code(1), relayed: true };
+fn a_task_that_relays_a_failure_is_not_its_cause() {
+    let relayed = AttemptEnd { exit: Exit::Code(1), relayed: true };
     let mut job = Job::new(&["chief/0", "worker/0", "ps/0", "ps/1"]);
     job.ends("ps/0", relayed.clone());
     assert_eq!(job.it.ending(), Some(&Ending::Failed(id("ps/0"), Exit::Code(1))), "nothing better is known yet");
     assert_eq!(job.after(SECOND).len(), 3);
     job.ends("ps/1", relayed);
     job.ends("worker/0", Exit::Signal(15));
-    assert_eq!(job.it.ending(), Some(&Ending::Failed(id("ps/0"), Exit::Code(1))), "asked to go is no cause");
+    assert_eq!(job.it.ending(), Some(&Ending::Failed(id("ps/0"), Exit::Code(1))), "a requested stop is no cause");
     job.ends("chief/0", Exit::Code(2));
     assert_eq!(job.it.ending(), Some(&Ending::Failed(id("chief/0"), Exit::Code(2))));
 }
@@ -178,8 +178,8 @@ fn the_first_failure_is_the_cause_and_later_ones_are_not() {
     assert_eq!(job.ends("worker/1", Exit::Code(1)), Next::Over);
     job.ends("chief/0", Exit::Code(138));
     assert_eq!(job.it.ending(), Some(&Ending::Failed(id("worker/1"), Exit::Code(1))));
-    assert_eq!(job.after(SECOND), [Do::Tell(id("worker/0"))]);
-    assert!(job.it.was_told(id("worker/0")) && !job.it.was_told(id("chief/0")));
+    assert_eq!(job.after(SECOND), [Action::Terminate(id("worker/0"))]);
+    assert!(job.it.stop_was_requested(id("worker/0")) && !job.it.stop_was_requested(id("chief/0")));
 }
 
 #[test]
@@ -195,10 +195,10 @@ fn an_evaluator_that_fails_stops_nobody() {
 fn ctrl_c_asks_first_and_the_second_one_ends() {
     let mut job = Job::new(&["chief/0", "ps/0"]);
     job.it.stop(job.now, true);
-    assert_eq!(job.after(SECOND), [Do::Interrupt(id("chief/0")), Do::Interrupt(id("ps/0"))]);
+    assert_eq!(job.after(SECOND), [Action::Interrupt(id("chief/0")), Action::Interrupt(id("ps/0"))]);
     job.ends("chief/0", Exit::Code(130));
     job.it.stop(job.now, true);
-    assert_eq!(job.after(Duration::ZERO), [Do::Kill(id("ps/0"))]);
+    assert_eq!(job.after(Duration::ZERO), [Action::Kill(id("ps/0"))]);
     assert_eq!(job.it.ending(), Some(&Ending::Stopped(true)));
 }
 
@@ -206,9 +206,9 @@ fn ctrl_c_asks_first_and_the_second_one_ends() {
 fn sigterm_leaves_time_for_a_checkpoint() {
     let mut job = Job::new(&["chief/0"]);
     job.it.stop(job.now, false);
-    assert_eq!(job.after(SECOND), [Do::Tell(id("chief/0"))]);
+    assert_eq!(job.after(SECOND), [Action::Terminate(id("chief/0"))]);
     assert_eq!(job.after(24 * SECOND), []);
-    assert_eq!(job.after(SECOND), [Do::Kill(id("chief/0"))]);
+    assert_eq!(job.after(SECOND), [Action::Kill(id("chief/0"))]);
 }
 
 #[test]
@@ -238,12 +238,12 @@ fn policies_can_be_set_by_role() {
 }
 
 #[test]
-fn a_worker_that_was_done_is_called_back_when_the_chief_is_started_again() {
+fn a_worker_that_was_done_is_restarted_with_the_chief() {
     let mut job = Job::new(&["chief/0", "worker/0", "worker/1", "ps/0"]);
     assert_eq!(job.ends("worker/0", Exit::Code(0)), Next::Over);
-    assert_eq!(job.after(60 * SECOND), [], "it has done its part");
+    assert_eq!(job.after(60 * SECOND), [], "it is done");
     assert_eq!(job.ends("chief/0", Exit::Code(138)), Next::Restart(SECOND / 2));
-    assert_eq!(job.after(SECOND / 2), [Do::Start(id("chief/0"), 2), Do::Start(id("worker/0"), 2)]);
+    assert_eq!(job.after(SECOND / 2), [Action::Start(id("chief/0"), 2), Action::Start(id("worker/0"), 2)]);
     job.ends("worker/0", Exit::Code(0));
     job.ends("worker/1", Exit::Code(0));
     job.ends("chief/0", Exit::Code(0));

@@ -1,6 +1,6 @@
-//! A matrix that lies somewhere.
+//! A borrowed matrix.
 
-/// Numbers in rows, perhaps read by columns.
+/// A borrowed row-major matrix, possibly transposed.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix<'a> {
     pub(crate) numbers: &'a [f32],
@@ -10,35 +10,35 @@ pub struct Matrix<'a> {
 }
 
 impl<'a> Matrix<'a> {
-    /// `numbers`, one row after the other.
+    /// Borrows `numbers`, row after row.
     ///
     /// # Panics
-    /// When there are not as many as that.
+    /// When their number is not `rows` times `columns`.
     #[must_use]
     pub fn new(numbers: &'a [f32], rows: usize, columns: usize) -> Self {
         assert_eq!(rows.checked_mul(columns), Some(numbers.len()), "a matrix of {rows} rows and {columns} columns");
         Self { numbers, rows, columns, transposed: false }
     }
 
-    /// The same with rows for columns.
+    /// Returns the transposed matrix, without moving numbers.
     #[must_use]
     pub fn transposed(self) -> Self {
         Self { rows: self.columns, columns: self.rows, transposed: !self.transposed, ..self }
     }
 
-    /// How many rows it has.
+    /// Returns the number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many columns it has.
+    /// Returns the number of columns.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// How far two neighbours in a row, and two in a column, are apart.
+    /// Returns the distances between adjacent numbers of a row and of a column.
     pub(crate) fn strides(&self) -> (usize, usize) {
         if self.transposed { (self.rows, 1) } else { (1, self.columns) }
     }

@@ -1,16 +1,16 @@
-//! Where models are computed, by name.
+//! Devices by name.
 
 use burn::tensor::Device;
 use phalanx_base::{Code, Error, Result};
 
-/// Where models are computed unless somebody says otherwise: this machine's processor, with gradients.
+/// Returns the default device: this machine's CPU, with automatic differentiation.
 #[must_use]
 pub fn default_device() -> Device {
     Device::flex().autodiff()
 }
 
-/// The device of this name: `cpu`, `vulkan:0`, `cuda:0`. TensorFlow's `/cpu:0` and `GPU:1` are understood; a graphics
-/// processor without a kind is the one that was built in.
+/// Returns the device called `name`: `cpu`, `vulkan:0`, `cuda:0`. TensorFlow's names such as `/cpu:0` and `GPU:1` are
+/// accepted; `gpu` means the GPU backend that was built in.
 ///
 /// ```
 /// assert!(phalanx_nn::device("cpu").is_ok());
@@ -19,15 +19,16 @@ pub fn default_device() -> Device {
 /// ```
 ///
 /// # Errors
-/// When there is no such kind, it was not built in, or this machine has none of that number.
+/// If there is no such kind of device, it was not built in, or this machine has no device of that index.
 pub fn device(name: &str) -> Result<Device> {
     let lower = name.trim_start_matches('/').trim_start_matches("device:").to_ascii_lowercase();
     let (kind, index) = lower.split_once(':').unwrap_or((&lower, "0"));
     let no_such = || Error::new(Code::BadSetting, format!("there is no device {name:?}"));
-    let index: usize =
-        index.parse().map_err(|_| no_such().because("behind the colon stands a number, from 0").help("try cpu:0"))?;
+    let index: usize = index
+        .parse()
+        .map_err(|_| no_such().because("a device index, counted from 0, follows the colon").help("try cpu:0"))?;
     let device = match kind {
-        // Every slot of the processor is the same place in memory.
+        // All CPU devices share one memory.
         "cpu" => return Ok(default_device()),
         "gpu" => any(index, name)?,
         "vulkan" => vulkan(index, name)?,
@@ -66,7 +67,7 @@ fn present(found: burn::tensor::Devices, index: usize, name: &str) -> Result<Dev
     let count = found.len();
     found.into_iter().nth(index).ok_or_else(|| {
         Error::new(Code::BadSetting, format!("device {name:?} is not present"))
-            .because(format!("this machine shows {count} of its kind"))
+            .because(format!("this machine has {count} of its kind"))
             .help("install the driver (for Vulkan also its loader and an ICD file), or use --device cpu")
     })
 }

@@ -1,10 +1,10 @@
-//! Whether numbers are numbers.
+//! The check for NaN and infinity.
 
-use crate::threads::WORTH_SHARING;
+use crate::threads::PARALLEL_THRESHOLD;
 use rayon::prelude::*;
 
-/// Whether every number is finite. One pass at memory speed: the exponent bits are compared as
-/// integers, which vectorizes where a float comparison would not.
+/// Returns whether every number is finite. One pass at memory speed: the exponent bits are compared as integers, which
+/// vectorizes where a float comparison would not.
 ///
 /// ```
 /// assert!(phalanx_nn::all_finite(&[1.0, -3.0, 2.0]));
@@ -17,7 +17,7 @@ pub fn all_finite(numbers: &[f32]) -> bool {
     let wrong = |number: &f32| u32::from(number.to_bits() & EXPONENT == EXPONENT);
     let all =
         |part: &[f32]| part.chunks(4096).all(|run| run.iter().fold(0, |found, number| found | wrong(number)) == 0);
-    if numbers.len() <= WORTH_SHARING { all(numbers) } else { numbers.par_chunks(WORTH_SHARING).all(all) }
+    if numbers.len() <= PARALLEL_THRESHOLD { all(numbers) } else { numbers.par_chunks(PARALLEL_THRESHOLD).all(all) }
 }
 
 #[cfg(test)]
@@ -26,9 +26,9 @@ mod tests {
 
     #[test]
     fn one_of_many_is_enough() {
-        let mut numbers = vec![1.0; 3 * WORTH_SHARING + 5];
+        let mut numbers = vec![1.0; 3 * PARALLEL_THRESHOLD + 5];
         assert!(all_finite(&numbers));
-        for at in [0, WORTH_SHARING, 3 * WORTH_SHARING + 4] {
+        for at in [0, PARALLEL_THRESHOLD, 3 * PARALLEL_THRESHOLD + 4] {
             numbers[at] = f32::NEG_INFINITY;
             assert!(!all_finite(&numbers), "{at}");
             numbers[at] = 1.0;

@@ -1,34 +1,45 @@
-//! The bridge between models on Burn and named flat slices.
+//! The bridge between Burn models and named buffers of numbers, and Keras' layers, losses and metrics.
 //!
-//! The only room that names the tensor library. A [`Book`] lists a module's trainable parameters by name; values go
-//! into the module and gradients come out of it as raw numbers. [`Rows`] does the same for the rows of a table that a
-//! batch needs.
+//! A [`ParameterRegistry`] lists the trainable parameters of a module by name, loads values into the module and takes
+//! gradients out of it as raw numbers. [`Rows`] does the same for the embedding rows that a batch needs.
 
-mod blank;
-mod book;
+/// Generates builder methods that set a field.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident: $value:ty => $($field:ident).+;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, $name: $value) -> Self {
+            self.$($field).+ = $name.into();
+            self
+        }
+    )*};
+}
+
 mod device;
 mod finite;
-mod layer;
+mod fused_dense;
+mod host_buffer;
 mod lookup;
 pub mod losses;
+mod matmul;
 pub mod metrics;
 pub mod model;
 mod network;
-mod numbers;
-mod product;
+mod registry;
 mod rows;
 mod threads;
+mod uninit;
 
-pub use book::{Book, Parameter};
 pub use device::{default_device, device};
 pub use finite::all_finite;
-pub use layer::layer;
+pub use fused_dense::fused_dense;
+pub use host_buffer::{HostBuffer, scalar};
+pub use matmul::matmul;
 pub use network::Network;
-pub use numbers::{Flat, scalar};
 pub use phalanx_matmul::Precision;
-pub use product::matmul;
+pub use registry::{Parameter, ParameterRegistry};
 pub use rows::Rows;
 pub use threads::{Slots, with_threads};
 
-/// The tensor library, for who writes models.
+/// The tensor library that models are written with.
 pub use burn;

@@ -1,15 +1,15 @@
-//! What can be compiled and fitted.
+//! The trait of models that can be compiled and fitted.
 
-use crate::model::{Mode, Model, Placed, Value};
+use crate::model::{DynTensor, Mode, Model, NamedLayer};
 use burn::module::Module;
 use phalanx_base::Result;
 
-/// A Burn module that makes outputs of inputs: a [`Model`] of ours, or any `#[derive(Module)]` of yours, which is what
-/// Keras calls subclassing.
+/// A Burn module that maps inputs to outputs: a [`Model`], or your own `#[derive(Module)]` type, which is what Keras calls
+/// subclassing.
 ///
 /// ```
 /// use phalanx_nn::burn::{self, module::Module, nn::{Linear, LinearConfig}, tensor::Tensor};
-/// use phalanx_nn::model::{Error, Mode, Value};
+/// use phalanx_nn::model::{Error, Mode, DynTensor};
 /// use phalanx_nn::Network;
 ///
 /// #[derive(Module, Debug)]
@@ -18,7 +18,7 @@ use phalanx_base::Result;
 /// }
 ///
 /// impl Network for Line {
-///     fn call(&self, mut inputs: Vec<Value>, _: Mode) -> Result<Vec<Value>, Error> {
+///     fn call(&self, mut inputs: Vec<DynTensor>, _: Mode) -> Result<Vec<DynTensor>, Error> {
 ///         let x: Tensor<2> = inputs.remove(0).tensor()?;
 ///         Ok(vec![self.dense.forward(x).into()])
 ///     }
@@ -29,36 +29,36 @@ use phalanx_base::Result;
 /// # Ok::<(), Error>(())
 /// ```
 pub trait Network: Module {
-    /// The outputs for a batch.
+    /// Returns the outputs for a batch.
     ///
     /// # Errors
-    /// When an input cannot be computed with.
-    fn call(&self, inputs: Vec<Value>, mode: Mode) -> Result<Vec<Value>>;
+    /// If an input has the wrong shape or type.
+    fn call(&self, inputs: Vec<DynTensor>, mode: Mode) -> Result<Vec<DynTensor>>;
 
-    /// What the inputs are called, where they have names: columns of the data are then found by them.
+    /// Returns the names of the inputs, if they have any: they then select the columns of the data.
     fn input_names(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What the outputs are called: the losses and metrics of several outputs are told apart by it.
+    /// Returns the names of the outputs, which distinguish the losses and metrics of several outputs.
     fn output_names(&self) -> Vec<String> {
         vec!["output".to_owned()]
     }
 
-    /// What the layers are called, in Keras' order, those without weights included; empty where there are no layers. A
-    /// weight `dense/kernel` is one of layer `dense`. Checkpoints of such models are those of Keras.
+    /// Returns the names of the layers in Keras' order, including those without weights; empty for a module without
+    /// layers. The weight `dense/kernel` belongs to layer `dense`. Checkpoints of models with layers have Keras' format.
     fn layer_names(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// How many numbers the last axis of each output has, where that is known before anything is computed.
+    /// Returns the size of the last axis of each output, if it is known before anything is computed.
     fn output_widths(&self) -> Option<Vec<usize>> {
         None
     }
 }
 
 impl Network for Model {
-    fn call(&self, inputs: Vec<Value>, mode: Mode) -> Result<Vec<Value>> {
+    fn call(&self, inputs: Vec<DynTensor>, mode: Mode) -> Result<Vec<DynTensor>> {
         Self::call(self, inputs, mode)
     }
 
@@ -71,8 +71,8 @@ impl Network for Model {
     }
 
     fn layer_names(&self) -> Vec<String> {
-        // Keras hides the input of a Sequential.
-        let hidden = |placed: &&Placed| self.form.style.sequential && placed.layer.is_none();
+        // Keras does not list the input of a Sequential.
+        let hidden = |placed: &&NamedLayer| self.form.style.sequential && placed.layer.is_none();
         self.form.layers.iter().filter(|placed| !hidden(placed)).map(|placed| placed.name.clone()).collect()
     }
 

@@ -1,11 +1,11 @@
-//! A table's rows inside of a step.
+//! The rows of an embedding table in a step.
 
-use crate::{Flat, lookup};
+use crate::{HostBuffer, lookup};
 use burn::tensor::{Device, Gradients, IndexingUpdateOp, Int, Tensor, TensorData};
 use phalanx_base::{Code, Combiner, Error, Result};
 
-/// The unique rows that a batch needs of one table, as a leaf of the step's graph: the gradient then has exactly
-/// their shape, and duplicates are summed by the library.
+/// The unique rows of one table that a batch needs. They are a leaf of the computation graph, so the gradient has
+/// exactly their shape and sums over repeated ids.
 ///
 /// ```
 /// use phalanx_nn::{Rows, default_device};
@@ -22,7 +22,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Rows of `dim` numbers, and for each id of the batch which of them it means.
+    /// Takes unique rows of `dim` numbers and, for each id of the batch, the index of its row.
     #[must_use]
     pub fn new(unique: Vec<f32>, dim: usize, positions: &[u32], device: &Device) -> Self {
         let count = unique.len() / dim;
@@ -33,14 +33,14 @@ impl Rows {
         Self { unique, positions }
     }
 
-    /// One row for each id of the batch, in its order: shape `[ids, dim]`.
+    /// Returns the row of each id of the batch, in order: shape `[ids, dim]`.
     #[must_use]
     pub fn lookup(&self) -> Tensor<2> {
         self.unique.clone().select(0, self.positions.clone())
     }
 
-    /// The rows of each example's ids side by side, and its `numbers` after them: shape `[examples, ids of an example × dim
-    /// + numbers]`. Every example has as many ids.
+    /// Returns one row per example: the rows of its ids, concatenated, followed by its `numbers`. The shape is
+    /// `[examples, ids of an example × dim + numbers]`. Every example must have the same number of ids.
     ///
     /// ```
     /// use phalanx_nn::{Rows, burn::tensor::Tensor, default_device};
@@ -48,33 +48,33 @@ impl Rows {
     /// let device = default_device();
     /// // Two examples with two ids each, of a table whose rows have one number.
     /// let rows = Rows::new(vec![5.0, 7.0, 9.0], 1, &[0, 1, 2, 0], &device);
-    /// let beside = rows.beside(Tensor::from_floats([[0.1], [0.2]], &device))?;
-    /// assert_eq!(beside.into_data().try_to_vec::<f32>().unwrap(), [5.0, 7.0, 0.1, 9.0, 5.0, 0.2]);
+    /// let joined = rows.concat(Tensor::from_floats([[0.1], [0.2]], &device))?;
+    /// assert_eq!(joined.into_data().try_to_vec::<f32>().unwrap(), [5.0, 7.0, 0.1, 9.0, 5.0, 0.2]);
     /// # Ok::<(), phalanx_base::Error>(())
     /// ```
     ///
     /// # Errors
-    /// When the ids of the batch cannot be shared out among as many examples as `numbers` has.
-    pub fn beside(&self, numbers: Tensor<2>) -> Result<Tensor<2>> {
+    /// If the number of ids is not a multiple of the number of examples in `numbers`.
+    pub fn concat(&self, numbers: Tensor<2>) -> Result<Tensor<2>> {
         let (ids, [examples, _]) = (self.positions.dims()[0], numbers.dims());
         if examples == 0 || !ids.is_multiple_of(examples) {
-            return Err(Error::new(Code::ShapeMismatch, "rows and numbers are not of the same examples")
-                .because(format!("there are numbers for {examples} examples, and {ids} ids"))
-                .help("give every example as many ids, or combine them first"));
+            return Err(Error::new(Code::ShapeMismatch, "the ids cannot be divided evenly among the examples")
+                .because(format!("there are {ids} ids and numbers for {examples} examples"))
+                .help("give every example the same number of ids, or combine them first"));
         }
-        Ok(lookup::beside(self.unique.clone(), self.positions.clone(), numbers))
+        Ok(lookup::concat(self.unique.clone(), self.positions.clone(), numbers))
     }
 
-    /// One row for each example, made of those of its ids: shape `[examples, dim]`. Example `i` has the ids
-    /// `splits[i]..splits[i + 1]` of the batch; one that has none gets zeros.
+    /// Combines the rows of each example into one: shape `[examples, dim]`. Example `i` has the ids
+    /// `splits[i]..splits[i + 1]` of the batch; an example without ids gets zeros.
     ///
     /// # Errors
-    /// When the splits are not those of this batch.
+    /// If the splits do not rise from 0 to the number of ids.
     pub fn combine(&self, splits: &[usize], combiner: Combiner) -> Result<Tensor<2>> {
         let (ids, [_, dim]) = (self.positions.dims()[0], self.unique.dims());
         let ordered = splits.first() == Some(&0) && splits.last() == Some(&ids) && splits.is_sorted();
         if !ordered {
-            return Err(Error::new(Code::ShapeMismatch, "the splits do not cut the ids into examples")
+            return Err(Error::new(Code::ShapeMismatch, "the splits do not divide the ids into examples")
                 .because(format!("they must rise from 0 to {ids}, the number of ids")));
         }
         let (mut example, mut scale) = (Vec::with_capacity(ids), Vec::with_capacity(ids));
@@ -95,12 +95,12 @@ impl Rows {
         Ok(zeros.select_assign(0, example, self.lookup() * scale, IndexingUpdateOp::Add))
     }
 
-    /// The summed gradients of the unique rows; `None` if the loss does not depend on them.
+    /// Returns the summed gradients of the unique rows, or `None` if the loss does not depend on them.
     ///
     /// # Errors
-    /// When they are not 32-bit floats.
-    pub fn gradients(&self, gradients: &mut Gradients) -> Result<Option<Flat>> {
-        self.unique.grad_remove(gradients).map(Flat::of).transpose()
+    /// If they are not 32-bit floats.
+    pub fn gradients(&self, gradients: &mut Gradients) -> Result<Option<HostBuffer>> {
+        self.unique.grad_remove(gradients).map(HostBuffer::of).transpose()
     }
 }
 
@@ -128,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn rows_beside_numbers_are_those_of_the_library() {
+    fn concatenated_rows_match_burn() {
         let device = crate::default_device();
-        // Few, and so many that threads share them.
+        // The last case is large enough for several threads.
         for (examples, each, dim) in [(1, 1, 1), (3, 2, 2), (300, 26, 16)] {
             let some = |count: usize| (0..count).map(|i| (i * 37 % 101) as f32 / 7.0).collect::<Vec<_>>();
             let positions: Vec<u32> = (0..examples * each).map(|i| (i * i % 97) as u32).collect();
@@ -148,7 +148,7 @@ mod tests {
                 let of_rows = rows.unique.grad_remove(&mut gradients).unwrap().into_data();
                 [out.into_data(), of_numbers, of_rows]
             };
-            let ours = of(&|rows, numbers| rows.beside(numbers).unwrap());
+            let ours = of(&|rows, numbers| rows.concat(numbers).unwrap());
             let theirs =
                 of(&|rows, numbers| Tensor::cat(vec![rows.lookup().reshape([examples as i32, -1]), numbers], 1));
             for (ours, theirs) in ours.iter().zip(&theirs) {
@@ -156,7 +156,7 @@ mod tests {
             }
         }
         let rows = Rows::new(vec![1.0], 1, &[0, 0, 0], &device);
-        assert_eq!(rows.beside(Tensor::zeros([2, 1], &device)).unwrap_err().code(), Code::ShapeMismatch);
+        assert_eq!(rows.concat(Tensor::zeros([2, 1], &device)).unwrap_err().code(), Code::ShapeMismatch);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::Slot;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::{Range, Setting, Settings};
+use crate::setting::settings;
 
 /// Adagrad (`ResourceApplyAdagradV2`): `accumulator += g²; value -= rate · g / (√accumulator + epsilon)`.
 ///
@@ -29,18 +29,6 @@ impl Adagrad {
         Self { learning_rate, initial_accumulator_value: 0.1, epsilon: 1e-7 }
     }
 
-    /// What the accumulator is before the first update: 0 or above.
-    #[must_use]
-    pub fn initial_accumulator_value(self, initial_accumulator_value: f32) -> Self {
-        Self { initial_accumulator_value, ..self }
-    }
-
-    /// Keeps the division away from zero.
-    #[must_use]
-    pub fn epsilon(self, epsilon: f32) -> Self {
-        Self { epsilon, ..self }
-    }
-
     pub(crate) fn slots(&self) -> &'static [Slot] {
         const { &[Slot::new("accumulator")] }
     }
@@ -57,21 +45,13 @@ impl Default for Adagrad {
     }
 }
 
-impl Settings for Adagrad {
-    const NAME: &'static str = "adagrad";
-    const COUNT: usize = 3;
-
-    fn settings(&self) -> Vec<Setting> {
-        vec![
-            Setting::new("learning_rate", self.learning_rate, Range::NotNegative),
-            Setting::new("initial_accumulator_value", self.initial_accumulator_value, Range::NotNegative),
-            Setting::new("epsilon", self.epsilon, Range::NotNegative),
-        ]
-    }
-
-    fn from_values(values: &[f32]) -> Self {
-        Self { learning_rate: values[0], initial_accumulator_value: values[1], epsilon: values[2] }
-    }
+settings! {
+    Adagrad, "adagrad", 3.0;
+    learning_rate: NotNegative, initial_accumulator_value: NotNegative, epsilon: NotNegative;
+    /// Sets the accumulator before the first update: 0 or above.
+    initial_accumulator_value: f32,
+    /// Keeps the division away from zero.
+    epsilon: f32
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use crate::Slot;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::{Range, Setting, Settings};
+use crate::setting::settings;
 
 /// Adam (`ResourceApplyAdam`): `m` and `v` are running averages of `g` and `g²`, and
 /// `value -= rate · √(1 − β₂ᵗ) / (1 − β₁ᵗ) · m / (√v + epsilon)`, where `t` is the variable's step number.
@@ -27,45 +27,11 @@ pub struct Adam {
     amsgrad: bool,
 }
 
-/// The settings of the averages, for an optimizer that has them in fields of these names.
-macro_rules! moment_settings {
-    ($optimizer:ident) => {
-        impl $optimizer {
-            /// How much of the average of gradients is kept per step: from 0 to below 1.
-            #[must_use]
-            pub fn beta_1(self, beta_1: f32) -> Self {
-                Self { beta_1, ..self }
-            }
-
-            /// How much of the average of squared gradients is kept per step: from 0 to below 1.
-            #[must_use]
-            pub fn beta_2(self, beta_2: f32) -> Self {
-                Self { beta_2, ..self }
-            }
-
-            /// Keeps the division away from zero. It is the "epsilon hat" of the paper, as in TensorFlow.
-            #[must_use]
-            pub fn epsilon(self, epsilon: f32) -> Self {
-                Self { epsilon, ..self }
-            }
-        }
-    };
-}
-pub(crate) use moment_settings;
-
-moment_settings!(Adam);
-
 impl Adam {
     /// Adam with this rate, averages of 0.9 and 0.999 and an epsilon of 1e-7.
     #[must_use]
     pub fn new(learning_rate: f32) -> Self {
         Self { learning_rate, beta_1: 0.9, beta_2: 0.999, epsilon: 1e-7, amsgrad: false }
-    }
-
-    /// Divides by the largest `v` seen so far (`ResourceApplyAdamWithAmsgrad`), at the cost of a third slot.
-    #[must_use]
-    pub fn amsgrad(self, amsgrad: bool) -> Self {
-        Self { amsgrad, ..self }
     }
 
     pub(crate) fn slots(&self) -> &'static [Slot] {
@@ -78,7 +44,7 @@ impl Adam {
 
     pub(crate) fn at_step(&self, step: u64) -> Kernels {
         let moments = Moments::at_step(self.learning_rate, self.beta_1, self.beta_2, self.epsilon, step);
-        if self.amsgrad { Kernels::Amsgrad(AmsgradStep { moments }) } else { Kernels::Adam(Step { moments }) }
+        if self.amsgrad { Kernels::Amsgrad(Amsgrad(moments)) } else { Kernels::Adam(moments) }
     }
 }
 
@@ -89,32 +55,20 @@ impl Default for Adam {
     }
 }
 
-impl Settings for Adam {
-    const NAME: &'static str = "adam";
-    const COUNT: usize = 5;
-
-    fn settings(&self) -> Vec<Setting> {
-        vec![
-            Setting::new("learning_rate", self.learning_rate, Range::NotNegative),
-            Setting::new("beta_1", self.beta_1, Range::Decay),
-            Setting::new("beta_2", self.beta_2, Range::Decay),
-            Setting::new("epsilon", self.epsilon, Range::NotNegative),
-            Setting::flag("amsgrad", self.amsgrad),
-        ]
-    }
-
-    fn from_values(values: &[f32]) -> Self {
-        Self {
-            learning_rate: values[0],
-            beta_1: values[1],
-            beta_2: values[2],
-            epsilon: values[3],
-            amsgrad: values[4] != 0.0,
-        }
-    }
+settings! {
+    Adam, "adam", 5.0;
+    learning_rate: NotNegative, beta_1: Decay, beta_2: Decay, epsilon: NotNegative, amsgrad: Flag;
+    /// Sets how much of the average of gradients is kept per step: from 0 to below 1.
+    beta_1: f32,
+    /// Sets how much of the average of squared gradients is kept per step: from 0 to below 1.
+    beta_2: f32,
+    /// Keeps the division away from zero. It is the "epsilon hat" of the paper, as in TensorFlow.
+    epsilon: f32,
+    /// Divides by the largest `v` seen so far (`ResourceApplyAdamWithAmsgrad`), at the cost of a third slot.
+    amsgrad: bool
 }
 
-/// What Adam and AdamW share: both averages, and the rate corrected for their having started at zero.
+/// One step of Adam: both averages, and the rate corrected for their having started at zero.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moments {
     rate: f32,
@@ -125,8 +79,8 @@ pub(crate) struct Moments {
 
 impl Moments {
     pub(crate) fn at_step(learning_rate: f32, beta_1: f32, beta_2: f32, epsilon: f32, step: u64) -> Self {
-        // TensorFlow holds the powers and the differences as f32, so they are rounded here too: 1 - 0.999 has only
-        // four good digits then, and agreeing with the servers people come from matters more than those digits.
+        // TensorFlow holds the powers and the differences as f32, so they are rounded here too: 1 - 0.999 then has only
+        // four good digits, and agreeing with TensorFlow matters more than those digits.
         let power = |beta: f32| f64::from(beta).powf(step.max(1) as f64) as f32;
         let rate = learning_rate * (1.0 - power(beta_2)).sqrt() / (1.0 - power(beta_1));
         Self { rate, take_1: 1.0 - beta_1, take_2: 1.0 - beta_2, epsilon }
@@ -144,29 +98,22 @@ impl Moments {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    moments: Moments,
-}
-
-impl Kernel<2> for Step {
+impl Kernel<2> for Moments {
     #[inline(always)]
     fn element(self, value: f32, [m, v]: &mut [f32; 2], grad: f32) -> f32 {
-        self.moments.take_in(m, v, grad);
-        value - self.moments.change(*m, *v)
+        self.take_in(m, v, grad);
+        value - self.change(*m, *v)
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AmsgradStep {
-    moments: Moments,
-}
+pub(crate) struct Amsgrad(Moments);
 
-impl Kernel<3> for AmsgradStep {
+impl Kernel<3> for Amsgrad {
     #[inline(always)]
     fn element(self, value: f32, [m, v, vhat]: &mut [f32; 3], grad: f32) -> f32 {
-        self.moments.take_in(m, v, grad);
+        self.0.take_in(m, v, grad);
         *vhat = vhat.max(*v);
-        value - self.moments.change(*m, *vhat)
+        value - self.0.change(*m, *vhat)
     }
 }

@@ -1,10 +1,10 @@
 //! Adam with decoupled weight decay.
 
 use crate::Slot;
-use crate::adam::{Moments, moment_settings};
+use crate::adam::Moments;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::{Range, Setting, Settings};
+use crate::setting::settings;
 
 /// AdamW as Keras 2.15 computes it: `value -= value · weight_decay · rate`, then [`Adam`](crate::Adam)'s update.
 ///
@@ -27,19 +27,11 @@ pub struct AdamW {
     epsilon: f32,
 }
 
-moment_settings!(AdamW);
-
 impl AdamW {
     /// AdamW with this rate, a weight decay of 0.004, averages of 0.9 and 0.999 and an epsilon of 1e-7.
     #[must_use]
     pub fn new(learning_rate: f32) -> Self {
         Self { learning_rate, weight_decay: 0.004, beta_1: 0.9, beta_2: 0.999, epsilon: 1e-7 }
-    }
-
-    /// The share of the value, times the rate, that each step takes away: 0 or above.
-    #[must_use]
-    pub fn weight_decay(self, weight_decay: f32) -> Self {
-        Self { weight_decay, ..self }
     }
 
     pub(crate) fn slots(&self) -> &'static [Slot] {
@@ -59,29 +51,17 @@ impl Default for AdamW {
     }
 }
 
-impl Settings for AdamW {
-    const NAME: &'static str = "adamw";
-    const COUNT: usize = 5;
-
-    fn settings(&self) -> Vec<Setting> {
-        vec![
-            Setting::new("learning_rate", self.learning_rate, Range::NotNegative),
-            Setting::new("weight_decay", self.weight_decay, Range::NotNegative),
-            Setting::new("beta_1", self.beta_1, Range::Decay),
-            Setting::new("beta_2", self.beta_2, Range::Decay),
-            Setting::new("epsilon", self.epsilon, Range::NotNegative),
-        ]
-    }
-
-    fn from_values(values: &[f32]) -> Self {
-        Self {
-            learning_rate: values[0],
-            weight_decay: values[1],
-            beta_1: values[2],
-            beta_2: values[3],
-            epsilon: values[4],
-        }
-    }
+settings! {
+    AdamW, "adamw", 6.0;
+    learning_rate: NotNegative, weight_decay: NotNegative, beta_1: Decay, beta_2: Decay, epsilon: NotNegative;
+    /// Sets the fraction of the value, times the rate, that each step subtracts: 0 or above.
+    weight_decay: f32,
+    /// Sets how much of the average of gradients is kept per step: from 0 to below 1.
+    beta_1: f32,
+    /// Sets how much of the average of squared gradients is kept per step: from 0 to below 1.
+    beta_2: f32,
+    /// Keeps the division away from zero. It is the "epsilon hat" of the paper, as in TensorFlow.
+    epsilon: f32
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -1,11 +1,11 @@
-//! Several gradients for one id become one.
+//! Summing several gradients of one id.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use phalanx_base::{Code, Error, Result};
 
-/// Sums the gradients of equal ids; each id stands where it first occurred.
+/// Sums the gradients of equal ids; ids are in the order of first occurrence.
 ///
 /// Rules with slots need this before they see a sparse gradient: two updates by `g` are not one update by `2g`. It is
 /// what TensorFlow's `_apply_sparse_duplicate_indices` does; plain SGD adds up either way.

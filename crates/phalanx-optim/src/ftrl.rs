@@ -3,7 +3,7 @@
 use crate::Slot;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::{Range, Setting, Settings};
+use crate::setting::settings;
 
 /// FTRL-Proximal (`ResourceApplyFtrlV2`): keeps a linear term and solves for the value at each step, so that L1 makes
 /// weights exactly zero.
@@ -47,42 +47,6 @@ impl Ftrl {
         }
     }
 
-    /// How the rate falls as the accumulator grows: 0 (not at all) or below; any other than -0.5 is slower to compute.
-    #[must_use]
-    pub fn learning_rate_power(self, learning_rate_power: f32) -> Self {
-        Self { learning_rate_power, ..self }
-    }
-
-    /// What the accumulator is before the first update: 0 or above.
-    #[must_use]
-    pub fn initial_accumulator_value(self, initial_accumulator_value: f32) -> Self {
-        Self { initial_accumulator_value, ..self }
-    }
-
-    /// L1 regularization: 0 or above.
-    #[must_use]
-    pub fn l1(self, l1: f32) -> Self {
-        Self { l1, ..self }
-    }
-
-    /// L2 regularization as a penalty that holds back the solution: 0 or above.
-    #[must_use]
-    pub fn l2(self, l2: f32) -> Self {
-        Self { l2, ..self }
-    }
-
-    /// L2 regularization as a part of the gradient, which only the linear term sees: 0 or above.
-    #[must_use]
-    pub fn l2_shrinkage(self, l2_shrinkage: f32) -> Self {
-        Self { l2_shrinkage, ..self }
-    }
-
-    /// The paper's beta: 0 or above.
-    #[must_use]
-    pub fn beta(self, beta: f32) -> Self {
-        Self { beta, ..self }
-    }
-
     pub(crate) fn slots(&self) -> &'static [Slot] {
         const { &[Slot::new("accumulator"), Slot::new("linear")] }
     }
@@ -106,34 +70,22 @@ impl Default for Ftrl {
     }
 }
 
-impl Settings for Ftrl {
-    const NAME: &'static str = "ftrl";
-    const COUNT: usize = 7;
-
-    fn settings(&self) -> Vec<Setting> {
-        vec![
-            // The rate divides here, so it cannot be zero.
-            Setting::new("learning_rate", self.learning_rate, Range::Positive),
-            Setting::new("learning_rate_power", self.learning_rate_power, Range::NotPositive),
-            Setting::new("initial_accumulator_value", self.initial_accumulator_value, Range::NotNegative),
-            Setting::new("l1", self.l1, Range::NotNegative),
-            Setting::new("l2", self.l2, Range::NotNegative),
-            Setting::new("l2_shrinkage", self.l2_shrinkage, Range::NotNegative),
-            Setting::new("beta", self.beta, Range::NotNegative),
-        ]
-    }
-
-    fn from_values(values: &[f32]) -> Self {
-        Self {
-            learning_rate: values[0],
-            learning_rate_power: values[1],
-            initial_accumulator_value: values[2],
-            l1: values[3],
-            l2: values[4],
-            l2_shrinkage: values[5],
-            beta: values[6],
-        }
-    }
+// The rate divides here, so it cannot be zero.
+settings! {
+    Ftrl, "ftrl", 7.0;
+    learning_rate: Positive, learning_rate_power: NotPositive, initial_accumulator_value: NotNegative, l1: NotNegative, l2: NotNegative, l2_shrinkage: NotNegative, beta: NotNegative;
+    /// Sets how the rate falls as the accumulator grows: 0 (not at all) or below; any other than -0.5 is slower to compute.
+    learning_rate_power: f32,
+    /// Sets the accumulator before the first update: 0 or above.
+    initial_accumulator_value: f32,
+    /// Sets the L1 regularization: 0 or above.
+    l1: f32,
+    /// Sets the L2 regularization as a penalty on the solution: 0 or above.
+    l2: f32,
+    /// Sets the L2 regularization as a part of the gradient, which only the linear term sees: 0 or above.
+    l2_shrinkage: f32,
+    /// Sets the beta of the paper: 0 or above.
+    beta: f32
 }
 
 /// `ROOT` is the usual power of one half: square roots are vector instructions, powers are calls.

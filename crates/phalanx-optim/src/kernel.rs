@@ -1,4 +1,4 @@
-//! What one element's update looks like, and the loop that runs it over slices.
+//! The update of one element, and the loop that runs it over slices.
 //!
 //! Hot: no allocation, no branch per element that depends on settings, no `mul_add` (fused results would differ from
 //! TensorFlow's in the last digits, and between machines).
@@ -7,11 +7,11 @@ use std::sync::atomic::{Ordering, compiler_fence};
 
 /// One rule's arithmetic for one element with `N` slots. Scalars that depend on the step are inside already.
 pub(crate) trait Kernel<const N: usize>: Copy {
-    /// The new value; `slots` are updated in place.
+    /// Returns the new value; `slots` are updated in place.
     fn element(self, value: f32, slots: &mut [f32; N], grad: f32) -> f32;
 }
 
-/// Runs `kernel` over values, the slots beside them and a gradient, all of the same length.
+/// Runs `kernel` over values, their slots and a gradient, all of the same length.
 ///
 /// The caller has checked the lengths. `LANES` elements are loaded, computed and stored
 /// together: by value, so the compiler needs no proof that the parts do not overlap, and short rows (an embedding of

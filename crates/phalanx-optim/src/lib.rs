@@ -19,7 +19,7 @@
 //!
 //! | what | where |
 //! | --- | --- |
-//! | what a user chooses, its slots, its encoding for the wire | [`Optimizer`] |
+//! | the choice of an optimizer, its slots, its encoding for the wire | [`Optimizer`] |
 //! | one step's arithmetic, ready to run | [`Rule`] |
 //! | the rules, one file each | [`Sgd`], [`Momentum`], [`Adagrad`], [`RmsProp`], [`Adam`], [`AdamW`], [`Ftrl`] |
 //! | gradients of repeated ids | [`sum_duplicates`] |
@@ -29,7 +29,7 @@
 //! A rule touches the elements it is given and nothing else. For a table this is the *lazy* form: only rows that
 //! have a gradient in a step change, and so do only their slots. TensorFlow's sparse kernels (SGD, momentum, Adagrad,
 //! FTRL, RMSprop with momentum) do the same; Keras' sparse Adam and its RMSprop without momentum also let the slots of
-//! untouched rows decay at every step, which costs the whole table per step and is why TensorFlow's users reach for
+//! untouched rows decay at every step, which costs a pass over the table per step and is why users of TensorFlow choose
 //! `LazyAdam`. The step number is the variable's, not the row's, as it is there.
 
 mod adagrad;

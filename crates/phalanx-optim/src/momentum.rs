@@ -1,14 +1,13 @@
-//! Momentum as TensorFlow 1 has it.
+//! Momentum as in TensorFlow 1.
 
 use crate::Slot;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::{Setting, Settings, with_momentum};
+use crate::setting::settings;
 
 /// TensorFlow 1's `MomentumOptimizer` (`ResourceApplyMomentum`): `momentum = m · momentum + g; value -= rate · momentum`.
 ///
-/// Use it to go on from a TensorFlow 1 checkpoint; otherwise [`Sgd::momentum`](crate::Sgd::momentum) is what Keras'
-/// users mean.
+/// Use it to continue from a TensorFlow 1 checkpoint; [`Sgd::momentum`](crate::Sgd::momentum) is the momentum of Keras.
 ///
 /// ```
 /// use phalanx_optim::{Momentum, Optimizer};
@@ -26,16 +25,10 @@ pub struct Momentum {
 }
 
 impl Momentum {
-    /// Momentum with this rate and this share of the past, from 0 to 1.
+    /// Creates momentum with this rate and this fraction of the past, from 0 to 1.
     #[must_use]
     pub fn new(learning_rate: f32, momentum: f32) -> Self {
         Self { learning_rate, momentum, nesterov: false }
-    }
-
-    /// Looks ahead as Nesterov does.
-    #[must_use]
-    pub fn nesterov(self, nesterov: bool) -> Self {
-        Self { nesterov, ..self }
     }
 
     pub(crate) fn slots(&self) -> &'static [Slot] {
@@ -52,17 +45,11 @@ impl Momentum {
     }
 }
 
-impl Settings for Momentum {
-    const NAME: &'static str = "momentum";
-    const COUNT: usize = 3;
-
-    fn settings(&self) -> Vec<Setting> {
-        with_momentum(self.learning_rate, self.momentum, self.nesterov)
-    }
-
-    fn from_values(values: &[f32]) -> Self {
-        Self { learning_rate: values[0], momentum: values[1], nesterov: values[2] != 0.0 }
-    }
+settings! {
+    Momentum, "momentum", 2.0;
+    learning_rate: NotNegative, momentum: Fraction, nesterov: Flag;
+    /// Uses Nesterov momentum.
+    nesterov: bool
 }
 
 #[derive(Clone, Copy, Debug)]

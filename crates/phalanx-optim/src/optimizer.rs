@@ -1,4 +1,4 @@
-//! What a user chooses, and what the rest of the system asks it.
+//! The choice of an optimizer, with its slots and its encoding.
 
 use phalanx_base::{Code, Error, Result, nearest};
 
@@ -31,9 +31,9 @@ impl Slot {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Optimizer {
-    /// Gradient descent, with momentum if asked for, as Keras does it.
+    /// Gradient descent, optionally with momentum, as in Keras.
     Sgd(Sgd),
-    /// Momentum as TensorFlow 1's `MomentumOptimizer` does it.
+    /// Momentum as in TensorFlow 1's `MomentumOptimizer`.
     Momentum(Momentum),
     /// Adagrad.
     Adagrad(Adagrad),
@@ -62,28 +62,37 @@ macro_rules! each {
     };
 }
 
-macro_rules! from_each {
+macro_rules! optimizers {
     ($($name:ident),*) => {
         $(impl From<$name> for Optimizer {
             fn from(inner: $name) -> Self {
                 Self::$name(inner)
             }
         })*
+
+        impl Optimizer {
+            /// Every name that [`parse`](Self::parse) knows.
+            pub const NAMES: &'static [&'static str] = &[$($name::NAME),*];
+
+            fn decode(kind: f64, settings: &[f64]) -> Result<Self> {
+                // Compared as it came: a kind that is not a whole number is none of these.
+                $(if kind == $name::KIND {
+                    return $name::decode(settings).map(Self::$name);
+                })*
+                Err(Error::new(Code::BadMessage, format!("there is no optimizer of kind {kind}")))
+            }
+        }
     };
 }
-from_each!(Sgd, Momentum, Adagrad, RmsProp, Adam, AdamW, Ftrl);
+optimizers!(Sgd, Momentum, Adagrad, RmsProp, Adam, AdamW, Ftrl);
 
-/// The name of an optimizer, from its type.
-fn name_of<S: Settings>(_: &S) -> &'static str {
-    S::NAME
+/// Returns the name and kind of an optimizer, from its type.
+fn type_of<S: Settings>(_: &S) -> (&'static str, f64) {
+    (S::NAME, S::KIND)
 }
 
 impl Optimizer {
-    /// Every name that [`parse`](Self::parse) knows.
-    pub const NAMES: &'static [&'static str] =
-        &[Sgd::NAME, Momentum::NAME, Adagrad::NAME, RmsProp::NAME, Adam::NAME, AdamW::NAME, Ftrl::NAME];
-
-    /// The optimizer of that name with TensorFlow's defaults for everything but the learning rate. Upper and lower
+    /// Returns the optimizer of that name with TensorFlow's defaults for everything but the learning rate. Upper and lower
     /// case are the same: Estimator's `"SGD"` and `"RMSProp"` are understood.
     ///
     /// ```
@@ -117,46 +126,46 @@ impl Optimizer {
         Ok(optimizer)
     }
 
-    /// The optimizer's name in lower case.
+    /// Returns the optimizer's name in lower case.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        each!(self, inner => name_of(inner))
+        each!(self, inner => type_of(inner)).0
     }
 
     /// Checks every setting.
     ///
     /// # Errors
-    /// [`Code::BadSetting`] for the first setting that is out of range; the help says what the range is.
+    /// [`Code::BadSetting`] for the first setting that is out of range; the help gives the range.
     pub fn validate(&self) -> Result<()> {
         each!(self, inner => inner.check())
     }
 
-    /// The learning rate.
+    /// Returns the learning rate.
     #[must_use]
     pub fn learning_rate(&self) -> f32 {
         each!(self, inner => inner.learning_rate)
     }
 
-    /// The same optimizer with another learning rate: what a schedule does between steps.
+    /// Returns the optimizer with another learning rate, as schedules need.
     #[must_use]
     pub fn with_learning_rate(mut self, learning_rate: f32) -> Self {
         each!(&mut self, inner => inner.learning_rate = learning_rate);
         self
     }
 
-    /// The slots this optimizer keeps beside each value, in the order of their layout.
+    /// Returns the slots of each value, in the order of their layout.
     #[must_use]
     pub fn slots(&self) -> &'static [Slot] {
         each!(self, inner => inner.slots())
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     #[must_use]
     pub fn slot_count(&self) -> usize {
         self.slots().len()
     }
 
-    /// The name of a slot of the variable or table `of` in a checkpoint, as TensorFlow's `tf.train` optimizers have it.
+    /// Returns the name of a slot of the variable or table `of` in a checkpoint, as TensorFlow's `tf.train` optimizers have it.
     ///
     /// ```
     /// use phalanx_optim::{Adam, Optimizer};
@@ -165,7 +174,7 @@ impl Optimizer {
     /// ```
     #[must_use]
     pub fn slot_in_checkpoint(&self, of: &str, slot: usize) -> String {
-        // Numbered in the order in which TensorFlow makes them, which for RMSprop is not ours.
+        // Numbered in the order in which TensorFlow creates them, which for RMSprop differs from the layout.
         let number = match (self, self.slots().get(slot).map(|slot| slot.name)) {
             (Self::RmsProp(_), Some("mg")) => 1,
             (Self::RmsProp(_), Some("momentum")) if self.slots().iter().any(|slot| slot.name == "mg") => 2,
@@ -182,7 +191,7 @@ impl Optimizer {
         if number == 0 { format!("{of}/{name}") } else { format!("{of}/{name}_{number}") }
     }
 
-    /// What every element of that slot is before the first update.
+    /// Returns the value of every element of that slot before the first update.
     #[must_use]
     pub fn slot_init(&self, slot: usize) -> f32 {
         match (self, slot) {
@@ -192,8 +201,8 @@ impl Optimizer {
         }
     }
 
-    /// Fills the slots of a buffer laid out as `[value][slot 0][slot 1]…`, as [`Rule::apply`] takes it; the value
-    /// stays as it is.
+    /// Fills the slots of a buffer laid out as `[value][slot 0][slot 1]…`, as [`Rule::apply`] takes it; the values
+    /// are kept.
     pub fn init_slots(&self, values_and_slots: &mut [f32]) {
         let part = values_and_slots.len() / (1 + self.slot_count());
         for slot in 0..self.slot_count() {
@@ -201,14 +210,15 @@ impl Optimizer {
         }
     }
 
-    /// The optimizer as numbers for the wire: which one it is, then its settings. An encoding, once published, stays.
+    /// Encodes the optimizer as numbers for the wire: its kind, then its settings. A published encoding never changes.
     #[must_use]
     pub fn to_words(&self) -> Vec<f64> {
         let settings = each!(self, inner => inner.settings());
-        std::iter::once(self.kind()).chain(settings.iter().map(|setting| f64::from(setting.value))).collect()
+        let kind = each!(self, inner => type_of(inner)).1;
+        std::iter::once(kind).chain(settings.iter().map(|setting| f64::from(setting.value))).collect()
     }
 
-    /// The optimizer that [`to_words`](Self::to_words) wrote.
+    /// Decodes what [`to_words`](Self::to_words) encoded.
     ///
     /// # Errors
     /// When the words name no optimizer this build knows, are too few or too many, or a setting is out of range.
@@ -216,33 +226,11 @@ impl Optimizer {
         let Some((&kind, settings)) = words.split_first() else {
             return Err(Error::new(Code::BadMessage, "an optimizer is missing: no words"));
         };
-        // Compared as it came: a kind that is not a whole number is none of these.
-        Ok(match kind {
-            1.0 => Sgd::decode(settings)?.into(),
-            2.0 => Momentum::decode(settings)?.into(),
-            3.0 => Adagrad::decode(settings)?.into(),
-            4.0 => RmsProp::decode(settings)?.into(),
-            5.0 => Adam::decode(settings)?.into(),
-            6.0 => AdamW::decode(settings)?.into(),
-            7.0 => Ftrl::decode(settings)?.into(),
-            _ => return Err(Error::new(Code::BadMessage, format!("there is no optimizer of kind {kind}"))),
-        })
+        Self::decode(kind, settings)
     }
 
-    fn kind(&self) -> f64 {
-        match self {
-            Self::Sgd(_) => 1.0,
-            Self::Momentum(_) => 2.0,
-            Self::Adagrad(_) => 3.0,
-            Self::RmsProp(_) => 4.0,
-            Self::Adam(_) => 5.0,
-            Self::AdamW(_) => 6.0,
-            Self::Ftrl(_) => 7.0,
-        }
-    }
-
-    /// The arithmetic of the variable's `step`-th update, counted from 1. Only Adam and AdamW look at the number: it
-    /// corrects their averages for having started at zero. A step of 0 counts as 1.
+    /// Returns the rule of the variable's `step`-th update, counted from 1. Only Adam and AdamW use the number, to correct
+    /// their averages for having started at zero. A step of 0 counts as 1.
     #[must_use]
     pub fn at_step(&self, step: u64) -> Rule {
         Rule::new(each!(self, inner => inner.at_step(step)))

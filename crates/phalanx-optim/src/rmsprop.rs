@@ -3,7 +3,7 @@
 use crate::Slot;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::{Range, Setting, Settings};
+use crate::setting::settings;
 
 /// RMSprop as Keras' legacy optimizer computes it: `rms` is a running average of `g²`, centered it is less the square
 /// of `mg`, the running average of `g`.
@@ -35,30 +35,6 @@ impl RmsProp {
         Self { learning_rate, rho: 0.9, momentum: 0.0, epsilon: 1e-7, centered: false }
     }
 
-    /// How much of the averages is kept per step: from 0 to below 1.
-    #[must_use]
-    pub fn rho(self, rho: f32) -> Self {
-        Self { rho, ..self }
-    }
-
-    /// Keeps this share of the last step, from 0 to 1. With 0 (the default) there is no momentum and no slot for it.
-    #[must_use]
-    pub fn momentum(self, momentum: f32) -> Self {
-        Self { momentum, ..self }
-    }
-
-    /// Keeps the division away from zero.
-    #[must_use]
-    pub fn epsilon(self, epsilon: f32) -> Self {
-        Self { epsilon, ..self }
-    }
-
-    /// Divides by the estimated variance of the gradient instead of its mean square.
-    #[must_use]
-    pub fn centered(self, centered: bool) -> Self {
-        Self { centered, ..self }
-    }
-
     pub(crate) fn slots(&self) -> &'static [Slot] {
         match (self.momentum == 0.0, self.centered) {
             (true, false) => const { &[Slot::new("rms")] },
@@ -70,12 +46,12 @@ impl RmsProp {
 
     pub(crate) fn at_step(&self, _step: u64) -> Kernels {
         let Self { learning_rate, rho, momentum, epsilon, centered } = *self;
-        let common = Common { learning_rate, take: 1.0 - rho, epsilon };
+        let take = 1.0 - rho;
         match (momentum == 0.0, centered) {
-            (true, false) => Kernels::RmsProp(Plain { common }),
-            (true, true) => Kernels::RmsPropCentered(Centered { common }),
-            (false, false) => Kernels::RmsPropMomentum(WithMomentum { common, momentum }),
-            (false, true) => Kernels::RmsPropCenteredMomentum(CenteredWithMomentum { common, momentum }),
+            (true, false) => Kernels::RmsProp(Step { learning_rate, take, momentum, epsilon }),
+            (true, true) => Kernels::RmsPropCentered(Step { learning_rate, take, momentum, epsilon }),
+            (false, false) => Kernels::RmsPropMomentum(Step { learning_rate, take, momentum, epsilon }),
+            (false, true) => Kernels::RmsPropCenteredMomentum(Step { learning_rate, take, momentum, epsilon }),
         }
     }
 }
@@ -87,54 +63,44 @@ impl Default for RmsProp {
     }
 }
 
-impl Settings for RmsProp {
-    const NAME: &'static str = "rmsprop";
-    const COUNT: usize = 5;
-
-    fn settings(&self) -> Vec<Setting> {
-        vec![
-            Setting::new("learning_rate", self.learning_rate, Range::NotNegative),
-            Setting::new("rho", self.rho, Range::Decay),
-            Setting::new("momentum", self.momentum, Range::Fraction),
-            Setting::new("epsilon", self.epsilon, Range::NotNegative),
-            Setting::flag("centered", self.centered),
-        ]
-    }
-
-    fn from_values(values: &[f32]) -> Self {
-        Self {
-            learning_rate: values[0],
-            rho: values[1],
-            momentum: values[2],
-            epsilon: values[3],
-            centered: values[4] != 0.0,
-        }
-    }
+settings! {
+    RmsProp, "rmsprop", 4.0;
+    learning_rate: NotNegative, rho: Decay, momentum: Fraction, epsilon: NotNegative, centered: Flag;
+    /// Sets how much of the averages is kept per step: from 0 to below 1.
+    rho: f32,
+    /// Keeps this fraction of the last step, from 0 to 1. With 0 (the default) there is no momentum and no slot for it.
+    momentum: f32,
+    /// Keeps the division away from zero.
+    epsilon: f32,
+    /// Divides by the estimated variance of the gradient instead of its mean square.
+    centered: bool
 }
 
+/// One step; the kernels differ in their slots.
 #[derive(Clone, Copy, Debug)]
-struct Common {
+pub(crate) struct Step<const CENTERED: bool, const MOMENTUM: bool> {
     learning_rate: f32,
     take: f32,
+    momentum: f32,
     epsilon: f32,
 }
 
-impl Common {
+impl<const CENTERED: bool, const MOMENTUM: bool> Step<CENTERED, MOMENTUM> {
     #[inline(always)]
     fn take_in(self, average: &mut f32, new: f32) {
         *average += (new - *average) * self.take;
     }
 
-    /// The change without momentum: epsilon outside the root.
+    /// Returns the change without momentum: epsilon outside the root.
     #[inline(always)]
     fn change(self, spread: f32, grad: f32) -> f32 {
         self.learning_rate * grad / (spread.sqrt() + self.epsilon)
     }
 
-    /// The change that goes into the momentum: epsilon inside the root.
+    /// Updates the momentum: epsilon inside the root.
     #[inline(always)]
-    fn push(self, spread: f32, grad: f32) -> f32 {
-        (grad * self.learning_rate) / (spread + self.epsilon).sqrt()
+    fn accelerate(self, kept: &mut f32, spread: f32, grad: f32) {
+        *kept = *kept * self.momentum + (grad * self.learning_rate) / (spread + self.epsilon).sqrt();
     }
 }
 
@@ -143,60 +109,38 @@ fn variance(rms: f32, mg: f32) -> f32 {
     (rms - mg * mg).max(0.0)
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plain {
-    common: Common,
-}
-
-impl Kernel<1> for Plain {
+impl Kernel<1> for Step<false, false> {
     #[inline(always)]
     fn element(self, value: f32, [rms]: &mut [f32; 1], grad: f32) -> f32 {
-        self.common.take_in(rms, grad * grad);
-        value - self.common.change(*rms, grad)
+        self.take_in(rms, grad * grad);
+        value - self.change(*rms, grad)
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Centered {
-    common: Common,
-}
-
-impl Kernel<2> for Centered {
+impl Kernel<2> for Step<true, false> {
     #[inline(always)]
     fn element(self, value: f32, [rms, mg]: &mut [f32; 2], grad: f32) -> f32 {
-        self.common.take_in(rms, grad * grad);
-        self.common.take_in(mg, grad);
-        value - self.common.change(variance(*rms, *mg), grad)
+        self.take_in(rms, grad * grad);
+        self.take_in(mg, grad);
+        value - self.change(variance(*rms, *mg), grad)
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WithMomentum {
-    common: Common,
-    momentum: f32,
-}
-
-impl Kernel<2> for WithMomentum {
+impl Kernel<2> for Step<false, true> {
     #[inline(always)]
     fn element(self, value: f32, [rms, kept]: &mut [f32; 2], grad: f32) -> f32 {
-        self.common.take_in(rms, grad * grad);
-        *kept = *kept * self.momentum + self.common.push(*rms, grad);
+        self.take_in(rms, grad * grad);
+        self.accelerate(kept, *rms, grad);
         value - *kept
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CenteredWithMomentum {
-    common: Common,
-    momentum: f32,
-}
-
-impl Kernel<3> for CenteredWithMomentum {
+impl Kernel<3> for Step<true, true> {
     #[inline(always)]
     fn element(self, value: f32, [rms, kept, mg]: &mut [f32; 3], grad: f32) -> f32 {
-        self.common.take_in(rms, grad * grad);
-        self.common.take_in(mg, grad);
-        *kept = *kept * self.momentum + self.common.push(variance(*rms, *mg), grad);
+        self.take_in(rms, grad * grad);
+        self.take_in(mg, grad);
+        self.accelerate(kept, variance(*rms, *mg), grad);
         value - *kept
     }
 }

@@ -1,4 +1,4 @@
-//! One step's arithmetic with its scalars prepared.
+//! The arithmetic of one step, with its scalars prepared.
 
 use phalanx_base::{Code, Error, Result};
 
@@ -6,7 +6,7 @@ use crate::kernel::Kernel;
 use crate::simd::Level;
 use crate::{adagrad, adam, adamw, ftrl, momentum, rmsprop, sgd};
 
-/// An [`Optimizer`](crate::Optimizer) at one step: made once per update, applied to any number of chunks and rows.
+/// An [`Optimizer`](crate::Optimizer) at one step: created once per update, applied to any number of chunks and rows.
 ///
 /// ```
 /// use phalanx_optim::{Optimizer, Sgd};
@@ -22,8 +22,8 @@ pub struct Rule {
     level: Level,
 }
 
-/// Every kernel there is. Settings that change the arithmetic's shape (momentum or not) choose the variant, so that
-/// no element asks about them.
+/// All kernels. Settings that change the arithmetic (momentum or not) choose the variant, so that no element branches on
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kernels {
     Sgd(sgd::Plain),
@@ -32,12 +32,12 @@ pub(crate) enum Kernels {
     Momentum(momentum::Step<false>),
     Nesterov(momentum::Step<true>),
     Adagrad(adagrad::Step),
-    RmsProp(rmsprop::Plain),
-    RmsPropCentered(rmsprop::Centered),
-    RmsPropMomentum(rmsprop::WithMomentum),
-    RmsPropCenteredMomentum(rmsprop::CenteredWithMomentum),
-    Adam(adam::Step),
-    Amsgrad(adam::AmsgradStep),
+    RmsProp(rmsprop::Step<false, false>),
+    RmsPropCentered(rmsprop::Step<true, false>),
+    RmsPropMomentum(rmsprop::Step<false, true>),
+    RmsPropCenteredMomentum(rmsprop::Step<true, true>),
+    Adam(adam::Moments),
+    Amsgrad(adam::Amsgrad),
     AdamW(adamw::Step),
     Ftrl(ftrl::Step<true>),
     FtrlPower(ftrl::Step<false>),
@@ -66,7 +66,7 @@ macro_rules! each_kernel {
     };
 }
 
-/// How many slots a kernel has, from its type.
+/// Returns the number of slots of a kernel, from its type.
 fn slots_of<const N: usize, K: Kernel<N>>(_: K) -> usize {
     N
 }
@@ -85,13 +85,13 @@ impl Rule {
         Self { kernel, level: Level::detect() }
     }
 
-    /// How many slots stand beside each value.
+    /// Returns the number of slots of each value.
     #[must_use]
     pub fn slot_count(&self) -> usize {
         each_kernel!(self.kernel, kernel => slots_of(kernel))
     }
 
-    /// Updates a whole buffer laid out as `[value][slot 0][slot 1]…`: a chunk of a variable, or a row of a table.
+    /// Updates a buffer laid out as `[value][slot 0][slot 1]…`: a chunk of a variable, or a row of a table.
     ///
     /// # Errors
     /// When the buffer does not hold `grad.len()` elements in each part; nothing is changed then.
@@ -129,7 +129,7 @@ impl Rule {
         Ok(())
     }
 
-    /// Updates values whose slots lie elsewhere, each in a slice of its own as long as the values.
+    /// Updates values whose slots lie in separate slices, each as long as the values.
     ///
     /// ```
     /// use phalanx_optim::{Adagrad, Optimizer};

@@ -1,32 +1,65 @@
-//! What every optimizer says about its settings: once, for checking them and for carrying them over the wire.
+//! The settings of every optimizer, declared once: for checking them and for sending them over the wire.
 
 use phalanx_base::{Code, Error, Result};
 
-/// One hyper-parameter as it is set.
+/// The value of one hyper-parameter.
 pub(crate) struct Setting {
     pub(crate) name: &'static str,
     pub(crate) value: f32,
     pub(crate) range: Range,
 }
 
-impl Setting {
-    pub(crate) fn new(name: &'static str, value: f32, range: Range) -> Self {
-        Self { name, value, range }
-    }
+/// A setting's type: a number, or a flag as 0 or 1.
+pub(crate) trait SettingValue {
+    fn from_number(number: f32) -> Self;
+}
 
-    pub(crate) fn flag(name: &'static str, value: bool) -> Self {
-        Self::new(name, f32::from(value), Range::Flag)
+impl SettingValue for f32 {
+    fn from_number(number: f32) -> Self {
+        number
     }
 }
 
-/// Those of the two descents that keep a share of the last step.
-pub(crate) fn with_momentum(learning_rate: f32, momentum: f32, nesterov: bool) -> Vec<Setting> {
-    vec![
-        Setting::new("learning_rate", learning_rate, Range::NotNegative),
-        Setting::new("momentum", momentum, Range::Fraction),
-        Setting::flag("nesterov", nesterov),
-    ]
+impl SettingValue for bool {
+    fn from_number(number: f32) -> Self {
+        number != 0.0
+    }
 }
+
+/// Implements [`Settings`] for an optimizer with these fields, in the order of the wire, and its setters.
+macro_rules! settings {
+    (
+        $optimizer:ident, $name:literal, $kind:literal;
+        $($field:ident: $range:ident),*;
+        $($(#[$doc:meta])* $setter:ident: $type:ty),*
+    ) => {
+        impl $optimizer {
+            $($(#[$doc])*
+            #[must_use]
+            pub fn $setter(self, $setter: $type) -> Self {
+                Self { $setter, ..self }
+            })*
+        }
+
+        impl $crate::setting::Settings for $optimizer {
+            const NAME: &'static str = $name;
+            const KIND: f64 = $kind;
+            const COUNT: usize = [$(stringify!($field)),*].len();
+
+            fn settings(&self) -> Vec<$crate::setting::Setting> {
+                use $crate::setting::{Range, Setting};
+                vec![$(Setting { name: stringify!($field), value: self.$field.into(), range: Range::$range }),*]
+            }
+
+            fn from_values(values: &[f32]) -> Self {
+                let mut values = values.iter();
+                $(let $field = $crate::setting::SettingValue::from_number(values.next().copied().unwrap_or_default());)*
+                Self { $($field),* }
+            }
+        }
+    };
+}
+pub(crate) use settings;
 
 /// The values a setting may take. None admits NaN or infinity.
 #[derive(Clone, Copy)]
@@ -39,7 +72,7 @@ pub(crate) enum Range {
     NotPositive,
     /// From zero to one, both included.
     Fraction,
-    /// From zero to one, one excluded: an average that never takes in anything new is a mistake.
+    /// From zero to one, one excluded: an average that never changes is a mistake.
     Decay,
     /// False or true, as 0 or 1.
     Flag,
@@ -74,16 +107,18 @@ impl Range {
 pub(crate) trait Settings: Sized {
     /// The optimizer's name, as a user writes it.
     const NAME: &'static str;
+    /// The number of the optimizer in [`Optimizer::to_words`](crate::Optimizer::to_words); never changes.
+    const KIND: f64;
     /// How many settings [`settings`](Settings::settings) lists.
     const COUNT: usize;
 
-    /// Every setting, in the order of the wire. That order never changes; a new setting goes to the end.
+    /// Returns every setting, in the order of the wire. That order never changes; a new setting goes to the end.
     fn settings(&self) -> Vec<Setting>;
 
-    /// The optimizer with these settings; `values` holds [`COUNT`](Settings::COUNT) numbers.
+    /// Creates the optimizer with these settings; `values` holds [`COUNT`](Settings::COUNT) numbers.
     fn from_values(values: &[f32]) -> Self;
 
-    /// The first setting that is out of its range, as an error.
+    /// Refuses a setting that is out of its range.
     fn check(&self) -> Result<()> {
         match self.settings().into_iter().find(|s| !s.range.contains(s.value)) {
             None => Ok(()),
@@ -94,17 +129,16 @@ pub(crate) trait Settings: Sized {
         }
     }
 
-    /// The optimizer whose settings came over the wire, checked.
+    /// Reads and checks an optimizer whose settings came over the wire.
     fn decode(words: &[f64]) -> Result<Self> {
         if words.len() != Self::COUNT {
             let what =
                 format!("optimizer {} has {} settings, the message has {}", Self::NAME, Self::COUNT, words.len());
             return Err(Error::new(Code::BadMessage, what));
         }
-        // Settings are f32 on both sides, so this narrows exactly; what is too big becomes infinite and is refused.
+        // Settings are f32 on both sides, so this narrows exactly; a number that is too large becomes infinite and is refused.
         let values: Vec<f32> = words.iter().map(|&word| word as f32).collect();
-        // A flag has to be checked before `from_values` makes a bool of it; its range is the only one that a round
-        // trip through the optimizer would hide.
+        // `from_values` turns a flag into a bool, which hides a number out of range: the values must be unchanged.
         let decoded = Self::from_values(&values);
         let kept = decoded.settings().iter().zip(&values).all(|(setting, value)| setting.value == *value);
         decoded.check()?;

@@ -3,9 +3,9 @@
 use crate::Slot;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::{Setting, Settings, with_momentum};
+use crate::setting::settings;
 
-/// Gradient descent as Keras' `SGD` does it: `value -= rate · g`, or with momentum
+/// Gradient descent as in Keras' `SGD`: `value -= rate · g`, or with momentum
 /// `momentum = m · momentum − rate · g; value += momentum` (TensorFlow's `ResourceApplyKerasMomentum`).
 ///
 /// The rate is inside the momentum slot here and outside it in [`Momentum`](crate::Momentum): the two differ once
@@ -32,18 +32,6 @@ impl Sgd {
         Self { learning_rate, momentum: 0.0, nesterov: false }
     }
 
-    /// Keeps this share of the last step, from 0 to 1. With 0 (the default) there is no momentum and no slot.
-    #[must_use]
-    pub fn momentum(self, momentum: f32) -> Self {
-        Self { momentum, ..self }
-    }
-
-    /// Looks ahead as Nesterov does; without momentum it changes nothing.
-    #[must_use]
-    pub fn nesterov(self, nesterov: bool) -> Self {
-        Self { nesterov, ..self }
-    }
-
     pub(crate) fn slots(&self) -> &'static [Slot] {
         if self.momentum == 0.0 { &[] } else { const { &[Slot::new("momentum")] } }
     }
@@ -65,17 +53,13 @@ impl Default for Sgd {
     }
 }
 
-impl Settings for Sgd {
-    const NAME: &'static str = "sgd";
-    const COUNT: usize = 3;
-
-    fn settings(&self) -> Vec<Setting> {
-        with_momentum(self.learning_rate, self.momentum, self.nesterov)
-    }
-
-    fn from_values(values: &[f32]) -> Self {
-        Self { learning_rate: values[0], momentum: values[1], nesterov: values[2] != 0.0 }
-    }
+settings! {
+    Sgd, "sgd", 1.0;
+    learning_rate: NotNegative, momentum: Fraction, nesterov: Flag;
+    /// Keeps this fraction of the last step, from 0 to 1. With 0 (the default) there is no momentum and no slot.
+    momentum: f32,
+    /// Uses Nesterov momentum; without momentum it changes nothing.
+    nesterov: bool
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! Picks the vector instructions. The same Rust code is compiled twice, for every x86-64 and for those with AVX2 (all
+//! The choice of vector instructions. The same Rust code is compiled twice, for every x86-64 and for those with AVX2 (all
 //! since 2013); results are bit for bit the same, because nothing is fused or reordered.
 //!
 //! Measured on one Zen 4 core, Adagrad on a chunk of 64 Ki elements: baseline 1.8 G elements/s, AVX2 3.3. AVX-512 was
@@ -9,7 +9,7 @@ use crate::kernel::{Kernel, run};
 /// How many elements are computed together: one AVX2 register, two of the baseline's.
 const LANES: usize = 8;
 
-/// The instructions to use. Only [`detect`](Level::detect) makes one that is above the baseline.
+/// The instructions to use. Only [`detect`](Level::detect) returns one above the baseline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Level(Instructions);
 
@@ -21,7 +21,7 @@ enum Instructions {
 }
 
 impl Level {
-    /// The best this machine has. Cheap: the standard library asks the processor once per process.
+    /// Returns the best level of this CPU. Cheap: the standard library detects features once per process.
     pub(crate) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") {

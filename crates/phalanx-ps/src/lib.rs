@@ -1,28 +1,34 @@
 //! Parameter servers and their client.
 //!
-//! | where | what |
+//! | module | contents |
 //! | --- | --- |
-//! | [`checkpoint`] | what a checkpoint contains, whether it fits a model, and how it comes back into servers. |
-//! | [`plan`] | who holds what: partitioners, placement, the layout of a model over servers. Pure. |
-//! | [`recovery`] | what to do about a server that comes back empty, and what was lost with it. Pure. |
-//! | [`server`] | the shards, the names already applied, the synchronous barrier, and the service around them. |
-//! | [`client`] | what a worker calls: create, find, push and pull in one round trip. |
-//! | [`Crew`] | who does the work of one exchange: one thread, or all of a job that is one process. |
+//! | [`checkpoint`] | The contents of a checkpoint, whether it fits a model, and how servers are restored from it. |
+//! | [`plan`] | Which server holds what: partitioners, placement, the layout of a model over servers. Pure. |
+//! | [`recovery`] | The recovery of a server that comes back empty, and what was lost with it. Pure. |
+//! | [`server`] | The shards, the applied updates, the synchronous barrier, and the service around them. |
+//! | [`client`] | What a worker calls: create, find, push and pull in one round trip. |
+//! | [`proto`] | The messages of the protocol, for tests that send hostile ones. |
 //!
-//! Invariants: an update's name is applied once per server, whatever is retried or repeated; a chunk of a variable is
-//! never seen half updated; a server links no tensor library.
+//! Invariants: an update id is applied once per server, whatever is retried or repeated; a chunk of a variable is never
+//! seen half updated; a server links no tensor library.
 
 pub mod checkpoint;
 pub mod client;
-mod crew;
+mod executor;
 pub mod plan;
 pub mod recovery;
 pub mod server;
 
-// What `crate::sync` is in a model check; see tests/loom.
+/// The messages of the protocol, as `params.proto` defines them.
+#[allow(missing_docs, unreachable_pub, clippy::all)]
+pub mod proto {
+    include!(concat!(env!("OUT_DIR"), "/phalanx.params.rs"));
+}
+
+// A model check replaces `crate::sync`; see tests/loom.
 use std::sync;
 
-pub use client::{Client, to_wire as client_of};
-pub use crew::Crew;
+pub use client::Client;
+pub use executor::Executor;
 pub use plan::{Layout, Partitioner, Placement, TableSpec, VariableSpec};
-pub use server::{Store, identity as life_of};
+pub use server::{Store, TaskIncarnation};

@@ -1,11 +1,9 @@
 //! A file that grows at its end.
 
+use crate::fault;
+use phalanx_base::Result;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-
-use phalanx_base::Result;
-
-use crate::fault;
 
 /// Adds to the end of a file. What was written becomes visible to readers with `flush`, and durable with
 /// [`AppendFile::sync`].

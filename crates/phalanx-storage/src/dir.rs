@@ -1,16 +1,14 @@
 //! A directory of a run.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
-
-use phalanx_base::{Code, Error, Result};
-
 use crate::local::Local;
 use crate::location::Location;
 use crate::memory::Memory;
 use crate::store::Store;
 use crate::{AppendFile, Entry, ReadFile, StagedFile, name};
+use phalanx_base::{Code, Error, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 /// A directory on a local path or in an object store. Clones are cheap and mean the same directory.
 ///
@@ -77,10 +75,10 @@ impl Dir {
         self.store.place(&self.prefix)
     }
 
-    /// A directory below this one, such as `eval` or `export/best/1700000000`.
+    /// Returns a directory below this one, such as `eval` or `export/best/1700000000`.
     ///
     /// # Errors
-    /// When the name leads elsewhere.
+    /// When the name leads out of this directory.
     pub fn child(&self, name: &str) -> Result<Self> {
         Ok(Self { store: self.store.clone(), prefix: self.key(name)? })
     }

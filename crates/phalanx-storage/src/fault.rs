@@ -1,10 +1,9 @@
 //! What an error of the operating system means to the one who reads it.
 
+use phalanx_base::{Code, Error};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-use phalanx_base::{Code, Error};
 
 /// The error of ours inside an `io::Error` that a writer or reader of this crate gave through `std::io::Write` or
 /// `std::io::Read`, with its place and help.

@@ -1,9 +1,9 @@
 //! Finds files by a pattern.
 
-use phalanx_base::{Code, Error, Result};
-
 use crate::location::Location;
-use crate::{Dir, name, pattern};
+use crate::pattern::{Pattern, is_wild};
+use crate::{Dir, name};
+use phalanx_base::{Code, Error, Result};
 
 /// The files that a pattern matches, in the order of their locations: each with its directory and its name there.
 ///
@@ -28,7 +28,7 @@ pub fn glob(location_pattern: &str) -> Result<Vec<(Dir, String)>> {
             let (base, pattern) = split(path);
             (Dir::local(base), pattern)
         }
-        Location::Object { bucket, .. } if pattern::is_wild(bucket) => {
+        Location::Object { bucket, .. } if is_wild(bucket) => {
             let error = Error::new(Code::StorageLocation, format!("{location_pattern:?} is no pattern for files"));
             return Err(error.because("it has a wildcard in the bucket").help("name one bucket"));
         }
@@ -84,11 +84,11 @@ fn walk(dir: &Dir, parts: &[&str], found: &mut Vec<(Dir, String)>) -> Result<()>
             Ok(())
         }
         [last] => files(dir, last, found),
-        [part, rest @ ..] if !pattern::is_wild(part) => walk(&dir.child(part)?, rest, found),
+        [part, rest @ ..] if !is_wild(part) => walk(&dir.child(part)?, rest, found),
         [part, rest @ ..] => {
-            let contents = dir.contents()?;
-            refuse_odd(dir, part, &contents.odd)?;
-            for folder in contents.folders.iter().filter(|folder| pattern::matches(part, &folder.name)) {
+            let (contents, pattern) = (dir.contents()?, Pattern::new(part));
+            refuse_odd(dir, &pattern, &contents.odd)?;
+            for folder in contents.folders.iter().filter(|folder| pattern.matches(&folder.name)) {
                 walk(&dir.child(&folder.name)?, rest, found)?;
             }
             Ok(())
@@ -98,23 +98,23 @@ fn walk(dir: &Dir, parts: &[&str], found: &mut Vec<(Dir, String)>) -> Result<()>
 
 /// Adds the files directly in `dir` that match.
 fn files(dir: &Dir, part: &str, found: &mut Vec<(Dir, String)>) -> Result<()> {
-    if !pattern::is_wild(part) {
+    if !is_wild(part) {
         if dir.size(part)?.is_some() {
             found.push((dir.clone(), part.to_owned()));
         }
         return Ok(());
     }
-    let contents = dir.contents()?;
-    refuse_odd(dir, part, &contents.odd)?;
+    let (contents, pattern) = (dir.contents()?, Pattern::new(part));
+    refuse_odd(dir, &pattern, &contents.odd)?;
     let names = contents.files.into_iter().map(|entry| entry.name);
-    let names = names.filter(|name| pattern::matches(part, name) && !name::is_staged(name));
+    let names = names.filter(|name| pattern.matches(name) && !name::is_staged(name));
     found.extend(names.map(|name| (dir.clone(), name)));
     Ok(())
 }
 
 /// Names that are not UTF-8 cannot be given back exactly; leaving them out would lose data without a word.
-fn refuse_odd(dir: &Dir, part: &str, odd: &[String]) -> Result<()> {
-    let Some(name) = odd.iter().find(|name| pattern::matches(part, name)) else { return Ok(()) };
+fn refuse_odd(dir: &Dir, pattern: &Pattern, odd: &[String]) -> Result<()> {
+    let Some(name) = odd.iter().find(|name| pattern.matches(name)) else { return Ok(()) };
     let error = Error::new(Code::StorageRead, format!("cannot read {name:?}")).at(dir.location());
     Err(error.because("its name is not UTF-8").help("rename it, or write a pattern that does not match it"))
 }

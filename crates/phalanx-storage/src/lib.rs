@@ -1,6 +1,6 @@
-//! Where a run directory is kept: a local path, or an object store.
+//! Access to run directories on a local path or in an object store.
 //!
-//! Read [`Dir`] first. A file becomes visible whole or not at all: it is written aside under a name of ours
+//! Read [`Dir`] first. A file becomes visible completely or not at all: it is written under a temporary name
 //! ([`StagedFile`]), made durable, then published under its real name. Readers and watchers need no lock.
 //!
 //! All calls block, and may be made from any thread, those of an asynchronous runtime included. Object stores are

@@ -1,14 +1,12 @@
 //! Files on this machine, or on what it has mounted.
 
+use crate::store::{Entry, Folder, Listing, Sink, Source, Store, too_long};
+use crate::{AppendFile, fault};
+use phalanx_base::Result;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-
-use phalanx_base::Result;
-
-use crate::store::{Entry, Folder, Listing, Sink, Source, Store, too_long};
-use crate::{AppendFile, fault};
 
 /// A directory of the local file system.
 pub(crate) struct Local {
@@ -73,7 +71,7 @@ impl Store for Local {
         let path = self.path(key);
         let mut result = read_limited(&path, limit);
         if matches!(&result, Err(error) if error.kind() == ErrorKind::StaleNetworkFileHandle) {
-            // On a network file system: it was published anew between our open and our read.
+            // On a network file system: the file was replaced between our open and our read.
             result = read_limited(&path, limit);
         }
         match result {

@@ -1,20 +1,18 @@
-//! A lock on a directory, for those who write into it.
+//! A lock on a directory, for its writers.
 
+use crate::{Dir, fault};
+use phalanx_base::Result;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use phalanx_base::Result;
-
-use crate::{Dir, fault};
-
-/// What came of an attempt to lock a directory.
+/// The result of an attempt to lock a directory.
 #[derive(Debug)]
 pub enum Locked {
     /// It is locked now, until this is dropped or the process ends.
     Held(DirLock),
-    /// Another process has locked it; this is what that process has said of itself.
+    /// Another process has locked it; this is the owner that process gave.
     Taken(String),
     /// There are no locks here: the directory is not in a local file system, or its file system knows none.
     Unsupported,
@@ -28,8 +26,8 @@ pub struct DirLock {
 }
 
 impl Dir {
-    /// Locks the directory by its file `name`, which then says `owner`. The file stays when the lock is gone: removing it
-    /// would let two processes lock two files of the same name.
+    /// Locks the directory by its file `name`, which then contains `owner`. The file remains when the lock is released:
+    /// removing it would let two processes lock two files of the same name.
     ///
     /// ```
     /// use phalanx_storage::{Dir, Locked};

@@ -1,14 +1,12 @@
 //! Files in memory, for tests. Like an object store it has no directories and cannot append.
 
+use crate::fault;
+use crate::store::{Entry, Folder, Listing, Sink, Source, Store, too_long};
+use phalanx_base::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
-
-use phalanx_base::Result;
-
-use crate::fault;
-use crate::store::{Entry, Folder, Listing, Sink, Source, Store, too_long};
 
 type Files = Arc<Mutex<BTreeMap<String, File>>>;
 

@@ -1,74 +1,49 @@
-//! One part of a file name pattern.
+//! One component of a file name pattern.
 
-/// Whether `text` has anything in it that matches more than itself.
+/// Whether `text` contains a wildcard.
 pub(crate) fn is_wild(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// Whether `pattern` matches all of `name`. `*` is any run of characters, `?` any one, `[a-c]` one of a set, `[!a-c]`
-/// one outside of it; a `[` that is never closed is itself. As in a shell, a leading dot must be written out.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
-    if name.starts_with('.') && !pattern.starts_with('.') {
-        return false;
-    }
-    let pattern: Vec<char> = pattern.chars().collect();
-    let name: Vec<char> = name.chars().collect();
-    let (mut p, mut n) = (0, 0);
-    // Where to go on when the last `*` takes one character more: it never needs to be any star before that one.
-    let mut again: Option<(usize, usize)> = None;
-    while n < name.len() {
-        if pattern.get(p) == Some(&'*') {
-            p += 1;
-            again = Some((p, n));
-        } else if let Some(used) = one(&pattern[p..], name[n]) {
-            p += used;
-            n += 1;
-        } else if let Some((star, from)) = again {
-            again = Some((star, from + 1));
-            (p, n) = (star, from + 1);
-        } else {
-            return false;
+/// One compiled component of a path pattern.
+///
+/// `*` matches any run of characters, `?` any one, `[a-c]` one of a set, `[!a-c]` and `[^a-c]` one outside of it; a `[`
+/// that is never closed matches itself. As in a shell, a leading dot must be written out.
+pub(crate) struct Pattern(glob::Pattern);
+
+impl Pattern {
+    pub(crate) fn new(component: &str) -> Self {
+        // The crate refuses what a shell accepts: stars in a row, `^`, and a `[` without a `]`.
+        let mut text = component.replace("[^", "[!");
+        while text.contains("**") {
+            text = text.replace("**", "*");
+        }
+        loop {
+            match glob::Pattern::new(&text) {
+                Ok(pattern) => return Self(pattern),
+                Err(error) => {
+                    let bracket: usize = text.chars().take(error.pos).map(char::len_utf8).sum();
+                    text.replace_range(bracket..=bracket, "[[]");
+                }
+            }
         }
     }
-    pattern[p..].iter().all(|&rest| rest == '*')
-}
 
-/// How many characters of the pattern it takes to match `c`, if they do. A star is not asked for here.
-fn one(pattern: &[char], c: char) -> Option<usize> {
-    match *pattern.first()? {
-        '?' => Some(1),
-        '[' => match set(pattern, c) {
-            Some((used, inside)) => inside.then_some(used),
-            None => (c == '[').then_some(1),
-        },
-        literal => (literal == c).then_some(1),
+    /// Whether the pattern matches all of `name`.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        let options = glob::MatchOptions { require_literal_leading_dot: true, ..glob::MatchOptions::new() };
+        self.0.matches_with(name, options)
     }
-}
-
-/// How long the set at the start of the pattern is, and whether `c` is in it; nothing if it is never closed.
-fn set(pattern: &[char], c: char) -> Option<(usize, bool)> {
-    let negated = matches!(pattern.get(1), Some('!' | '^'));
-    let first = if negated { 2 } else { 1 };
-    // A `]` right at the start is a member.
-    let end = first + 1 + pattern.get(first + 1..)?.iter().position(|&end| end == ']')?;
-    let mut members = &pattern[first..end];
-    let mut inside = false;
-    while let [low, rest @ ..] = members {
-        if let ['-', high, rest @ ..] = rest {
-            inside |= (*low..=*high).contains(&c);
-            members = rest;
-        } else {
-            inside |= *low == c;
-            members = rest;
-        }
-    }
-    Some((end + 1, inside != negated))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn matches(pattern: &str, name: &str) -> bool {
+        Pattern::new(pattern).matches(name)
+    }
 
     #[test]
     fn patterns_match_as_in_a_shell() {

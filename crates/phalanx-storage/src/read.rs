@@ -1,12 +1,10 @@
 //! A file to read.
 
-use std::io::{self, Read, Seek, SeekFrom};
-use std::sync::Arc;
-
-use phalanx_base::{Code, Error, Result};
-
 use crate::fault;
 use crate::store::Source;
+use phalanx_base::{Code, Error, Result};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
 
 /// One version of a file: a file published over it later is not mixed into what this one reads.
 ///

@@ -1,10 +1,8 @@
 //! A stream of records kept in one growing file, or in several where files cannot grow.
 
-use std::io::{self, Write};
-
-use phalanx_base::{Error, Result};
-
 use crate::{AppendFile, Dir, fault};
+use phalanx_base::{Error, Result};
+use std::io::{self, Write};
 
 /// Writes a stream that readers can follow, such as a log of events.
 ///
@@ -143,7 +141,7 @@ impl Write for Roll {
 
 impl Drop for Roll {
     fn drop(&mut self) {
-        // Nobody is left to tell; who needs to know calls `finish`.
+        // Errors are lost here; call `finish` to see them.
         let _ = self.flush();
     }
 }

@@ -1,13 +1,11 @@
-//! A file on its way to its name.
-
-use std::io::{self, Write};
-
-use phalanx_base::{Error, Result};
+//! A file that is not published yet.
 
 use crate::fault;
 use crate::store::Sink;
+use phalanx_base::{Error, Result};
+use std::io::{self, Write};
 
-/// Few large writes are what both disks and object stores like.
+/// Both disks and object stores prefer few large writes.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// A file that nobody sees yet. Write to it, then [`StagedFile::finish`] and [`Dir::publish`](crate::Dir::publish).

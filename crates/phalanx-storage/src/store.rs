@@ -1,12 +1,10 @@
-//! What a place to keep files must be able to do.
+//! The interface of a store of files.
 
+use crate::AppendFile;
+use phalanx_base::{Code, Error, Result};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::SystemTime;
-
-use phalanx_base::{Code, Error, Result};
-
-use crate::AppendFile;
 
 /// A file as a listing shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,10 +1,8 @@
 //! Follows a small file that is published again and again.
 
-use std::time::{Duration, Instant};
-
-use phalanx_base::Result;
-
 use crate::Dir;
+use phalanx_base::Result;
+use std::time::{Duration, Instant};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);

@@ -1,17 +1,17 @@
-//! What tells this process from others: its build, and its life.
+//! The build and the incarnation of this process.
 
 use phalanx_base::{Code, Context, Error, Incarnation, Result};
 use std::io::Read;
 
-/// A number that no other life of a task has.
+/// Returns an incarnation that no other process has.
 ///
 /// # Errors
-/// As for [`random`].
+/// As [`random`].
 pub(crate) fn new_incarnation() -> Result<Incarnation> {
     Ok(Incarnation(random()? | 1))
 }
 
-/// A number from the operating system that nobody can guess.
+/// Returns a random number from the operating system.
 ///
 /// # Errors
 /// When the operating system gives no random bytes: an id that is not random may be another task's.
@@ -29,8 +29,7 @@ fn random_from<E: std::fmt::Display>(fill: impl FnOnce(&mut [u8]) -> Result<(), 
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// A fingerprint of the running executable: tasks of one job run the same binary, because no code ever crosses the
-/// wire.
+/// Returns a fingerprint of the running executable. All tasks of a job run the same one, because no code crosses the wire.
 pub(crate) fn build() -> Result<String> {
     let wrong = "the running executable cannot be read";
     let path = std::env::current_exe().context(Code::Internal, wrong)?;
@@ -47,9 +46,9 @@ pub(crate) fn build() -> Result<String> {
     }
 }
 
-/// A job id as a number, for the hot path (FNV-1a).
+/// Returns the FNV-1a digest of a job id, for the hot path.
 pub(crate) fn digest(job: &str) -> u64 {
-    job.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    phalanx_base::fnv1a(job.bytes())
 }
 
 #[cfg(test)]
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_differ_and_a_life_is_never_0() {
+    fn ids_differ_and_an_incarnation_is_never_0() {
         let ids: Vec<u64> = (0..100).map(|_| random().unwrap()).collect();
         let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
         assert_eq!(distinct.len(), ids.len());

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: once to stop in good order, twice to stop at once.
+//! Ctrl-C and SIGTERM: the first asks the task to save and end, the second ends the process at once.
 
 use phalanx_base::{Code, Context, Error, Result};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +8,7 @@ const NONE: u32 = 0;
 const CTRL_C: u32 = 1;
 const TERMINATE: u32 = 2;
 
-/// Tells whether somebody asked this process to stop.
+/// Whether this process was asked to stop.
 ///
 /// [`ServerOptions::from_env`](crate::ServerOptions::from_env), which a task's program starts from, listens for signals.
 /// [`ServerOptions::default`](crate::ServerOptions::default) holds an `Interrupt` that nothing sets: tests, and programs that
@@ -25,8 +25,7 @@ const TERMINATE: u32 = 2;
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicU32>);
 
-/// What the process's signal handler sets, once there is one. A process has one handler for a signal, however many tasks
-/// it runs.
+/// What the process's signal handler sets. A process has one handler for a signal, however many tasks it runs.
 static OF_PROCESS: Mutex<Option<Interrupt>> = Mutex::new(None);
 
 impl Interrupt {
@@ -34,7 +33,7 @@ impl Interrupt {
     /// returns the same `Interrupt`.
     ///
     /// # Errors
-    /// When the operating system gives us no signals.
+    /// When the signal handlers cannot be installed.
     pub fn listen() -> Result<Self> {
         let mut listening = OF_PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
         if listening.is_none() {
@@ -71,13 +70,13 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// One that somebody has sent SIGTERM to.
+    /// Returns one that has received SIGTERM.
     #[cfg(test)]
     pub(crate) fn terminated() -> Self {
         Self(Arc::new(AtomicU32::new(TERMINATE)))
     }
 
-    /// The request to stop, if there was one.
+    /// Returns the request to stop as an error, if there was one.
     #[must_use]
     pub fn error(&self) -> Option<Error> {
         match self.0.load(Ordering::Acquire) {

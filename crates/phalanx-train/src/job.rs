@@ -1,4 +1,4 @@
-//! What this process knows of its job.
+//! The state of the job, as this task knows it.
 
 use crate::Interrupt;
 use phalanx_base::{Error, Incarnation, Result, TaskId};
@@ -12,11 +12,11 @@ struct State {
     lost: Vec<(TaskId, Incarnation)>,
     ever_lost: Vec<(TaskId, Incarnation)>,
     returned: Vec<TaskId>,
-    /// A parameter server is lost and waited for.
+    /// Whether a parameter server is lost, and the chief waits for it.
     server_absent: bool,
 }
 
-/// The job as seen from here: written by the membership thread, read by everybody else.
+/// The state of the job, as this task knows it. The membership thread writes it.
 pub(crate) struct Job {
     state: Mutex<State>,
     changed: Condvar,
@@ -35,7 +35,7 @@ impl Job {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves on to `phase`; a job never goes back, except that a new chief may form it anew.
+    /// Sets the phase. A job that is ending never goes back; before that, a new chief may form it again.
     pub(crate) fn set_phase(&self, phase: Phase) {
         let mut state = self.lock();
         if state.phase < Phase::Ending {
@@ -51,7 +51,7 @@ impl Job {
         self.set_phase(Phase::Over);
     }
 
-    pub(crate) fn note_failure(&self, error: Error) {
+    pub(crate) fn record_failure(&self, error: Error) {
         self.lock().failure.get_or_insert(error);
     }
 
@@ -69,24 +69,24 @@ impl Job {
         state.lost.extend(lost);
     }
 
-    /// Every life that was declared lost: a server that returns must not let one in again.
+    /// Returns every incarnation that was declared lost: a server that returns fences them, too.
     pub(crate) fn ever_lost(&self) -> Vec<(TaskId, Incarnation)> {
         self.lock().ever_lost.clone()
     }
 
-    pub(crate) fn note_servers(&self, returned: Vec<TaskId>, absent: bool) {
+    pub(crate) fn record_servers(&self, returned: Vec<TaskId>, absent: bool) {
         let mut state = self.lock();
         state.returned.extend(returned);
         state.server_absent = absent;
     }
 
-    /// Whether a parameter server is lost, or is back and holds nothing yet.
+    /// Returns whether a parameter server is lost, or is back and not restored.
     pub(crate) fn lacks_a_server(&self) -> bool {
         let state = self.lock();
         state.server_absent || !state.returned.is_empty()
     }
 
-    /// Servers that were started anew and hold nothing.
+    /// Takes the servers that were started again and hold nothing.
     pub(crate) fn take_returned(&self) -> Vec<TaskId> {
         std::mem::take(&mut self.lock().returned)
     }
@@ -99,12 +99,12 @@ impl Job {
         self.interrupt.error()
     }
 
-    /// Whether trainers should stop.
+    /// Returns whether trainers should stop.
     pub(crate) fn should_stop(&self) -> bool {
         self.phase() >= Phase::Ending || self.interrupted().is_some()
     }
 
-    /// Waits until the job is over, whatever else happens, but not for longer than `longest`.
+    /// Waits until the job is over, for at most `longest`.
     pub(crate) fn wait_until_over(&self, longest: Duration) {
         let until = Instant::now() + longest;
         let mut state = self.lock();
@@ -114,15 +114,15 @@ impl Job {
         }
     }
 
-    /// Waits until the job is in `phase` or beyond. Ends by itself: the membership thread fails the job when the
-    /// formation deadline or the chief's grace period is over.
+    /// Waits until the job is in `phase` or beyond. The membership thread bounds the wait: it fails the job when the formation
+    /// deadline or the chief's grace period is over.
     pub(crate) fn wait_for(&self, phase: Phase) -> Result<Phase> {
         let mut state = self.lock();
         loop {
             if let Some(error) = self.interrupted() {
                 return Err(error);
             }
-            // A job that failed before it ran will not run; who waits for its end waits until it is over.
+            // A job that failed while forming will not run. A caller that waits for its end waits until it is over.
             let hopeless = state.phase == Phase::Over || (state.phase == Phase::Ending && phase <= Phase::Running);
             if let Some(failure) = state.failure.clone().filter(|_| hopeless) {
                 return Err(failure);

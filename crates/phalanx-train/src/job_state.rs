@@ -1,4 +1,4 @@
-//! How an evaluator, which talks to nobody, learns that training has ended: a small file in the run directory.
+//! The heartbeat file in the run directory, from which an evaluator learns whether training goes on.
 
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_storage::Dir;
@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 
 const FILE: &str = "phalanx.job";
 
-/// How often a chief shows that it is alive.
+/// How often the chief writes the file.
 const BEAT: Duration = Duration::from_secs(5);
 
-/// What a chief says of its job.
+/// The state of a job, as its chief wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JobState {
-    /// It trains; the number changes with every beat.
+    /// It trains; the text changes with every heartbeat.
     Running(String),
-    /// It ended well.
+    /// It ended successfully.
     Ended,
-    /// It failed, and why.
+    /// It failed, for this reason.
     Failed(String),
 }
 
 impl JobState {
-    /// What the file says; `None` where there is none.
+    /// Reads the file; `None` where there is none.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -41,90 +41,88 @@ impl JobState {
     }
 }
 
-/// The chief's side: says that the job runs until it is told how it ended.
-pub struct Herald {
+/// The chief's side: writes heartbeats until [`Self::end`].
+pub struct HeartbeatWriter {
     dir: Dir,
-    stop: Option<Sender<()>>,
+    stopped: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Herald {
-    /// Says that the job runs.
+impl HeartbeatWriter {
+    /// Starts writing heartbeats.
     ///
     /// # Errors
     /// When the directory cannot be written.
     pub fn start(dir: &Dir) -> Result<Self> {
         dir.create_all()?;
-        // A life's own beats: a chief that was started again is not taken for one that stands still.
-        let life = std::process::id();
-        let said = dir.clone();
-        dir.write(FILE, format!("running {life}.0").as_bytes())?;
+        // With the process id, so that a chief that was started again is not taken for one that stands still.
+        let (process, to) = (std::process::id(), dir.clone());
+        dir.write(FILE, format!("running {process}.0").as_bytes())?;
         let (stop, stopped) = channel::<()>();
         let beat = move || {
             let mut beats = 0_u64;
             while stopped.recv_timeout(BEAT) == Err(RecvTimeoutError::Timeout) {
                 beats += 1;
-                // A directory that is away for a while is not the end of a training.
-                let _ = said.write(FILE, format!("running {life}.{beats}").as_bytes());
+                // Training continues while the directory cannot be written.
+                let _ = to.write(FILE, format!("running {process}.{beats}").as_bytes());
             }
         };
-        let thread = std::thread::Builder::new().name("phalanx-herald".into()).spawn(beat);
-        let thread =
-            thread.context(Code::Internal, "the thread that shows that the chief is alive cannot be started")?;
-        Ok(Self { dir: dir.clone(), stop: Some(stop), thread: Some(thread) })
+        let thread = std::thread::Builder::new().name("phalanx-heartbeat".into()).spawn(beat);
+        let thread = thread.context(Code::Internal, "the thread that writes heartbeats cannot be started")?;
+        Ok(Self { dir: dir.clone(), stopped: Some(stop), thread: Some(thread) })
     }
 
-    /// Says how it ended.
+    /// Writes how the job ended.
     ///
     /// # Errors
     /// When the directory cannot be written.
     pub fn end(mut self, failure: Option<&Error>) -> Result<()> {
-        self.hush();
+        self.stop();
         let text = failure.map_or_else(|| "ended".to_owned(), |error| format!("failed {error}"));
         self.dir.write(FILE, text.as_bytes())
     }
 
-    fn hush(&mut self) {
-        self.stop = None;
+    fn stop(&mut self) {
+        self.stopped = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-impl Drop for Herald {
+impl Drop for HeartbeatWriter {
     fn drop(&mut self) {
-        self.hush();
+        self.stop();
     }
 }
 
-/// The evaluator's side: what it has seen of the chief, and since when.
-pub struct Watcher {
+/// The evaluator's side: the last heartbeat, and when it changed.
+pub struct HeartbeatReader {
     dir: Dir,
     seen: Option<JobState>,
     since: Instant,
-    /// Whether what is seen was there before this evaluator: it may be of a former run.
+    /// Whether the file has not changed since this reader was created: it may be of a former run.
     old: bool,
 }
 
-/// What an evaluator makes of it.
+/// What an evaluator concludes from the heartbeats.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum Observation {
     /// Training goes on, or has not begun.
     Open,
-    /// It ended well.
+    /// Training ended successfully.
     Ended,
-    /// It failed, and why.
+    /// Training failed, for this reason.
     Failed(String),
-    /// The chief has shown nothing for this long.
+    /// There was no heartbeat for this long.
     Silent(Duration),
 }
 
-impl Sight {
-    /// Whether training has ended well.
+impl Observation {
+    /// Returns whether training has ended successfully.
     ///
     /// # Errors
-    /// When it has failed, or its chief shows no sign of life.
+    /// When training has failed, or there was no heartbeat for too long.
     pub fn has_ended(&self, dir: &Dir) -> Result<bool> {
         match self {
             Self::Open => Ok(false),
@@ -136,14 +134,14 @@ impl Sight {
                 Err(Error::new(Code::ChiefLost, "the training that is evaluated shows no sign of life")
                     .at(dir.location())
                     .because(format!("nothing for {} s", time.as_secs()))
-                    .help("see the chief's log; an evaluator that is started again goes on where this one ended"))
+                    .help("see the chief's log; an evaluator that is started again continues where this one ended"))
             }
         }
     }
 }
 
-impl Watcher {
-    /// Looks for the first time.
+impl HeartbeatReader {
+    /// Reads the file for the first time.
     ///
     /// # Errors
     /// When the directory cannot be read.
@@ -151,21 +149,21 @@ impl Watcher {
         Ok(Self { dir: dir.clone(), seen: JobState::read(dir)?, since: Instant::now(), old: true })
     }
 
-    /// Looks again; `patience` is how long a former run's last word stands for this one.
+    /// Reads the file again. `patience`: how long heartbeats may stay away, and how long the end of a former run is ignored.
     ///
     /// # Errors
     /// When the directory cannot be read.
-    pub fn look(&mut self, patience: Duration) -> Result<Sight> {
+    pub fn look(&mut self, patience: Duration) -> Result<Observation> {
         let now = JobState::read(&self.dir)?;
         if now != self.seen {
             (self.seen, self.since, self.old) = (now, Instant::now(), false);
         }
         let quiet = self.since.elapsed();
         Ok(match &self.seen {
-            Some(JobState::Ended) if !self.old || quiet > patience => Sight::Ended,
-            Some(JobState::Failed(why)) if !self.old || quiet > patience => Sight::Failed(why.clone()),
-            Some(JobState::Running(_)) if quiet > patience => Sight::Silent(quiet),
-            _ => Sight::Open,
+            Some(JobState::Ended) if !self.old || quiet > patience => Observation::Ended,
+            Some(JobState::Failed(why)) if !self.old || quiet > patience => Observation::Failed(why.clone()),
+            Some(JobState::Running(_)) if quiet > patience => Observation::Silent(quiet),
+            _ => Observation::Open,
         })
     }
 }
@@ -178,22 +176,22 @@ mod tests {
     fn a_job_is_seen_to_run_and_to_end_and_a_former_one_is_not_believed_at_once() {
         let dir = Dir::in_memory();
         let long = Duration::from_secs(60);
-        let mut early = Watcher::new(&dir).unwrap();
-        assert_eq!(early.look(long).unwrap(), Sight::Open);
-        let herald = Herald::start(&dir).unwrap();
-        assert_eq!(early.look(long).unwrap(), Sight::Open);
-        herald.end(None).unwrap();
-        assert_eq!(early.look(long).unwrap(), Sight::Ended);
-        let mut late = Watcher::new(&dir).unwrap();
-        assert_eq!(late.look(long).unwrap(), Sight::Open, "it may be of a former run");
-        assert_eq!(late.look(Duration::ZERO).unwrap(), Sight::Ended);
-        let herald = Herald::start(&dir).unwrap();
-        assert_eq!(late.look(long).unwrap(), Sight::Open);
+        let mut early = HeartbeatReader::new(&dir).unwrap();
+        assert_eq!(early.look(long).unwrap(), Observation::Open);
+        let writer = HeartbeatWriter::start(&dir).unwrap();
+        assert_eq!(early.look(long).unwrap(), Observation::Open);
+        writer.end(None).unwrap();
+        assert_eq!(early.look(long).unwrap(), Observation::Ended);
+        let mut late = HeartbeatReader::new(&dir).unwrap();
+        assert_eq!(late.look(long).unwrap(), Observation::Open, "it may be of a former run");
+        assert_eq!(late.look(Duration::ZERO).unwrap(), Observation::Ended);
+        let writer = HeartbeatWriter::start(&dir).unwrap();
+        assert_eq!(late.look(long).unwrap(), Observation::Open);
         let silent = late.look(Duration::ZERO).unwrap();
         assert_eq!(silent.has_ended(&dir).unwrap_err().code(), Code::ChiefLost);
-        herald.end(Some(&Error::new(Code::NotFinite, "the loss is not finite"))).unwrap();
+        writer.end(Some(&Error::new(Code::NotFinite, "the loss is not finite"))).unwrap();
         let failed = late.look(long).unwrap().has_ended(&dir).unwrap_err();
         assert!(failed.code() == Code::JobFailed && failed.why().unwrap().contains("not finite"), "{failed}");
-        assert!(Sight::Ended.has_ended(&dir).unwrap() && !Sight::Open.has_ended(&dir).unwrap());
+        assert!(Observation::Ended.has_ended(&dir).unwrap() && !Observation::Open.has_ended(&dir).unwrap());
     }
 }

@@ -1,20 +1,21 @@
-//! Training with many tasks: servers and how they find each other, the worker's loop, and the supervisor around it.
+//! ReplicaDataset training: tasks and their membership, the worker's loop, the supervisor, the coordinator, checkpoints.
 //!
 //! | read | for |
 //! | --- | --- |
-//! | [`Server`] | a task's life: it listens, says hello to the chief, and ends when the job ends |
+//! | [`Server`] | a task: it listens, joins the job, and ends with it |
 //! | [`Session`] | the worker's loop: pull values, compute, push gradients |
-//! | [`Supervisor`] | who initialises, who waits, when to stop |
+//! | [`Supervisor`] | initialising the model, waiting for it, stopping |
 //! | [`ParameterServerStrategy`], [`Coordinator`] | steps that a chief hands to whichever worker is free |
 //! | [`Strategy`], [`fit`] | replicas that learn together; Keras' four verbs |
 //! | [`SidecarEvaluator`] | a task that evaluates checkpoints beside a job |
 //! | [`checkpoint`] | saving, keeping and restoring a job |
 //! | [`SummaryWriter`] | what TensorBoard shows |
 //! | [`saved_model`] | models as TensorFlow loads them |
-//! | [`MiniCluster`] | a whole job inside of one process, for tests and first steps |
+//! | [`MiniCluster`] | a job inside one process, for tests and first steps |
+//! | [`logging`] | the log of a task |
 
 pub mod checkpoint;
-pub mod connections;
+mod checkpoint_options;
 mod coordinator;
 pub mod fit;
 mod identity;
@@ -22,6 +23,7 @@ mod interrupt;
 mod job;
 pub mod job_state;
 mod local;
+pub mod logging;
 mod membership;
 mod mini_cluster;
 mod options;
@@ -36,14 +38,18 @@ mod status;
 mod strategy;
 mod summary;
 mod supervisor;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use coordinator::{
-    Coordinator, ParameterServerStrategy, RemoteValue, ShardedVariable, Staleness, StepContext, Steps, VariableShard,
+    Coordinator, ParameterServerStrategy, RemoteValue, ShardedVariable, Staleness, StepContext, StepFunctions,
+    VariableShard,
 };
 pub use interrupt::Interrupt;
 pub use mini_cluster::MiniCluster;
-pub use options::{Say, ServerOptions};
+pub use options::ServerOptions;
 pub use resolver::{ClusterResolver, SimpleClusterResolver, TfConfigClusterResolver};
+pub use run_dir::open_run_dir;
 pub use server::Server;
 pub use session::{NonFinite, RowValues, Session, Step, SyncReplicas};
 pub use sidecar::SidecarEvaluator;

@@ -1,5 +1,5 @@
-//! A job that is one process: a chief that computes and a parameter server beside it, which it reaches without a
-//! network (`server/connect.rs`); both listen on loopback, as tasks of any job do.
+//! A job of one process: a chief that computes and a parameter server beside it, which it reaches without a network
+//! (`server/connect.rs`). Both listen on loopback, as tasks of any job do.
 
 use crate::{Server, ServerOptions, identity};
 use phalanx_base::{Result, Role, TaskId};
@@ -8,7 +8,7 @@ use phalanx_wire::{Address, Listening, Token};
 
 pub(crate) fn start(mut options: ServerOptions) -> Result<Server> {
     options.build = Some(options.build.map_or_else(identity::build, Ok)?);
-    // Its tasks are all here, so nobody else needs to know it.
+    // All its tasks are in this process, so nobody else needs to know the token.
     options.token = Some(options.token.map_or_else(Token::random, Ok)?);
     let any: Address = "127.0.0.1:0".parse()?;
     let (chief, ps) = (Listening::bind(&any, 1)?, Listening::bind(&any, options.threads)?);

@@ -1,4 +1,4 @@
-//! A whole job inside of one process.
+//! A job inside one process.
 
 use crate::{Server, ServerOptions, identity};
 use phalanx_base::{Code, Error, Fault, Result, Role, TaskId};
@@ -8,8 +8,8 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 
-/// Parameter servers, a chief and workers, each with its own port on loopback and everything else real: for tests and
-/// first steps.
+/// A job inside one process, for tests and first steps: parameter servers, a chief and workers, each with its own port on
+/// loopback.
 ///
 /// ```
 /// use phalanx_train::MiniCluster;
@@ -28,18 +28,18 @@ impl MiniCluster {
     /// Starts `ps` parameter servers and `trainers` trainers, the first of which is the chief.
     ///
     /// # Errors
-    /// When the operating system gives us no ports.
+    /// When no ports are free.
     pub fn start(ps: u32, trainers: u32) -> Result<Self> {
         Self::start_with(ps, trainers, ServerOptions::default())
     }
 
-    /// The same with your own settings. Without a token the cluster makes one that only its tasks know.
+    /// Starts tasks with these settings. Without a token, the cluster creates one that only its tasks know.
     ///
     /// # Errors
-    /// When the operating system gives us no ports.
+    /// When no ports are free.
     pub fn start_with(ps: u32, trainers: u32, mut options: ServerOptions) -> Result<Self> {
         options.build = Some(options.build.map_or_else(identity::build, Ok)?);
-        // Its tasks are all here, so nobody else needs to know it.
+        // All its tasks are in this process, so nobody else needs to know the token.
         options.token = Some(options.token.map_or_else(Token::random, Ok)?);
         let any: Address = "127.0.0.1:0".parse()?;
         let bind = |count: u32| (0..count).map(|_| Listening::bind(&any, 1)).collect::<Result<Vec<_>>>();
@@ -63,12 +63,12 @@ impl MiniCluster {
         Ok(Self { servers, trainers })
     }
 
-    /// Runs a program's part for every trainer, each on a thread of its own, while the parameter servers serve. Returns the
-    /// chief's result when every task has ended.
+    /// Runs `part` for every trainer, each on its own thread and in its log scope, while the parameter servers serve. Returns
+    /// the chief's result when every task has ended.
     ///
     /// A part that returns ends its task, as the end of a process would: without
     /// [`Supervisor::stop`](crate::Supervisor::stop) before it, a chief fails the job and a worker counts as lost. A
-    /// mistake or a panic of any trainer fails the job; a worker whose error is the infrastructure's counts as lost.
+    /// mistake or a panic of any trainer fails the job; a worker that fails for the infrastructure counts as lost.
     ///
     /// ```
     /// use phalanx_base::{Code, Error};
@@ -88,11 +88,11 @@ impl MiniCluster {
         let (chief, workers) = self.trainers.split_first().ok_or_else(|| Error::new(Code::Internal, "no chief"))?;
         let first_panic = Mutex::new(None);
         let run = |server: &Server| {
-            let done = run_part(server, &part, &first_panic);
+            let done = server.in_scope(|| run_part(server, &part, &first_panic));
             let mistake = |error: &&Error| matches!(error.code().fault(), Fault::Usage | Fault::User | Fault::Internal);
-            if let Some(error) = done.as_ref().err().filter(mistake) {
-                // No other task would do better, and nobody starts this one again.
-                chief.fail_job(Error::new(error.code(), format!("{} failed", server.task())).because(error));
+            if let (Some(error), Some(chief)) = (done.as_ref().err().filter(mistake), chief.chief()) {
+                // Another attempt would fail in the same way.
+                chief.fail(Error::new(error.code(), format!("{} failed", server.task())).because(error));
             }
             done
         };
@@ -112,20 +112,20 @@ impl MiniCluster {
         others.into_iter().collect::<Result<()>>().map(|()| done)
     }
 
-    /// The parameter servers.
+    /// Returns the parameter servers.
     #[must_use]
     pub fn servers(&self) -> &[Server] {
         &self.servers
     }
 
-    /// The trainers, the chief first.
+    /// Returns the trainers, the chief first.
     #[must_use]
     pub fn trainers(&self) -> &[Server] {
         &self.trainers
     }
 }
 
-/// Runs one trainer's part, and ends the trainer with it, so that nobody waits for a part that is over.
+/// Runs one trainer's part, and ends the task with it.
 fn run_part<T>(
     server: &Server,
     part: impl Fn(&Server) -> Result<T>,

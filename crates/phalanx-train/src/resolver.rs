@@ -1,18 +1,18 @@
-//! Where a program learns which task of which cluster it is, under TensorFlow's names.
+//! Cluster resolvers, under TensorFlow's names: which task of which cluster this process is.
 
 use phalanx_base::{Code, Error, Result, TaskId};
 use phalanx_cluster::{ClusterSpec, TaskConfig};
 
-/// Knows the cluster and this task's place in it. [`Server::resolved`](crate::Server::resolved) starts the task.
+/// Knows the cluster and which task of it this process is. [`Server::resolved`](crate::Server::resolved) starts the task.
 pub trait ClusterResolver {
-    /// The cluster, and which task of it this process is.
+    /// Returns the cluster, and which task of it this process is.
     ///
     /// # Errors
-    /// When what it reads is wrong.
+    /// When the configuration is wrong.
     fn resolve(&self) -> Result<TaskConfig>;
 }
 
-/// `TF_CONFIG` of the environment; without it, this process is the whole job.
+/// Resolves `TF_CONFIG`; without it, this process is the whole job.
 ///
 /// ```
 /// use phalanx_train::{ClusterResolver, Server, ServerOptions, TfConfigClusterResolver};
@@ -25,10 +25,10 @@ pub trait ClusterResolver {
 pub struct TfConfigClusterResolver;
 
 impl TfConfigClusterResolver {
-    /// The text of `TF_CONFIG`; `None` where the variable is not set. Nothing else here reads the variable.
+    /// Returns the text of `TF_CONFIG`; `None` where the variable is not set. Nothing else reads the variable.
     ///
     /// # Errors
-    /// When it is not text.
+    /// When it is not UTF-8.
     pub fn text() -> Result<Option<String>> {
         let not_text = |_| Error::new(Code::ConfigSyntax, "TF_CONFIG is not JSON").because("it is not UTF-8");
         std::env::var_os("TF_CONFIG").map(|text| text.into_string().map_err(not_text)).transpose()
@@ -41,7 +41,7 @@ impl ClusterResolver for TfConfigClusterResolver {
     }
 }
 
-/// A cluster that the program itself knows.
+/// Resolves to a cluster that the program knows.
 ///
 /// ```
 /// use phalanx_base::{Role, TaskId};
@@ -62,7 +62,7 @@ pub struct SimpleClusterResolver {
 }
 
 impl SimpleClusterResolver {
-    /// This task of that cluster.
+    /// Resolves to this task of that cluster.
     #[must_use]
     pub fn new(cluster: ClusterSpec, task: TaskId) -> Self {
         Self { cluster, task }

@@ -1,12 +1,12 @@
-//! What the chief does beside training: save, and write summaries, each at its own pace.
+//! What the chief does beside training: save checkpoints and write summaries, each at its own interval.
 
-use crate::checkpoint::{Follow, Keeper, Saved};
+use crate::checkpoint::{CheckpointManager, Saved, StepSource};
 use crate::summary::SummaryWriter;
 use phalanx_base::Result;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Something done at once and then every so often.
+/// A timer that fires at once and then at a fixed interval.
 #[derive(Debug)]
 pub(crate) struct Timer {
     every: Duration,
@@ -18,7 +18,12 @@ impl Timer {
         Self { every, next: None }
     }
 
-    /// Whether it is time; the first answer is yes, as TensorFlow's services fire when they start.
+    /// A timer that fires after `first`, not at once.
+    pub(crate) fn after(first: Duration, every: Duration) -> Self {
+        Self { every, next: Some(Instant::now() + first) }
+    }
+
+    /// Returns whether it is time. The first call returns `true`, as TensorFlow's services fire when they start.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         let due = self.next.is_none_or(|next| now >= next);
         if due {
@@ -28,17 +33,17 @@ impl Timer {
     }
 }
 
-/// How fast training goes, written down when it is time.
+/// Writes the rate of training at an interval.
 struct Rate {
-    pace: Option<Timer>,
+    timer: Option<Timer>,
     since: Option<(Instant, u64)>,
 }
 
 impl Rate {
-    /// Whether it is time; if so the rate since the last time is written.
+    /// Writes the rate since the last time, if it is time; returns whether it was.
     fn write(&mut self, summaries: &SummaryWriter, global_step: u64) -> bool {
         let now = Instant::now();
-        if !self.pace.as_mut().is_some_and(|pace| pace.is_due(now)) {
+        if !self.timer.as_mut().is_some_and(|timer| timer.is_due(now)) {
             return false;
         }
         if let Some((since, step)) = self.since {
@@ -50,61 +55,62 @@ impl Rate {
     }
 }
 
-/// The chief's services; other tasks have none that do anything.
+/// The chief's services; those of other tasks do nothing.
 pub(crate) struct Services {
-    keeper: Option<Keeper>,
+    checkpoints: Option<CheckpointManager>,
     pub(crate) summaries: Arc<SummaryWriter>,
     rate: Rate,
 }
 
 impl Services {
-    /// Of a task that keeps nothing.
+    /// Services that do nothing.
     pub(crate) fn none() -> Self {
-        Self { keeper: None, summaries: Arc::new(SummaryWriter::none()), rate: Rate { pace: None, since: None } }
+        Self { checkpoints: None, summaries: Arc::new(SummaryWriter::none()), rate: Rate { timer: None, since: None } }
     }
 
-    /// Of a chief with a run directory. `pace`: how often loss and rate are written, if at all.
-    pub(crate) fn new(keeper: Keeper, summaries: Arc<SummaryWriter>, pace: Option<Timer>) -> Self {
-        Self { keeper: Some(keeper), summaries, rate: Rate { pace, since: None } }
+    /// The services of a chief with a run directory. `timer`: how often loss and rate are written, if at all.
+    pub(crate) fn new(checkpoints: CheckpointManager, summaries: Arc<SummaryWriter>, timer: Option<Timer>) -> Self {
+        Self { checkpoints: Some(checkpoints), summaries, rate: Rate { timer, since: None } }
     }
 
-    /// Takes note of a step: tells the keeper, and writes the summaries if it is time.
+    /// Passes a step on to the checkpoint manager, and writes summaries if it is time.
     pub(crate) fn stepped(&mut self, global_step: u64, loss: f32) {
-        if let Some(keeper) = &self.keeper {
-            keeper.reached(global_step);
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.reached(global_step);
         }
         if self.rate.write(&self.summaries, global_step) {
             self.summaries.scalar(global_step, "loss", loss);
         }
     }
 
-    /// For a chief that does not train itself: what writes down how training goes, for another thread.
-    pub(crate) fn follow(&mut self, follow: Follow) -> Watch {
-        if let Some(keeper) = &self.keeper {
-            keeper.follow(follow);
+    /// Takes the global step from `follow` instead, for a chief that does not train itself. Returns the writer of progress,
+    /// for another thread.
+    pub(crate) fn follow(&mut self, follow: StepSource) -> ProgressWriter {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.follow(follow);
         }
-        let rate = Rate { pace: self.rate.pace.take(), since: None };
-        Watch { summaries: Arc::clone(&self.summaries), rate }
+        let rate = Rate { timer: self.rate.timer.take(), since: None };
+        ProgressWriter { summaries: Arc::clone(&self.summaries), rate }
     }
 
-    /// Saves now, if something is kept, and waits for it.
+    /// Saves now, if there is a run directory, and waits for it.
     pub(crate) fn save_within(&self, deadline: Duration) -> Result<()> {
-        self.keeper.as_ref().map_or(Ok(()), |keeper| keeper.save(deadline))
+        self.checkpoints.as_ref().map_or(Ok(()), |checkpoints| checkpoints.save(deadline))
     }
 
     pub(crate) fn newest(&self) -> Option<Saved> {
-        self.keeper.as_ref().and_then(Keeper::newest)
+        self.checkpoints.as_ref().and_then(CheckpointManager::newest)
     }
 }
 
-/// Writes down how training goes.
-pub(crate) struct Watch {
+/// Writes the progress of training as summaries.
+pub(crate) struct ProgressWriter {
     summaries: Arc<SummaryWriter>,
     rate: Rate,
 }
 
-impl Watch {
-    /// Training has come so far; `staleness` counts updates by their age.
+impl ProgressWriter {
+    /// Writes that training has reached `global_step`; `staleness` counts updates by their age.
     pub(crate) fn reached(&mut self, global_step: u64, staleness: &[u64]) {
         if self.rate.write(&self.summaries, global_step) {
             self.summaries.counts(global_step, "staleness", staleness);
@@ -117,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timer_fires_at_once_and_then_at_its_pace() {
+    fn a_timer_fires_at_once_and_then_at_its_interval() {
         let start = Instant::now();
         let mut timer = Timer::new(Duration::from_secs(10));
         let due: Vec<bool> =

@@ -1,23 +1,22 @@
-//! A task that evaluates beside a job: it follows the checkpoints of the run directory, and talks to nobody.
+//! An evaluator beside a job: it follows the checkpoints of the run directory, without connections to other tasks.
 
-use crate::checkpoint::{Catalog, Retention, is_damage};
-use crate::job_state::Watcher;
+use crate::checkpoint::{CheckpointStore, Retention, is_damage};
+use crate::job_state::HeartbeatReader;
 use crate::run_dir;
-use crate::{Interrupt, Say, SummaryWriter};
+use crate::{Interrupt, SummaryWriter, logging};
 use phalanx_base::{Code, Error, Result};
-use phalanx_nn::Book;
+use phalanx_nn::ParameterRegistry;
 use phalanx_nn::burn::module::Module;
 use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_storage::Dir;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the run directory is looked at.
+/// How often the run directory is checked.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// TensorFlow's `SidecarEvaluator`: evaluates the newest checkpoint whenever there is a new one, and ends with the job.
-/// What it finds is written to event files in `eval/` of the run directory, as `evaluation_<name>_vs_iterations`.
+/// Its results go to event files in `eval/` of the run directory, as `evaluation_<name>_vs_iterations`.
 ///
 /// ```no_run
 /// use phalanx_nn::burn::nn::{Linear, LinearConfig};
@@ -35,59 +34,58 @@ pub struct SidecarEvaluator {
     max_evaluations: Option<u64>,
     patience: Duration,
     interrupt: Interrupt,
-    say: Say,
 }
 
 impl SidecarEvaluator {
-    /// Follows the job that keeps itself in this run directory.
+    /// Follows the job with this run directory.
     ///
     /// # Errors
     /// When the location is malformed, or this build cannot reach it.
     pub fn new(location: &str) -> Result<Self> {
         Ok(Self {
-            dir: run_dir::open(location)?,
-            basename: "model.ckpt".to_owned(),
+            dir: run_dir::open_run_dir(location)?,
+            basename: crate::checkpoint::BASENAME.to_owned(),
             max_evaluations: None,
             patience: Duration::from_secs(60),
             interrupt: Interrupt::default(),
-            say: Arc::new(|line| eprintln!("{line}")),
         })
     }
 
-    /// Ends after a checkpoint of at least this step, as TensorFlow's does.
+    /// Ends after a checkpoint of at least this step, as in TensorFlow.
     #[must_use]
     pub fn max_evaluations(mut self, step: u64) -> Self {
         self.max_evaluations = Some(step);
         self
     }
 
-    /// How long the chief may show no sign of life.
+    /// Sets how long the heartbeats of the chief may stay away.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// Ends when somebody asks this process to stop.
+    /// Ends when this process is asked to stop.
     #[must_use]
     pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
         self.interrupt = interrupt;
         self
     }
 
-    /// Evaluates until the job has ended and its last checkpoint was seen; answers how many were evaluated. `evaluate` gets
-    /// the model with the checkpoint's values and its step, and returns names and numbers.
+    /// Evaluates until the job has ended and its last checkpoint was evaluated. Returns the number of evaluations. `evaluate`
+    /// gets the model with the checkpoint's values and its step, and returns names and numbers.
     ///
     /// # Errors
-    /// When the job fails or shows no sign of life, a checkpoint does not fit the model, and what `evaluate` returns.
+    /// When the job fails or its heartbeats stay away, a checkpoint does not fit the model, and what `evaluate` returns.
     pub fn run<M: Module>(
         self,
         mut model: M,
         mut evaluate: impl FnMut(&M, u64) -> Result<Vec<(String, f64)>>,
     ) -> Result<u64> {
-        let book = Book::of(&model)?;
+        logging::init();
+        let registry = ParameterRegistry::of(&model)?;
         let summaries = SummaryWriter::open(&self.dir.child("eval")?)?;
-        let mut watcher = Watcher::new(&self.dir)?;
+        let mut watcher = HeartbeatReader::new(&self.dir)?;
         let (mut seen, mut count) = (None, 0);
         // Checkpoints that cannot be used, by name: each is logged once.
         let mut damaged = BTreeSet::new();
@@ -95,15 +93,15 @@ impl SidecarEvaluator {
             if let Some(error) = self.interrupt.error() {
                 return Err(error);
             }
-            // Looked at before the checkpoints: what was saved before the end is then seen.
-            let sight = watcher.look(self.patience)?;
+            // Before the checkpoints, so that the last one is not missed.
+            let observation = watcher.look(self.patience)?;
             let known_damaged = damaged.len();
             let newest = self.newest(&damaged)?.filter(|newest| seen.as_ref() != Some(newest));
             if let Some((name, (loaded, step))) =
-                newest.map(|name| self.load(name, &book, &model, &mut damaged)).transpose()?.flatten()
+                newest.map(|name| self.load(name, &registry, &model, &mut damaged)).transpose()?.flatten()
             {
                 model = loaded;
-                self.write_down(&summaries, step, &evaluate(&model, step)?);
+                self.write(&summaries, step, &evaluate(&model, step)?);
                 (seen, count) = (Some(name), count + 1);
                 if self.max_evaluations.is_some_and(|most| step >= most) {
                     return Ok(count);
@@ -113,57 +111,57 @@ impl SidecarEvaluator {
                 // The one before it may not have been evaluated.
                 continue;
             }
-            if sight.has_ended(&self.dir)? {
+            if observation.has_ended(&self.dir)? {
                 return Ok(count);
             }
             std::thread::sleep(LOOK);
         }
     }
 
-    /// A checkpoint may be deleted while it is read, when training is faster than evaluation: the next one will do.
+    /// Loads a checkpoint; `None` where it was deleted meanwhile, because training is faster than evaluation, or is damaged.
     /// A damaged one is logged, and the one before it is evaluated, as a chief does.
     fn load<M: Module>(
         &self,
         name: String,
-        book: &Book,
+        registry: &ParameterRegistry,
         model: &M,
         damaged: &mut BTreeSet<String>,
     ) -> Result<Option<(String, (M, u64))>> {
-        match load(&self.dir, &name, book, model.clone()) {
+        match load(&self.dir, &name, registry, model.clone()) {
             Ok(loaded) => Ok(Some((name, loaded))),
             Err(error) if is_damage(&error) && self.newest(damaged)?.as_ref() == Some(&name) => {
-                (self.say)(&format!("evaluator: {name} is passed over: {error}"));
+                tracing::warn!(checkpoint = name, code = %error.code(), "evaluator: {name} is skipped: {error}");
                 damaged.insert(name);
                 Ok(None)
             }
             Err(error) if self.newest(damaged)?.as_ref() != Some(&name) => {
-                (self.say)(&format!("evaluator: {name} went while it was read: {error}"));
+                tracing::warn!(checkpoint = name, code = %error.code(), "evaluator: {name} was deleted while it was read: {error}");
                 Ok(None)
             }
             Err(error) => Err(error),
         }
     }
 
-    fn write_down(&self, summaries: &SummaryWriter, step: u64, found: &[(String, f64)]) {
+    fn write(&self, summaries: &SummaryWriter, step: u64, found: &[(String, f64)]) {
         for (tag, number) in found {
             summaries.scalar(step, &format!("evaluation_{tag}_vs_iterations"), *number as f32);
         }
         let found: Vec<String> = found.iter().map(|(tag, number)| format!("{tag} {number:.4}")).collect();
-        (self.say)(&format!("evaluator: step {step}: {}", found.join(", ")));
+        tracing::info!(step, "evaluator: step {step}: {}", found.join(", "));
     }
 
-    /// The newest checkpoint that is not known to be damaged.
+    /// Returns the newest checkpoint that is not known to be damaged.
     fn newest(&self, damaged: &BTreeSet<String>) -> Result<Option<String>> {
-        let catalog = Catalog::open(&self.dir, &self.basename, Retention::default())?;
-        Ok(catalog.newest_first().into_iter().find(|name| !damaged.contains(name)))
+        let checkpoints = CheckpointStore::open(&self.dir, &self.basename, Retention::default())?;
+        Ok(checkpoints.newest_first().into_iter().find(|name| !damaged.contains(name)))
     }
 }
 
-/// The model with a checkpoint's values, and its step.
-fn load<M: Module>(dir: &Dir, name: &str, book: &Book, model: M) -> Result<(M, u64)> {
+/// Returns the model with a checkpoint's values, and its step.
+fn load<M: Module>(dir: &Dir, name: &str, registry: &ParameterRegistry, model: M) -> Result<(M, u64)> {
     let checkpoint = Checkpoint::open(dir, name)?;
-    let mut values = Vec::with_capacity(book.parameters().len());
-    for parameter in book.parameters() {
+    let mut values = Vec::with_capacity(registry.parameters().len());
+    for parameter in registry.parameters() {
         let tensor = checkpoint.tensors().read(&parameter.name)?;
         if tensor.shape != parameter.shape {
             return Err(Error::new(Code::CheckpointMismatch, format!("{:?} has another shape", parameter.name))
@@ -174,5 +172,5 @@ fn load<M: Module>(dir: &Dir, name: &str, book: &Book, model: M) -> Result<(M, u
         values.push(Some(tensor.f32s()?));
     }
     let step = checkpoint.global_step()?;
-    Ok((book.load(model, values), step))
+    Ok((registry.load(model, values), step))
 }

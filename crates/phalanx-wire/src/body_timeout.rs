@@ -1,4 +1,5 @@
-//! A layer that bounds how long the body of a request may take to arrive: half a request holds nothing for long.
+//! A layer that bounds how long the body of a request may take to arrive, so that half a request holds nothing for
+//! long.
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
@@ -11,7 +12,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tower_service::Service;
 
-/// Serves requests whose bodies come in time; the others end with an error.
+/// Serves requests whose bodies arrive in time. Others end with an error.
 #[derive(Clone)]
 pub(crate) struct BodyTimeout<S> {
     pub(crate) inner: S,
@@ -47,7 +48,7 @@ impl http_body::Body for Arriving {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         match Pin::new(&mut self.body).poll_frame(cx) {
             Poll::Pending if self.deadline.as_mut().poll(cx).is_ready() => {
-                Poll::Ready(Some(Err(Status::deadline_exceeded("the rest of the request did not come"))))
+                Poll::Ready(Some(Err(Status::deadline_exceeded("the rest of the request did not arrive"))))
             }
             frame => frame,
         }
@@ -68,7 +69,7 @@ mod tests {
     use http_body::Body as _;
     use std::convert::Infallible;
 
-    /// A body that begins and then stops, or ends.
+    /// A body that stops after its first frame, or ends there.
     struct Begun {
         sent: bool,
         ends: bool,
@@ -87,7 +88,7 @@ mod tests {
         }
     }
 
-    /// Reads a request's body to its end; returns the frames that came, or the error.
+    /// Reads a request's body to its end. Returns the number of data frames, or the error.
     async fn read(request: http::Request<Body>) -> Result<usize, Status> {
         let (mut body, mut frames) = (request.into_body(), 0);
         while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {

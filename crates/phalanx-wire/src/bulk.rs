@@ -1,10 +1,10 @@
-//! The bulk lane: frames there, frames back.
+//! The bulk lane: a frame is sent, a frame comes back.
 
+use crate::buffer_pool::BufferPool;
 use crate::frame::FrameCodec;
-use crate::spares::Spares;
 use crate::{
-    Address, InFrame, Lane, OutFrame, Outcome, Token, connect, fault, from_status, limits, may_have_happened,
-    neighbour, to_status,
+    Address, InFrame, Lane, OutFrame, Outcome, Token, connect, error_from_status, error_to_status, fault, limits,
+    may_have_happened, same_host,
 };
 use http::uri::PathAndQuery;
 use phalanx_base::{Code, Error, Result};
@@ -22,27 +22,26 @@ use tonic::server::{NamedService, UnaryService};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
-/// A future without a name.
+/// A boxed future.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What a server does with a frame.
+/// Handles the frames and streams that a task receives.
 pub trait Handler: Send + Sync + 'static {
     /// Answers one frame.
     fn call(self: Arc<Self>, frame: InFrame) -> Pending<'static, Result<OutFrame>>;
 
-    /// Whether a neighbour that introduces itself with `hello` may have a stream of its own, and what takes it.
-    /// Must not block.
+    /// Decides by its `hello` whether a same-host peer may open a stream, and returns the stream's handler. Must not block.
     ///
     /// # Errors
-    /// When the neighbour is refused; without an implementation everybody is.
-    fn welcome(&self, hello: &[u8]) -> Result<Taker> {
+    /// When the peer is refused. The default implementation always refuses.
+    fn accept_stream(&self, hello: &[u8]) -> Result<StreamHandler> {
         let _ = hello;
-        Err(Error::new(Code::BadMessage, "this task takes no streams").help("see whether the address is right"))
+        Err(Error::new(Code::BadMessage, "this task accepts no streams").help("check the address"))
     }
 }
 
-/// Takes a stream that was opened by a neighbour.
-pub type Taker = Box<dyn FnOnce(UnixStream) + Send>;
+/// Takes over a stream that a same-host peer opened.
+pub type StreamHandler = Box<dyn FnOnce(UnixStream) + Send>;
 
 const PATH: &str = "/phalanx.Bulk/Call";
 
@@ -68,7 +67,7 @@ impl UnaryService<InFrame> for Server {
 
     fn call(&mut self, request: Request<InFrame>) -> Self::Future {
         let answer = Arc::clone(&self.handler).call(request.into_inner());
-        Box::pin(async move { answer.await.map(Response::new).map_err(|error| to_status(&error)) })
+        Box::pin(async move { answer.await.map(Response::new).map_err(|error| error_to_status(&error)) })
     }
 }
 
@@ -93,63 +92,64 @@ impl tower_service::Service<http::Request<Body>> for Server {
     }
 }
 
-/// Where frames go: a network, or whatever a test puts in its place.
+/// A connection that sends frames to a peer. Tests replace it.
 pub trait Transport: Send + Sync {
     /// Sends one frame and waits for the answer.
     fn call(&self, frame: OutFrame, deadline: Duration) -> Pending<'_, Outcome<InFrame>>;
 
-    /// Who is at the other end, for messages.
+    /// Returns the name of the peer, for messages.
     fn peer(&self) -> &str;
 }
 
-/// The fastest way to `address`: straight over a Unix socket where it is this machine, else gRPC. Call inside of a
-/// tokio runtime. `peer` names it in messages.
+/// Returns the fastest transport to `address`: shared memory or a Unix socket for a loopback address, else gRPC. `peer` is
+/// its name in messages. Call inside of a tokio runtime.
 #[must_use]
 pub fn reach(address: &Address, peer: String, token: Option<Token>) -> Box<dyn Transport> {
     let grpc = Client::new(address, peer, token.clone());
-    if address.is_loopback() { Box::new(neighbour::Client::new(address, token, grpc)) } else { Box::new(grpc) }
+    if address.is_loopback() { Box::new(same_host::Client::new(address, token, grpc)) } else { Box::new(grpc) }
 }
 
-/// A stream of bytes to a neighbour, whose [`Handler::welcome`] sees `hello` first. Blocks for at most `patience`.
+/// Opens a byte stream to a same-host peer, whose [`Handler::accept_stream`] decides by `hello`. Blocks for at most
+/// `patience`.
 ///
 /// # Errors
-/// [`Code::PeerUnreachable`] when nobody takes streams at this address: another machine, or not started yet; else what
-/// the neighbour refuses the stream with.
+/// [`Code::PeerUnreachable`] if nothing accepts streams at this address, because it is another machine or has not started;
+/// else the error with which the peer refuses the stream.
 pub fn stream(address: &Address, token: Option<&Token>, hello: &[u8], patience: Duration) -> Result<UnixStream> {
-    let nobody = |error: io::Error| {
+    let unreachable = |error: io::Error| {
         Error::new(Code::PeerUnreachable, "no stream can be opened").at(address.to_string()).because(error)
     };
-    neighbour::stream(address, token, hello, patience)
-        .map_err(|error| fault::inside(&error).cloned().unwrap_or_else(|| nobody(error)))
+    same_host::stream(address, token, hello, patience)
+        .map_err(|error| fault::unwrap(&error).cloned().unwrap_or_else(|| unreachable(error)))
 }
 
-/// The way to a server in this same process: its frames are not copied, and it is the caller's thread that answers them.
-/// What a request leaves to be done later is done by `runtime`, the server's own.
+/// Returns the transport to a server in this process. Frames are not copied, and the caller's thread answers them. Work that
+/// a request leaves for later runs on `runtime`, the server's own.
 #[must_use]
-pub fn inside(handler: Arc<dyn Handler>, runtime: Handle, peer: String) -> Box<dyn Transport> {
-    Box::new(Inside { handler, runtime, peer, spares: Arc::default() })
+pub fn in_process(handler: Arc<dyn Handler>, runtime: Handle, peer: String) -> Box<dyn Transport> {
+    Box::new(InProcess { handler, runtime, peer, pool: Arc::default() })
 }
 
-struct Inside {
+struct InProcess {
     handler: Arc<dyn Handler>,
     runtime: Handle,
     peer: String,
-    spares: Arc<Spares>,
+    pool: Arc<BufferPool>,
 }
 
-impl Transport for Inside {
+impl Transport for InProcess {
     fn call(&self, frame: OutFrame, deadline: Duration) -> Pending<'_, Outcome<InFrame>> {
-        let mut answer = Arc::clone(&self.handler).call(frame.hand_over(&self.spares));
+        let mut answer = Arc::clone(&self.handler).call(frame.hand_over(&self.pool));
         Box::pin(async move {
             let answer = std::future::poll_fn(|context| {
                 let _inside = self.runtime.enter();
                 answer.as_mut().poll(context)
             });
             match tokio::time::timeout(deadline, answer).await {
-                Ok(Ok(frame)) => Outcome::Done(frame.hand_over(&self.spares)),
+                Ok(Ok(frame)) => Outcome::Done(frame.hand_over(&self.pool)),
                 Ok(Err(error)) => Outcome::Failed(error),
                 Err(_) => Outcome::Unknown(
-                    Error::new(Code::OutcomeUnknown, "no answer came")
+                    Error::new(Code::OutcomeUnknown, "no answer arrived")
                         .at(self.peer.clone())
                         .because(format!("{} s passed", deadline.as_secs_f32())),
                 ),
@@ -171,7 +171,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A lane to `address`. Call inside of a tokio runtime. `peer` names it in messages.
+    /// Creates a lane to `address`. `peer` is its name in messages. Call inside of a tokio runtime.
     #[must_use]
     pub fn new(address: &Address, peer: String, token: Option<Token>) -> Self {
         let channel = Mutex::new(connect(address, Lane::Bulk, token.as_ref()));
@@ -194,20 +194,20 @@ impl Transport for Client {
                 grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
                 grpc.unary(request, PathAndQuery::from_static(PATH), FrameCodec).await
             };
-            // The request carries the deadline for the server's sake; the clock that counts is ours.
+            // The request carries the deadline for the server; this side's clock decides.
             let answer = tokio::time::timeout(deadline, call)
                 .await
                 .unwrap_or_else(|_| Err(Status::deadline_exceeded(format!("{} s passed", deadline.as_secs_f32()))));
             if let Err(status) = &answer
                 && matches!(status.code(), tonic::Code::DeadlineExceeded | tonic::Code::Cancelled)
             {
-                // The connection may be half open: the next call gets another one.
+                // The connection may be half open: the next call uses another one.
                 *self.channel() = connect(&self.address, Lane::Bulk, self.token.as_ref());
             }
             match answer {
                 Ok(response) => Outcome::Done(response.into_inner()),
-                Err(status) if may_have_happened(&status) => Outcome::Unknown(from_status(&status, &self.peer)),
-                Err(status) => Outcome::Failed(from_status(&status, &self.peer)),
+                Err(status) if may_have_happened(&status) => Outcome::Unknown(error_from_status(&status, &self.peer)),
+                Err(status) => Outcome::Failed(error_from_status(&status, &self.peer)),
             }
         })
     }

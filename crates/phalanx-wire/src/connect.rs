@@ -1,6 +1,6 @@
-//! Reaching a peer: by Unix socket when it is this machine, else by TCP.
+//! Connecting to a peer: by Unix socket on the same host, else by TCP.
 
-use crate::handshake::{self, Purpose};
+use crate::handshake::{self, ConnectionKind};
 use crate::{Address, Token, fault, limits};
 use hyper_util::rt::TokioIo;
 use phalanx_base::{Code, Error};
@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tonic::transport::{Channel, Endpoint, Uri};
 
-/// What a connection is for; each lane has a connection of its own.
+/// The use of a connection. Each lane has a connection of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// Small messages that must not wait.
@@ -22,7 +22,8 @@ pub enum Lane {
     Bulk,
 }
 
-/// A channel to `address` that connects when first used, and again whenever it must. Call inside of a tokio runtime.
+/// Returns a channel to `address` that connects when first used, and reconnects when necessary. Call inside of a tokio
+/// runtime.
 #[must_use]
 pub fn connect(address: &Address, lane: Lane, token: Option<&Token>) -> Channel {
     let mut endpoint = Endpoint::from_static("http://phalanx")
@@ -30,8 +31,8 @@ pub fn connect(address: &Address, lane: Lane, token: Option<&Token>) -> Channel 
         .initial_connection_window_size(limits::WINDOW)
         .max_frame_size(limits::HTTP2_FRAME);
     if lane == Lane::Control {
-        // Without these a channel does not get over a partition. The bulk lane has none: its connection is driven by
-        // the thread that computes, which cannot answer pings during a long step. The kernel watches that one (`tune`).
+        // Without these a channel does not recover from a partition. The bulk lane has none: the computing thread
+        // drives its connection and cannot answer pings during a long step. The kernel watches that one (`tune`).
         endpoint = endpoint
             .http2_keep_alive_interval(Duration::from_secs(2))
             .keep_alive_timeout(Duration::from_secs(4))
@@ -48,7 +49,7 @@ pub fn connect(address: &Address, lane: Lane, token: Option<&Token>) -> Channel 
 }
 
 async fn open(address: &Address, token: Option<&Token>) -> io::Result<Stream> {
-    match open_local(address, token, Purpose::Calls).await {
+    match open_local(address, token, ConnectionKind::Calls).await {
         Ok(stream) => return Ok(Stream::Unix(stream)),
         Err(error) if refused(&error) => return Err(error),
         Err(_) => {}
@@ -57,99 +58,89 @@ async fn open(address: &Address, token: Option<&Token>) -> io::Result<Stream> {
     let stream = tokio::time::timeout(limits::CONNECT, connecting).await.map_err(|_| late("no connection"))??;
     tune(&stream)?;
     let mut stream = Stream::Tcp(stream);
-    greet(&mut stream, token, Purpose::Calls, address.port()).await?;
+    greet(&mut stream, token, ConnectionKind::Calls, address.port()).await?;
     Ok(stream)
 }
 
-/// Whether the peer was reached and will not do: another way to it would not help.
+/// Whether the peer was reached and refused the connection, so that another transport would not help.
 pub(crate) fn refused(error: &io::Error) -> bool {
-    fault::inside(error).is_some()
+    fault::unwrap(error).is_some()
 }
 
-async fn greet<S>(stream: &mut S, token: Option<&Token>, purpose: Purpose, port: u16) -> io::Result<()>
+async fn greet<S>(stream: &mut S, token: Option<&Token>, kind: ConnectionKind, port: u16) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let greeting = handshake::greet(stream, token, purpose, port);
+    let greeting = handshake::greet(stream, token, kind, port);
     tokio::time::timeout(limits::HANDSHAKE, greeting).await.unwrap_or_else(|_| Err(late("no handshake")))
 }
 
-/// A peer that accepts connections and says nothing. Another way to it is not tried: it would take as long.
+/// Returns the error for a peer that accepts connections and sends nothing. Another transport is not tried: it would
+/// take as long.
 fn late(what: &str) -> io::Error {
     let error = Error::new(Code::PeerUnreachable, "the connection failed");
     fault::wrap(
-        error.because(format!("{what} in time")).help("see whether the task is stopped or something else listens"),
+        error
+            .because(format!("{what} in time"))
+            .help("check whether the task is stopped or another program listens there"),
     )
 }
 
-/// Sends small messages at once, and has the kernel end a connection whose other end is gone.
+/// Disables Nagle's algorithm, and has the kernel end a connection whose other end is gone.
 pub(crate) fn tune(stream: &TcpStream) -> io::Result<()> {
+    use rustix::net::sockopt;
     stream.set_nodelay(true)?;
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::net::sockopt;
-        let third = limits::UNACKNOWLEDGED / 3;
-        sockopt::set_socket_keepalive(stream, true)?;
-        sockopt::set_tcp_keepidle(stream, third)?;
-        sockopt::set_tcp_keepintvl(stream, third)?;
-        sockopt::set_tcp_keepcnt(stream, 3)?;
-        sockopt::set_tcp_user_timeout(stream, limits::UNACKNOWLEDGED.as_millis() as u32)?;
-    }
+    let third = limits::UNACKNOWLEDGED / 3;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, third)?;
+    sockopt::set_tcp_keepintvl(stream, third)?;
+    sockopt::set_tcp_keepcnt(stream, 3)?;
+    sockopt::set_tcp_user_timeout(stream, limits::UNACKNOWLEDGED.as_millis() as u32)?;
     Ok(())
 }
 
-/// A connection to a task of this machine and this user, past its handshake.
+/// Opens a connection to a task of this user on this machine, and completes its handshake.
 ///
 /// # Errors
-/// When there is none; one that is [`refused`] is there and does not take us.
-#[cfg(target_os = "linux")]
-pub(crate) async fn open_local(address: &Address, token: Option<&Token>, purpose: Purpose) -> io::Result<UnixStream> {
+/// When there is no such task, or it refuses the connection (see [`refused`]).
+pub(crate) async fn open_local(
+    address: &Address,
+    token: Option<&Token>,
+    kind: ConnectionKind,
+) -> io::Result<UnixStream> {
     if !address.is_loopback() {
         return Err(io::ErrorKind::Unsupported.into());
     }
     let mut stream = connect_local(address.listen_on())?;
     if !is_ours(&stream)? {
-        // Somebody else has taken the name. The task itself, if it runs, is found at its port.
+        // Another user has taken the name. The task itself, if it runs, is reached at its port.
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    greet(&mut stream, token, purpose, address.port()).await?;
+    greet(&mut stream, token, kind, address.port()).await?;
     Ok(stream)
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(crate) async fn open_local(_: &Address, _: Option<&Token>, _: Purpose) -> io::Result<UnixStream> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
 /// Whether the process at the other end runs as this user, or as root. Abstract sockets have no permissions.
-#[cfg(target_os = "linux")]
 pub(crate) fn is_ours(stream: &UnixStream) -> io::Result<bool> {
     let uid = stream.peer_cred()?.uid();
     Ok(uid == 0 || uid == rustix::process::geteuid().as_raw())
 }
 
-/// Says which process listens on the local twin of a port.
-#[cfg(target_os = "linux")]
+/// Describes the process that listens on the Unix socket of a port.
 pub(crate) fn holder(address: SocketAddr) -> Option<String> {
     let who = connect_local(address).ok()?.peer_cred().ok()?;
     let pid = who.pid().map_or_else(String::new, |pid| format!(", process {pid}"));
     Some(format!("a process of user {}{pid} has taken the name", who.uid()))
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn holder(_: SocketAddr) -> Option<String> {
-    None
-}
-
-/// The local twin of a TCP port, in Linux' abstract namespace: it leaves no file behind, and is gone with its process.
-#[cfg(target_os = "linux")]
+/// Returns the name of the Unix socket of a TCP port, in Linux' abstract namespace: it leaves no file behind, and
+/// vanishes with its process.
 pub(crate) fn local_name(address: SocketAddr) -> io::Result<std::os::unix::net::SocketAddr> {
     use std::os::linux::net::SocketAddrExt;
     std::os::unix::net::SocketAddr::from_abstract_name(format!("phalanx:{address}"))
 }
 
-/// Connects to the local twin of a port, at once or not at all: whoever has taken the name may accept nobody.
-#[cfg(target_os = "linux")]
+/// Connects to the Unix socket of a port without blocking: a process that has taken the name might never accept.
 fn connect_local(address: SocketAddr) -> io::Result<UnixStream> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -158,7 +149,7 @@ fn connect_local(address: SocketAddr) -> io::Result<UnixStream> {
     UnixStream::from_std(socket.into())
 }
 
-/// A connection of either kind.
+/// A TCP or Unix stream.
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),

@@ -1,8 +1,9 @@
-//! The connections that others have to this process, and which of them is closed when there are too many.
+//! The incoming connections of this process, and which of them is closed when there are too many.
 //!
-//! Files must stay openable and honest tasks must get in, whoever else connects. So the number of connections is bounded
-//! by the process's descriptors, and the bound is kept by closing: first the oldest connection whose handshake is not done,
-//! then the one that has been idle longest. An honest task that loses an idle connection opens another one.
+//! Files must stay openable and honest tasks must be able to connect, whatever else connects. So the number of
+//! connections is bounded by the process's file descriptors. At the bound a connection is closed: first the oldest
+//! whose handshake is not done, then the one that has been idle longest. An honest task that loses an idle connection
+//! opens another one.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::{BTreeMap, HashMap};
@@ -11,28 +12,29 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// More than this many are of no use to any job.
+/// No job needs more than this.
 const MOST: u64 = 1 << 14;
-/// A member that was heard of this recently is not idle.
+/// A connection with activity this recent is not idle.
 const RECENT: Duration = Duration::from_secs(10);
 
-/// All tasks of a process share its descriptors, and so this.
+/// All tasks of a process share its descriptors.
 static ALL: LazyLock<Connections> = LazyLock::new(|| Connections::new(budget(raise_limit())));
 
-/// The connections of this process. The first call raises the limit on open files as far as that is allowed.
+/// Returns the connections of this process. The first call raises the limit on open files as far as allowed.
 pub(crate) fn all() -> &'static Connections {
     &ALL
 }
 
-/// Raises the soft limit on open files to the hard one; returns what holds then.
+/// Raises the soft limit on open files to the hard one; returns the resulting limit.
 fn raise_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // Where it cannot be raised, the budget follows the limit as it is.
+    // If it cannot be raised, the budget follows the current limit.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     getrlimit(Resource::Nofile).current.or(current).unwrap_or(u64::MAX)
 }
 
-/// How many of `files` descriptors connections may have: the rest is for checkpoints, data, and connections of our own.
+/// Returns how many of `files` descriptors incoming connections may use. The rest is for checkpoints, data and outgoing
+/// connections.
 fn budget(files: u64) -> usize {
     (files - files / 4).clamp(8, MOST) as usize
 }
@@ -43,7 +45,7 @@ pub(crate) struct Connections {
     table: Mutex<Table>,
 }
 
-/// Who is connected. Pure: time comes in as milliseconds.
+/// The table of connections. Pure: time is passed in as milliseconds.
 #[derive(Default)]
 struct Table {
     next: u64,
@@ -75,10 +77,10 @@ impl Table {
         self.pending.len() + self.members.len()
     }
 
-    /// Closes the connection that can best be spared; `false` if there is none.
+    /// Closes the most dispensable connection; `false` if there is none.
     fn close_one(&mut self, now: u64) -> bool {
         if let Some((_, close)) = self.pending.pop_first() {
-            // The connection may be gone already.
+            // The connection may have ended already.
             let _ = close.send(());
             return true;
         }
@@ -102,7 +104,7 @@ impl Connections {
         Self { limit, started: Instant::now(), table: Mutex::default() }
     }
 
-    /// Counts a new connection; another one is closed for it if there are too many. `None` if none can be spared.
+    /// Registers a new connection, closing another one if there are too many. `None` if none can be closed.
     pub(crate) fn enter(&'static self) -> Option<Permit> {
         let now = self.now();
         let mut table = self.table();
@@ -113,7 +115,7 @@ impl Connections {
         Some(Permit { of: self, id, closed, heard: Arc::new(AtomicU64::new(now)) })
     }
 
-    /// Closes a connection because the process has run out of something.
+    /// Closes a connection because the process has run out of descriptors.
     pub(crate) fn close_one(&self) {
         let now = self.now();
         self.table().close_one(now);
@@ -128,22 +130,22 @@ impl Connections {
     }
 }
 
-/// A connection's place among all; dropped with the connection.
+/// The registration of a connection; dropped with it.
 pub(crate) struct Permit {
     of: &'static Connections,
     id: u64,
-    /// Answers when the connection is to be closed.
+    /// Resolves when the connection must be closed.
     pub(crate) closed: oneshot::Receiver<()>,
     heard: Arc<AtomicU64>,
 }
 
 impl Permit {
-    /// The handshake is done.
+    /// Records that the handshake is done.
     pub(crate) fn admit(&self) {
         self.of.table().admit(self.id, &self.heard);
     }
 
-    /// What to tell that something came.
+    /// Returns the handle that records the connection's activity.
     pub(crate) fn activity(&self) -> Activity {
         Activity { of: self.of, heard: Arc::clone(&self.heard) }
     }
@@ -155,7 +157,7 @@ impl Drop for Permit {
     }
 }
 
-/// When a connection was last heard of.
+/// The time of a connection's last activity.
 pub(crate) struct Activity {
     of: &'static Connections,
     heard: Arc<AtomicU64>,

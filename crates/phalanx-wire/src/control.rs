@@ -1,20 +1,20 @@
-//! The control lane: hello, heartbeat, and who is there.
+//! The control lane: identity and heartbeats.
 
 use crate::proto::control::control_client::ControlClient;
 use crate::proto::control::control_server::{Control, ControlServer};
 use crate::proto::control::{BeatReply, BeatRequest, IdentifyRequest, Identity};
-use crate::{Address, Lane, Token, connect, from_status, limits, to_status};
+use crate::{Address, Lane, Token, connect, error_from_status, error_to_status, limits};
 use phalanx_base::Result;
 use std::sync::Arc;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
-/// What a task answers on its control lane. Must not block.
+/// Answers the calls on a task's control lane. Must not block.
 pub trait Handler: Send + Sync + 'static {
-    /// Who this task is.
+    /// Returns the identity of this task.
     fn identify(&self) -> Identity;
 
-    /// Takes a heartbeat; only the chief's answers matter.
+    /// Handles a heartbeat. Only the chief accepts them.
     ///
     /// # Errors
     /// When the sender does not belong to the job, or this task is not its chief.
@@ -36,7 +36,7 @@ impl Control for Service {
     }
 
     async fn beat(&self, request: Request<BeatRequest>) -> Result<Response<BeatReply>, Status> {
-        self.handler.beat(request.into_inner()).map(Response::new).map_err(|error| to_status(&error))
+        self.handler.beat(request.into_inner()).map(Response::new).map_err(|error| error_to_status(&error))
     }
 }
 
@@ -48,7 +48,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A lane to `address`. Call inside of a tokio runtime.
+    /// Creates a lane to `address`. Call inside of a tokio runtime.
     #[must_use]
     pub fn new(address: &Address, token: Option<Token>) -> Self {
         let channel = connect(address, Lane::Control, token.as_ref());
@@ -56,24 +56,24 @@ impl Client {
         Self { inner, peer: address.to_string() }
     }
 
-    /// Asks who listens there.
+    /// Returns the identity of the task that listens there.
     ///
     /// # Errors
-    /// When nobody answers in time, or refuses to.
+    /// When no answer arrives in time, or the peer refuses the call.
     pub async fn identify(&mut self) -> Result<Identity> {
         let request = request(IdentifyRequest {});
         let answer = in_time(self.inner.identify(request)).await;
-        answer.map_err(|status| from_status(&status, &self.peer))
+        answer.map_err(|status| error_from_status(&status, &self.peer))
     }
 
     /// Sends a heartbeat.
     ///
     /// # Errors
-    /// When nobody answers in time, or refuses to.
+    /// When no answer arrives in time, or the peer refuses the call.
     pub async fn beat(&mut self, beat: BeatRequest) -> Result<BeatReply> {
         let request = request(beat);
         let answer = in_time(self.inner.beat(request)).await;
-        answer.map_err(|status| from_status(&status, &self.peer))
+        answer.map_err(|status| error_from_status(&status, &self.peer))
     }
 }
 
@@ -83,7 +83,7 @@ fn request<M>(message: M) -> Request<M> {
     request
 }
 
-/// The request carries its deadline for the server's sake; the clock that counts is ours, and includes connecting.
+/// Waits for a call. The request carries its deadline for the server; this side's clock decides, and includes connecting.
 async fn in_time<T>(call: impl Future<Output = Result<Response<T>, Status>>) -> Result<T, Status> {
     let late = |_| Status::deadline_exceeded(format!("{} s passed", limits::CONTROL_CALL.as_secs_f32()));
     let answer = tokio::time::timeout(limits::CONTROL_CALL, call).await.map_err(late)?;

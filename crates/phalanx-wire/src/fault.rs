@@ -1,21 +1,21 @@
-//! Our errors across the wire and back, typed.
+//! Conversions of errors to and from the wire.
 
-use crate::proto::params::Fault;
+use crate::proto::common::Fault;
 use phalanx_base::{Code, Error};
 use prost::Message;
 use std::io;
 use tonic::{Code as Grpc, Status};
 
-/// Packs an error into a gRPC status that keeps all of its parts.
+/// Converts an error to a gRPC status that keeps all of its parts.
 #[must_use]
-pub fn to_status(error: &Error) -> Status {
-    Status::with_details(grpc_code(error.code()), error.to_string(), to_wire(error).encode_to_vec().into())
+pub fn error_to_status(error: &Error) -> Status {
+    Status::with_details(grpc_code(error.code()), error.to_string(), error_to_bytes(error).into())
 }
 
-/// An error as a message.
+/// Converts an error to a message.
 #[must_use]
-pub fn to_wire(error: &Error) -> Fault {
-    let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
+pub fn error_to_fault(error: &Error) -> Fault {
+    let text = |part: Option<&str>| part.map(str::to_owned);
     Fault {
         code: error.code().number(),
         what: error.what().to_owned(),
@@ -25,9 +25,15 @@ pub fn to_wire(error: &Error) -> Fault {
     }
 }
 
-/// Unpacks a status: an error that a peer sent as it was, anything else as a failure of the connection to `peer`.
+/// Encodes an error as the bytes of a [`Fault`].
 #[must_use]
-pub fn from_status(status: &Status, peer: &str) -> Error {
+pub fn error_to_bytes(error: &Error) -> Vec<u8> {
+    error_to_fault(error).encode_to_vec()
+}
+
+/// Converts a status to an error: the peer's own error if it sent one, else a failure of the connection to `peer`.
+#[must_use]
+pub fn error_from_status(status: &Status, peer: &str) -> Error {
     if let Some(error) = sent_by_peer(status) {
         return error;
     }
@@ -51,37 +57,36 @@ pub fn from_status(status: &Status, peer: &str) -> Error {
 }
 
 fn sent_by_peer(status: &Status) -> Option<Error> {
-    from_wire(Fault::decode(status.details()).ok()?)
+    error_from_bytes(status.details())
 }
 
-/// The error of a message; `None` for a code that this build does not know.
+/// Decodes what [`error_to_bytes`] encoded; `None` if it is malformed or has a code that this build does not know.
 #[must_use]
-pub fn from_wire(fault: Fault) -> Option<Error> {
-    let mut error = Error::new(Code::from_number(fault.code)?, fault.what);
-    if !fault.place.is_empty() {
-        error = error.at(fault.place);
-    }
-    if !fault.why.is_empty() {
-        error = error.because(fault.why);
-    }
-    if !fault.help.is_empty() {
-        error = error.help(fault.help);
-    }
-    Some(error)
+pub fn error_from_bytes(bytes: impl bytes::Buf) -> Option<Error> {
+    error_from_fault(Fault::decode(bytes).ok()?)
 }
 
-/// Whether the request behind a failed call may have taken effect: not when the peer refused it, nor when no
-/// connection could be made.
+/// Converts a message to an error; `None` for a code that this build does not know.
+#[must_use]
+pub fn error_from_fault(fault: Fault) -> Option<Error> {
+    let error = Error::new(Code::from_number(fault.code)?, fault.what);
+    let error = fault.place.into_iter().fold(error, Error::at);
+    let error = fault.why.into_iter().fold(error, Error::because);
+    Some(fault.help.into_iter().fold(error, Error::help))
+}
+
+/// Whether the request of a failed call may have taken effect: not if the peer refused it, nor if no connection could be
+/// made.
 #[must_use]
 pub fn may_have_happened(status: &Status) -> bool {
     sent_by_peer(status).is_none() && while_connecting(status).is_none()
 }
 
-/// The error that a connection could not be made with.
+/// Returns why a connection could not be made, if that is what the status is about.
 fn while_connecting(status: &Status) -> Option<&Error> {
     let mut source = std::error::Error::source(status);
     while let Some(error) = source {
-        if let Some(found) = error.downcast_ref::<io::Error>().and_then(inside) {
+        if let Some(found) = error.downcast_ref::<io::Error>().and_then(unwrap) {
             return Some(found);
         }
         source = error.source();
@@ -89,34 +94,34 @@ fn while_connecting(status: &Status) -> Option<&Error> {
     None
 }
 
-/// An error of ours where an I/O error is wanted; [`inside`] gets it back.
+/// Wraps an error in an I/O error.
 pub(crate) fn wrap(error: Error) -> io::Error {
     io::Error::other(error)
 }
 
-/// The error of ours inside of an I/O error.
-pub(crate) fn inside(error: &io::Error) -> Option<&Error> {
+/// Returns the error that [`wrap`] put into an I/O error, if there is one.
+pub(crate) fn unwrap(error: &io::Error) -> Option<&Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// Why a connection could not be made, as an error of ours.
+/// Converts the I/O error of a connection that could not be made.
 pub(crate) fn unreachable(error: io::Error) -> Error {
-    inside(&error).cloned().unwrap_or_else(|| {
+    unwrap(&error).cloned().unwrap_or_else(|| {
         Error::new(Code::PeerUnreachable, "the connection failed")
             .because(plain(&error.to_string()))
             .help("see whether the task is running and its address is right")
     })
 }
 
-/// Reads an error that a peer sent as a message.
+/// Decodes an error that a peer sent; one that this build does not know becomes a [`Code::BadMessage`].
 pub(crate) fn decode(bytes: impl bytes::Buf) -> io::Result<Error> {
     let malformed = || io::Error::new(io::ErrorKind::InvalidData, "an answer is malformed");
     let fault = Fault::decode(bytes).map_err(|_| malformed())?;
-    let unknown = || Error::new(Code::BadMessage, "the peer reports an error this build does not know");
-    Ok(from_wire(fault).unwrap_or_else(unknown))
+    let unknown = || Error::new(Code::BadMessage, "the peer reports an error that this build does not know");
+    Ok(error_from_fault(fault).unwrap_or_else(unknown))
 }
 
-/// The innermost cause, in the operating system's words: "connection refused" rather than "transport error".
+/// Returns the innermost cause in the operating system's words: "connection refused" rather than "transport error".
 fn root_cause(status: &Status) -> String {
     let mut cause = status.message().to_owned();
     let mut source = std::error::Error::source(status);
@@ -127,7 +132,7 @@ fn root_cause(status: &Status) -> String {
     if cause.is_empty() { status.code().to_string() } else { plain(&cause) }
 }
 
-/// The operating system's words without its number, in lower case.
+/// Returns the operating system's words without its error number, in lower case.
 fn plain(cause: &str) -> String {
     let cause = cause.split(" (os error").next().unwrap_or_default();
     let mut letters = cause.chars();
@@ -153,15 +158,15 @@ mod tests {
     fn errors_cross_the_wire_with_all_their_parts() {
         let error =
             Error::new(Code::VariableConflict, "w exists").at("ps/0").because("[2] is not [3]").help("rename it");
-        let back = from_status(&to_status(&error), "elsewhere");
+        let back = error_from_status(&error_to_status(&error), "elsewhere");
         assert_eq!(back.report(), error.report());
-        assert!(!may_have_happened(&to_status(&error)));
+        assert!(!may_have_happened(&error_to_status(&error)));
     }
 
     #[test]
     fn a_lost_answer_may_have_happened() {
         let status = Status::deadline_exceeded("late");
-        assert_eq!(from_status(&status, "ps/0").code(), Code::OutcomeUnknown);
+        assert_eq!(error_from_status(&status, "ps/0").code(), Code::OutcomeUnknown);
         assert!(may_have_happened(&status));
     }
 }

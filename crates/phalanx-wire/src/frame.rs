@@ -1,12 +1,12 @@
-//! A frame: a small header and a long body of raw numbers.
+//! Frames: a small header and a long body of raw numbers.
 //!
-//! Bytes: header length as little-endian u32, header, body. Sending copies each part once, into the buffer that the
-//! socket is written from; receiving hands the body on without another copy.
+//! On the wire: the header's length as a little-endian u32, the header, the body. Sending copies each part once, into the
+//! buffer that is written to the socket; receiving passes the body on without another copy.
 
+use crate::buffer_pool::BufferPool;
 use crate::limits;
-use crate::neighbour::AnswerHalf;
 use crate::reply::ReplyBuffer;
-use crate::spares::Spares;
+use crate::same_host::BorrowedHalf;
 use bytes::{Buf, BufMut, Bytes};
 use phalanx_base::{Code, Error, Result};
 use prost::Message;
@@ -36,7 +36,7 @@ impl Default for Body {
 }
 
 impl Clone for OutFrame {
-    /// Shares the parts of the body; copies one that was written as a reply.
+    /// Shares the parts of the body. A reply buffer is copied.
     fn clone(&self) -> Self {
         let body = match &self.body {
             Body::Parts(parts) => parts.clone(),
@@ -47,14 +47,14 @@ impl Clone for OutFrame {
 }
 
 impl OutFrame {
-    /// A frame with this header and no body yet.
+    /// Creates a frame with this header and an empty body.
     #[must_use]
     pub fn new(header: &impl Message) -> Self {
         Self { header: header.encode_to_vec(), body: Body::default() }
     }
 
-    /// An answer with this header, whose body is what was written into `buffer`. Nothing is copied if it answers the
-    /// request that the buffer came from.
+    /// Creates a reply with this header and `buffer` as its body. Nothing is copied if it answers the request that the buffer
+    /// came from.
     #[must_use]
     pub fn reply(header: &impl Message, buffer: ReplyBuffer) -> Self {
         Self { header: header.encode_to_vec(), body: Body::Reply(buffer) }
@@ -64,26 +64,26 @@ impl OutFrame {
         Self { header, body: Body::Parts(vec![body]) }
     }
 
-    /// Appends to the body. What was written into a reply buffer is copied then.
+    /// Appends to the body. A reply buffer is copied first.
     pub fn push(&mut self, part: Bytes) {
         let mut parts = std::mem::take(&mut self.body).into_parts();
         parts.push(part);
         self.body = Body::Parts(parts);
     }
 
-    /// How many bytes the frame takes.
+    /// Returns the size of the frame in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         4 + self.header.len() + self.slices().map(<[u8]>::len).sum::<usize>()
     }
 
-    /// Whether the frame carries nothing.
+    /// Returns whether header and body are empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.header.is_empty() && self.slices().all(<[u8]>::is_empty)
     }
 
-    /// The frame as a receiver sees it; what tests put between two ends.
+    /// Returns the frame as a receiver sees it. For tests.
     ///
     /// # Errors
     /// When the frame is over a limit.
@@ -105,7 +105,7 @@ impl OutFrame {
         &self.header
     }
 
-    /// The body, part by part.
+    /// Returns the parts of the body.
     pub(crate) fn slices(&self) -> impl Iterator<Item = &[u8]> {
         let (parts, reply) = match &self.body {
             Body::Parts(parts) => (&parts[..], None),
@@ -114,8 +114,8 @@ impl OutFrame {
         parts.iter().map(|part| &part[..]).chain(reply)
     }
 
-    /// The header, and the slot that the body was written into; the frame where it was not.
-    pub(crate) fn into_reply(self) -> Result<(Vec<u8>, AnswerHalf), Self> {
+    /// Returns the header and the slot that the body was written into, else the frame.
+    pub(crate) fn into_reply(self) -> Result<(Vec<u8>, BorrowedHalf), Self> {
         match self.body {
             Body::Reply(buffer) => match buffer.into_slot() {
                 Ok(half) => Ok((self.header, half)),
@@ -125,20 +125,20 @@ impl OutFrame {
         }
     }
 
-    /// Everything before the body, with the frame's length in front.
+    /// Writes the frame's length and everything before the body.
     pub(crate) fn put_prefix(&self, out: &mut Vec<u8>) {
         out.put_u32_le(self.len() as u32);
         out.put_u32_le(self.header.len() as u32);
         out.put_slice(&self.header);
     }
 
-    /// The frame as who is in this process takes it: nothing is copied.
-    pub(crate) fn hand_over(self, spares: &Arc<Spares>) -> InFrame {
-        let (body, inside) = (self.body.into_parts(), Some(Arc::clone(spares)));
-        InFrame { header: self.header.into(), body, answer: None, inside }
+    /// Converts the frame for a receiver in this process, without a copy.
+    pub(crate) fn hand_over(self, pool: &Arc<BufferPool>) -> InFrame {
+        let (body, pool) = (self.body.into_parts(), Some(Arc::clone(pool)));
+        InFrame { header: self.header.into(), body, answer: None, pool }
     }
 
-    /// The body, to be written from where it lies.
+    /// Returns the body, to be written without a copy.
     pub(crate) fn into_body(self) -> Parts {
         Parts(self.body.into_parts().into())
     }
@@ -185,44 +185,44 @@ impl Buf for Parts {
 #[derive(Debug)]
 pub struct InFrame {
     header: Bytes,
-    /// One part where it came over a network.
+    /// A single part if it came over a network.
     body: Vec<Bytes>,
-    /// Where the answer can be written at once.
-    answer: Option<AnswerHalf>,
-    /// Where the answer's memory comes from, for who is in this process.
-    inside: Option<Arc<Spares>>,
+    /// The shared memory for the reply.
+    answer: Option<BorrowedHalf>,
+    /// The pool for the reply, if the sender is in this process.
+    pool: Option<Arc<BufferPool>>,
 }
 
 impl InFrame {
     pub(crate) fn from_parts(header: Bytes, body: Bytes) -> Self {
-        Self { header, body: vec![body], answer: None, inside: None }
+        Self { header, body: vec![body], answer: None, pool: None }
     }
 
-    /// The frame with its body in memory of its own.
+    /// Copies the body into memory of its own.
     pub(crate) fn with_own_body(self) -> Self {
         let copy = |part: &Bytes| Bytes::copy_from_slice(part);
         Self { body: self.body.iter().map(copy).collect(), ..self }
     }
 
-    pub(crate) fn with_answer(self, half: AnswerHalf) -> Self {
+    pub(crate) fn with_answer(self, half: BorrowedHalf) -> Self {
         Self { answer: Some(half), ..self }
     }
 
-    /// Returns memory for the body of the answer, to be filled and handed to [`OutFrame::reply`]. Its contents are
-    /// unspecified at first.
+    /// Returns memory for the body of the reply, to be filled and passed to [`OutFrame::reply`]. Its initial contents are
+    /// unspecified.
     #[must_use]
     pub fn reply(&mut self, len: usize) -> ReplyBuffer {
-        match (self.answer.take(), &self.inside) {
+        match (self.answer.take(), &self.pool) {
             (Some(half), _) => ReplyBuffer::shared(half, len),
-            (None, Some(spares)) => ReplyBuffer::pooled(spares, len),
+            (None, Some(pool)) => ReplyBuffer::pooled(pool, len),
             (None, None) => ReplyBuffer::own(len),
         }
     }
 
-    /// Reads a frame as it comes off the network: the header's length in four bytes, the header, the body.
+    /// Parses a frame: the header's length in four bytes, the header, the body.
     ///
     /// # Errors
-    /// When it is too short or too long, or its header does not fit.
+    /// When the frame is too short or too long, or its header does not fit.
     pub fn read(mut bytes: impl Buf) -> Result<Self> {
         let broken = |why: String| Error::new(Code::BadMessage, "a frame is malformed").because(why);
         let length = bytes.remaining();
@@ -234,7 +234,7 @@ impl InFrame {
         }
         let header = bytes.get_u32_le() as usize;
         if header > bytes.remaining().min(limits::HEADER_BYTES) {
-            return Err(broken(format!("its header is said to have {header} bytes, {} follow", bytes.remaining())));
+            return Err(broken(format!("its header should have {header} bytes, {} follow", bytes.remaining())));
         }
         let header = bytes.copy_to_bytes(header);
         let body = bytes.copy_to_bytes(bytes.remaining());
@@ -250,29 +250,29 @@ impl InFrame {
             .map_err(|error| Error::new(Code::BadMessage, "a frame's header is malformed").because(error))
     }
 
-    /// The body as one; copied where it has several parts.
+    /// Returns the body as one piece. It is copied if it has several parts.
     #[must_use]
     pub fn body(&self) -> Bytes {
         match &self.body[..] {
-            [whole] => whole.clone(),
+            [part] => part.clone(),
             parts => parts.concat().into(),
         }
     }
 
-    /// The body, in parts as its sender made them: nothing that belongs together is in two.
+    /// Returns the parts of the body as the sender made them. No value is split over two parts.
     #[must_use]
     pub fn parts(&self) -> &[Bytes] {
         &self.body
     }
 
-    /// Whether its sender is in this process, and waits.
+    /// Returns whether the sender is in this process and waits for the reply.
     #[must_use]
-    pub fn is_inside(&self) -> bool {
-        self.inside.is_some()
+    pub fn is_in_process(&self) -> bool {
+        self.pool.is_some()
     }
 }
 
-/// Puts frames onto gRPC without protobuf around the numbers.
+/// Sends frames over gRPC without encoding the numbers as protobuf.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FrameCodec;
 
@@ -302,8 +302,8 @@ impl Encoder for FrameCodec {
     }
 
     fn buffer_settings(&self) -> BufferSettings {
-        // One buffer a message: yielding at the default of 32 KiB changes nothing for a single message, and starting
-        // small leaves the exact size to `reserve`.
+        // One buffer per message: an initial size of 0 leaves the exact size to `reserve`, and yielding early gains nothing
+        // for a single message.
         BufferSettings::new(0, limits::FRAME_BYTES)
     }
 }
@@ -313,7 +313,7 @@ impl Decoder for FrameCodec {
     type Error = Status;
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<InFrame>, Status> {
-        InFrame::read(buffer).map(Some).map_err(|error| crate::to_status(&error))
+        InFrame::read(buffer).map(Some).map_err(|error| crate::error_to_status(&error))
     }
 
     fn buffer_settings(&self) -> BufferSettings {
@@ -324,23 +324,27 @@ impl Decoder for FrameCodec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::params::{Client, Handles};
+    use crate::proto::control::Identity;
 
-    #[test]
-    fn frames_come_back_as_they_were_sent() {
-        let mut frame = OutFrame::new(&Handles { handles: vec![1, 2, 300] });
-        frame.push(Bytes::from_static(b"abc"));
-        frame.push(Bytes::from_static(b"defg"));
-        let back = frame.to_in_frame().unwrap();
-        assert_eq!(back.header::<Handles>().unwrap().handles, [1, 2, 300]);
-        assert_eq!(&back.body()[..], b"abcdefg");
-        let inside = frame.hand_over(&Arc::default());
-        assert_eq!((&inside.body()[..], inside.parts().len(), inside.is_inside()), (&b"abcdefg"[..], 2, true));
+    fn header() -> Identity {
+        Identity { task: "ps/0".into(), protocol: 300, ..Identity::default() }
     }
 
     #[test]
-    fn parts_are_written_from_where_they_lie() {
-        let mut frame = OutFrame::new(&Handles { handles: vec![7] });
+    fn frames_come_back_as_they_were_sent() {
+        let mut frame = OutFrame::new(&header());
+        frame.push(Bytes::from_static(b"abc"));
+        frame.push(Bytes::from_static(b"defg"));
+        let back = frame.to_in_frame().unwrap();
+        assert_eq!(back.header::<Identity>().unwrap(), header());
+        assert_eq!(&back.body()[..], b"abcdefg");
+        let inside = frame.hand_over(&Arc::default());
+        assert_eq!((&inside.body()[..], inside.parts().len(), inside.is_in_process()), (&b"abcdefg"[..], 2, true));
+    }
+
+    #[test]
+    fn parts_are_written_without_a_copy() {
+        let mut frame = OutFrame::new(&header());
         for part in [&b"ab"[..], b"", b"cdef", b"g"] {
             frame.push(Bytes::from_static(part));
         }
@@ -361,6 +365,6 @@ mod tests {
             assert_eq!(InFrame::read(bytes).unwrap_err().code(), Code::BadMessage, "{bytes:?}");
         }
         let garbage = InFrame::read(&[2_u8, 0, 0, 0, 0x0a, 0xff][..]).unwrap();
-        assert_eq!(garbage.header::<Client>().unwrap_err().code(), Code::BadMessage);
+        assert_eq!(garbage.header::<Identity>().unwrap_err().code(), Code::BadMessage);
     }
 }

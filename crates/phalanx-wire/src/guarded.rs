@@ -1,4 +1,5 @@
-//! An accepted gRPC connection that ends when its client is silent for too long, or its place is wanted.
+//! An accepted gRPC connection that ends when its client is silent for too long, or when another connection displaces
+//! it.
 
 use crate::connect::Stream;
 use crate::connections::{Activity, Permit};
@@ -15,10 +16,10 @@ pub(crate) struct GuardedStream {
     stream: Stream,
     permit: Permit,
     activity: Activity,
-    /// When the client was last heard of; `None` before its first byte.
+    /// The time of the client's last byte; `None` before its first.
     heard: Option<Instant>,
     over: bool,
-    /// The next look at whether the client is silent.
+    /// The next check for a silent client.
     look: Pin<Box<Sleep>>,
 }
 
@@ -28,9 +29,9 @@ impl GuardedStream {
         Self { stream, permit, activity, heard: None, over: false, look: Box::pin(sleep(limits::HANDSHAKE)) }
     }
 
-    /// Ready once the connection has to end.
+    /// Ready once the connection must end.
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // What has been closed must not be asked again.
+        // A completed receiver must not be polled again.
         self.over = self.over || Pin::new(&mut self.permit.closed).poll(cx).is_ready();
         if self.over {
             return Poll::Ready(());

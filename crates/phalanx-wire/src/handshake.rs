@@ -1,21 +1,20 @@
-//! The first bytes of every connection: both ends prove that they know the job's token, and neither shows it.
+//! The handshake of every connection: both ends prove that they know the job's token, without revealing it.
 //!
 //! ```text
-//! client  PHALANX2, purpose, whether it has a token, 32 random bytes
+//! client  PHALANX2, kind, whether it has a token, 32 random bytes
 //! server  32 random bytes
-//! client  HMAC-SHA256(token, "client", purpose, port, both random numbers)
-//! server  0, HMAC-SHA256(token, "server", purpose, port, both random numbers)    or 1, length, error
+//! client  HMAC-SHA256(token, "client", kind, port, both random numbers)
+//! server  0, HMAC-SHA256(token, "server", kind, port, both random numbers)    or 1, length, error
 //! ```
 //!
-//! The client proves itself first, so a server tells a stranger nothing that depends on the token; the client sends nothing
-//! more before the server has proved itself. The port is part of the proof, so that whoever listens at one port cannot
-//! pass the proof on to a task at another. Without a token the key is a constant: the exchange then only keeps out what
-//! does not speak this protocol. Decision 023 has the reasons.
+//! The client proves itself first, so a server reveals nothing that depends on the token; the client sends nothing more
+//! before the server has proved itself. The port is part of the proof, so that a listener at one port cannot relay the
+//! proof to a task at another. Without a token the key is a constant: the exchange then only keeps out other protocols.
+//! Decision 023 has the reasons.
 
 use crate::{Token, fault, limits};
 use hmac::Mac;
 use phalanx_base::{Code, Error};
-use prost::Message;
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -26,20 +25,20 @@ const HELLO: usize = MAGIC.len() + 2 + NONCE;
 const ACCEPTED: u8 = 0;
 const REFUSED: u8 = 1;
 
-/// What a connection is for.
+/// The kind of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum ConnectionKind {
     /// gRPC.
     Calls,
-    /// Frames through the socket, between tasks of one machine.
+    /// Frames over the socket, between tasks on the same host.
     Frames,
     /// Frames in shared memory.
     Memory,
-    /// A stream that is handed to the task.
+    /// A byte stream for the task's own use.
     Stream,
 }
 
-impl Purpose {
+impl ConnectionKind {
     const ALL: [Self; 4] = [Self::Calls, Self::Frames, Self::Memory, Self::Stream];
 
     fn byte(self) -> u8 {
@@ -52,9 +51,9 @@ impl Purpose {
     }
 }
 
-/// What both ends know of a handshake once each has chosen its random number.
+/// The inputs of the proofs, known to both ends.
 struct Transcript {
-    purpose: Purpose,
+    kind: ConnectionKind,
     port: u16,
     client: [u8; NONCE],
     server: [u8; NONCE],
@@ -64,7 +63,7 @@ impl Transcript {
     fn mac(&self, token: Option<&Token>, side: &[u8; 6]) -> hmac::Hmac<sha2::Sha256> {
         let mut mac = Token::mac(token);
         mac.update(side);
-        mac.update(&[self.purpose.byte()]);
+        mac.update(&[self.kind.byte()]);
         mac.update(&self.port.to_le_bytes());
         mac.update(&self.client);
         mac.update(&self.server);
@@ -80,19 +79,19 @@ impl Transcript {
     }
 }
 
-/// The client's side. A refusal, by either end, is an error that [`fault::inside`] finds.
-pub(crate) async fn greet<S>(stream: &mut S, token: Option<&Token>, purpose: Purpose, port: u16) -> io::Result<()>
+/// Performs the client's side. If either end refuses, [`fault::unwrap`] returns the error.
+pub(crate) async fn greet<S>(stream: &mut S, token: Option<&Token>, kind: ConnectionKind, port: u16) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let client = nonce()?;
     let mut hello = MAGIC.to_vec();
-    hello.extend([purpose.byte(), u8::from(token.is_some())]);
+    hello.extend([kind.byte(), u8::from(token.is_some())]);
     hello.extend(client);
     stream.write_all(&hello).await?;
     let mut server = [0; NONCE];
     stream.read_exact(&mut server).await?;
-    let transcript = Transcript { purpose, port, client, server };
+    let transcript = Transcript { kind, port, client, server };
     stream.write_all(&transcript.proof(token, b"client")).await?;
     if stream.read_u8().await? != ACCEPTED {
         return Err(fault::wrap(refusal(stream).await?));
@@ -103,37 +102,37 @@ where
         return Ok(());
     }
     Err(fault::wrap(
-        Error::new(Code::WrongToken, "the server does not know the job token")
-            .because("whoever listens at this address is not a task of this job")
-            .help("give every task of the job the same PHALANX_TOKEN, and see what listens there"),
+        Error::new(Code::WrongToken, "the task at this address does not know the job token")
+            .because("it is not a task of this job")
+            .help("give every task of the job the same PHALANX_TOKEN, and check what listens there"),
     ))
 }
 
-/// The server's side: what the connection is for. Whoever is refused is told why, once.
+/// Performs the server's side, and returns the kind of the connection. A refused client is told why.
 pub(crate) async fn receive<S>(
     stream: &mut S,
     token: Option<&Token>,
     port: u16,
-    takes: impl FnOnce(Purpose) -> bool,
-) -> io::Result<Purpose>
+    takes: impl FnOnce(ConnectionKind) -> bool,
+) -> io::Result<ConnectionKind>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut hello = [0; HELLO];
     stream.read_exact(&mut hello).await?;
     let (magic, rest) = hello.split_at(MAGIC.len());
-    let purpose = Purpose::ALL.into_iter().find(|purpose| purpose.byte() == rest[0]);
-    let (Some(purpose), true) = (purpose, magic == MAGIC) else { return Err(io::ErrorKind::InvalidData.into()) };
+    let kind = ConnectionKind::ALL.into_iter().find(|kind| kind.byte() == rest[0]);
+    let (Some(kind), true) = (kind, magic == MAGIC) else { return Err(io::ErrorKind::InvalidData.into()) };
     let (mut client, server) = ([0; NONCE], nonce()?);
     client.copy_from_slice(&rest[2..]);
     stream.write_all(&server).await?;
-    let transcript = Transcript { purpose, port, client, server };
+    let transcript = Transcript { kind, port, client, server };
     let mut proof = [0; PROOF];
     stream.read_exact(&mut proof).await?;
     let refused = if !transcript.proves(token, b"client", &proof) {
         Some(wrong_token(token.is_some(), rest[1] != 0))
-    } else if !takes(purpose) {
-        Some(Error::new(Code::BadMessage, "this task takes no frames").help("see whether the address is right"))
+    } else if !takes(kind) {
+        Some(Error::new(Code::BadMessage, "this task accepts no frames").help("check the address"))
     } else {
         None
     };
@@ -144,7 +143,7 @@ where
     let mut accepted = vec![ACCEPTED];
     accepted.extend(transcript.proof(token, b"server"));
     stream.write_all(&accepted).await?;
-    Ok(purpose)
+    Ok(kind)
 }
 
 fn wrong_token(wanted: bool, given: bool) -> Error {
@@ -158,14 +157,14 @@ fn wrong_token(wanted: bool, given: bool) -> Error {
         .help("give every task of the job the same PHALANX_TOKEN")
 }
 
-/// Sends an error in the place of an answer.
+/// Sends an error instead of an answer.
 pub(crate) async fn refuse(stream: &mut (impl AsyncWrite + Unpin), error: &Error) -> io::Result<()> {
-    let fault = fault::to_wire(error).encode_to_vec();
+    let fault = fault::error_to_bytes(error);
     let start = [&[REFUSED][..], &(fault.len() as u32).to_le_bytes()].concat();
     stream.write_all(&[&start[..], &fault].concat()).await
 }
 
-/// Reads what [`refuse`] sent behind its first byte.
+/// Reads what [`refuse`] sent after its first byte.
 pub(crate) async fn refusal(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Error> {
     let length = stream.read_u32_le().await? as usize;
     if length > limits::REFUSAL_BYTES {
@@ -191,26 +190,30 @@ mod tests {
         Some(Token::new(text).unwrap())
     }
 
-    fn meet(client: Option<Token>, server: Option<Token>, ports: (u16, u16)) -> (io::Result<()>, io::Result<Purpose>) {
+    fn meet(
+        client: Option<Token>,
+        server: Option<Token>,
+        ports: (u16, u16),
+    ) -> (io::Result<()>, io::Result<ConnectionKind>) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let (mut near, mut far) = duplex(1024);
             tokio::join!(
-                greet(&mut near, client.as_ref(), Purpose::Memory, ports.0),
+                greet(&mut near, client.as_ref(), ConnectionKind::Memory, ports.0),
                 receive(&mut far, server.as_ref(), ports.1, |_| true)
             )
         })
     }
 
     fn code<T>(result: io::Result<T>) -> Option<Code> {
-        fault::inside(&result.err()?).map(Error::code)
+        fault::unwrap(&result.err()?).map(Error::code)
     }
 
     #[test]
     fn two_who_know_the_same_token_accept_each_other() {
         for token in [None, token("secret")] {
             let (client, server) = meet(token.clone(), token, (7, 7));
-            assert_eq!((client.unwrap(), server.unwrap()), ((), Purpose::Memory));
+            assert_eq!((client.unwrap(), server.unwrap()), ((), ConnectionKind::Memory));
         }
     }
 
@@ -229,7 +232,7 @@ mod tests {
         );
     }
 
-    /// Everything that a client with a token says to a server that accepts whatever it hears.
+    /// Records everything that a client with a token sends to a server that accepts anything.
     #[test]
     fn an_impostor_hears_nothing_that_it_can_use_and_no_more_once_it_cannot_prove_itself() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -240,14 +243,14 @@ mod tests {
                 far.read_exact(&mut heard[..HELLO]).await.unwrap();
                 far.write_all(&[7; NONCE]).await.unwrap();
                 far.read_exact(&mut heard[HELLO..]).await.unwrap();
-                // The client's own proof, said back to it.
+                // The client's own proof, reflected.
                 let echo = [&[ACCEPTED][..], &heard[HELLO..]].concat();
                 far.write_all(&echo).await.unwrap();
                 far.read_to_end(&mut heard).await.unwrap();
                 heard
             };
             let client = async {
-                let met = greet(&mut near, token("secret").as_ref(), Purpose::Calls, 7).await;
+                let met = greet(&mut near, token("secret").as_ref(), ConnectionKind::Calls, 7).await;
                 drop(near);
                 met
             };

@@ -1,33 +1,33 @@
-//! What a peer may ask for. Each number is checked before memory is taken for it.
+//! Limits on what a peer may send. Each is checked before memory is allocated.
 
 use std::time::Duration;
 
-/// The largest frame that is accepted. Larger pushes and pulls go in several parts.
+/// The largest frame that is accepted. Larger pushes and pulls are sent in several parts.
 pub const FRAME_BYTES: usize = 16 << 20;
-/// How many bytes of numbers a sender puts into one frame; leaves room for the header.
+/// The most bytes of numbers that a sender puts into one frame, which leaves capacity for the header.
 pub const PART_BYTES: usize = 8 << 20;
 /// The largest header of a frame.
 pub const HEADER_BYTES: usize = 4 << 20;
 /// The largest message on the control lane.
 pub const CONTROL_BYTES: usize = 1 << 20;
-/// Requests one connection may have open.
+/// The most open requests of one connection.
 pub const STREAMS: u32 = 64;
-/// HTTP/2 windows: a whole part fits, so a sender never stops in the middle of one.
+/// The HTTP/2 windows: larger than a part, so that a sender never stops in the middle of one.
 pub const WINDOW: u32 = 64 << 20;
-/// HTTP/2 frames: fewer of them for large parts.
+/// The HTTP/2 frame size: large, so that large parts need fewer frames.
 pub const HTTP2_FRAME: u32 = 1 << 20;
-/// The longest error that a peer may refuse a connection with.
+/// The longest error with which a peer may refuse a connection.
 pub const REFUSAL_BYTES: usize = 64 << 10;
-/// How long connecting may take.
+/// The timeout for connecting.
 pub const CONNECT: Duration = Duration::from_secs(2);
-/// How long the handshake of a new connection may take, and how long its client may then take to say something.
+/// The timeout for the handshake of a new connection, and then for the client's first byte.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long the body of a request, or the rest of a frame that has begun, may take to arrive.
+/// The timeout for the body of a request, or for the rest of a frame after its first byte.
 pub const BODY: Duration = Duration::from_secs(30);
-/// After so long without a byte from the client a gRPC connection is closed. Pings go out three times as often.
+/// A gRPC connection without a byte from the client for this long is closed. Pings are sent three times as often.
 pub const IDLE: Duration = Duration::from_secs(90);
-/// How long data may wait for the other end of a TCP connection to acknowledge it.
+/// How long sent data may stay unacknowledged by the other end of a TCP connection.
 pub const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
-/// How long one call on the control lane may take: a fraction of a lease, so that a beat that is stuck on a dead
-/// connection leaves time for several more.
+/// The timeout for one call on the control lane: a fraction of a lease, so that a heartbeat stuck on a dead connection
+/// leaves time for several more.
 pub const CONTROL_CALL: Duration = Duration::from_millis(1500);

@@ -1,10 +1,10 @@
-//! A task's listening end: one port for both lanes, and its local twin for tasks of the same machine.
+//! A task's listening end: one port for both lanes, and a Unix socket for tasks on the same host.
 
 use crate::body_timeout::BodyTimeout;
 use crate::connect::{self, Stream};
 use crate::guarded::GuardedStream;
-use crate::handshake::{self, Purpose};
-use crate::{Address, Token, bulk, connections, control, limits, neighbour};
+use crate::handshake::{self, ConnectionKind};
+use crate::{Address, Token, bulk, connections, control, limits, same_host};
 use phalanx_base::{Code, Context, Error, Result};
 use std::io;
 use std::net::SocketAddr;
@@ -23,11 +23,11 @@ pub struct Endpoint {
     pub control: Arc<dyn control::Handler>,
     /// Answers on the bulk lane, if the task holds parameters.
     pub bulk: Option<Arc<dyn bulk::Handler>>,
-    /// What whoever connects must know.
+    /// The token that clients must know.
     pub token: Option<Token>,
 }
 
-/// A bound port that does not serve yet: a task learns its port before it says who it is.
+/// A bound port, which may not serve yet: a task learns its port before it serves its identity.
 pub struct Listening {
     runtime: Runtime,
     tcp: Option<std::net::TcpListener>,
@@ -35,12 +35,12 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Binds the port of `address`; port 0 takes a free one. `threads` serve it.
+    /// Binds the port of `address`, to be served by `threads` threads. Port 0 binds a free one.
     ///
     /// # Errors
     /// When the port is taken or may not be used.
     pub fn bind(address: &Address, threads: usize) -> Result<Self> {
-        // Before anything is opened: it raises the limit on open files.
+        // Raises the limit on open files before anything is opened.
         connections::all();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads.max(1))
@@ -53,20 +53,20 @@ impl Listening {
         Ok(Self { runtime, tcp: Some(tcp), address })
     }
 
-    /// The port that was bound.
+    /// Returns the bound port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// What works for this task in the background.
+    /// Returns the runtime that serves this task.
     #[must_use]
     pub fn runtime(&self) -> &Handle {
         self.runtime.handle()
     }
 
-    /// Starts serving, in the background, until this value is dropped. Returns a warning where tasks of the same machine
-    /// will have to use the port because its local twin is taken.
+    /// Starts serving in the background, until this value is dropped. Returns a warning if the Unix socket's name is taken, so
+    /// that tasks on the same host have to use TCP.
     ///
     /// # Errors
     /// When the socket cannot be used.
@@ -91,7 +91,7 @@ impl Listening {
             .add_optional_service(endpoint.bulk.map(bulk::Server::new));
         self.runtime.spawn(router.serve_with_incoming(ReceiverStream::new(incoming).map(Ok::<_, io::Error>)));
         if !self.address.ip().is_loopback() {
-            // Nobody looks for a local twin of an address that may be another machine's.
+            // Clients use the Unix socket for loopback addresses only.
             return Ok(None);
         }
         match bind_local(self.address) {
@@ -99,18 +99,16 @@ impl Listening {
                 self.runtime.spawn(accept(Listener::Unix(local), acceptor));
                 Ok(None)
             }
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(None),
             Err(error) => Ok(Some(name_taken(self.address, &error))),
         }
     }
 
-    /// Stops serving without waiting for anybody.
+    /// Stops serving without waiting for requests to finish.
     pub fn stop(self) {
         self.runtime.shutdown_background();
     }
 }
 
-/// Where connections come from.
 enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -127,18 +125,18 @@ impl Listener {
 
 /// Accepts connections until dropped.
 async fn accept(listener: Listener, acceptor: Arc<Acceptor>) {
-    /// How long to wait after a failure, which most likely is a lack of descriptors.
+    /// The wait after a failure, which most likely is a lack of file descriptors.
     const PAUSE: Duration = Duration::from_millis(100);
     let exhausted = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
     loop {
         match listener.accept().await {
-            // A connection that breaks is the peer's to notice: it knows which call had no answer.
+            // Only the peer can handle a broken connection: it knows which call had no answer.
             Ok(stream) => {
                 if let Some(permit) = connections::all().enter() {
                     tokio::spawn(Arc::clone(&acceptor).receive(stream, permit));
                 }
             }
-            // The client was gone before it was accepted.
+            // The client closed the connection before it was accepted.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 if error.raw_os_error().is_some_and(|code| exhausted.contains(&code)) {
@@ -150,12 +148,12 @@ async fn accept(listener: Listener, acceptor: Arc<Acceptor>) {
     }
 }
 
-/// What is done with a new connection.
+/// Handles new connections.
 struct Acceptor {
     bulk: Option<Arc<dyn bulk::Handler>>,
     token: Option<Token>,
     port: u16,
-    /// Takes connections for gRPC.
+    /// Receives the connections for gRPC.
     calls: mpsc::Sender<GuardedStream>,
 }
 
@@ -164,53 +162,44 @@ impl Acceptor {
         if let Stream::Tcp(stream) = &stream {
             connect::tune(stream)?;
         }
-        #[cfg(target_os = "linux")]
         if let Stream::Unix(stream) = &stream
             && !connect::is_ours(stream)?
         {
             return Ok(());
         }
         let is_local = matches!(stream, Stream::Unix(_));
-        let takes = |purpose| purpose == Purpose::Calls || (is_local && self.bulk.is_some());
+        let takes = |kind| kind == ConnectionKind::Calls || (is_local && self.bulk.is_some());
         let handshake = handshake::receive(&mut stream, self.token.as_ref(), self.port, takes);
-        let purpose = tokio::select! {
+        let kind = tokio::select! {
             _ = &mut permit.closed => return Ok(()),
-            purpose = tokio::time::timeout(limits::HANDSHAKE, handshake) => purpose.map_err(|_| io::ErrorKind::TimedOut)??,
+            kind = tokio::time::timeout(limits::HANDSHAKE, handshake) => kind.map_err(|_| io::ErrorKind::TimedOut)??,
         };
         permit.admit();
         match (stream, &self.bulk) {
-            (stream, _) if purpose == Purpose::Calls => {
-                // Nobody takes it once serving has stopped.
+            (stream, _) if kind == ConnectionKind::Calls => {
+                // Fails once serving has stopped.
                 let _ = self.calls.send(GuardedStream::new(stream, permit)).await;
                 Ok(())
             }
-            (Stream::Unix(stream), Some(handler)) => {
-                neighbour::attend(stream, purpose, Arc::clone(handler), permit).await
-            }
+            (Stream::Unix(stream), Some(handler)) => same_host::serve(stream, kind, Arc::clone(handler), permit).await,
             _ => Ok(()),
         }
     }
 }
 
-#[cfg(target_os = "linux")]
 fn bind_local(address: SocketAddr) -> io::Result<UnixListener> {
     let listener = std::os::unix::net::UnixListener::bind_addr(&connect::local_name(address)?)?;
     listener.set_nonblocking(true)?;
     UnixListener::from_std(listener)
 }
 
-#[cfg(not(target_os = "linux"))]
-fn bind_local(_: SocketAddr) -> io::Result<UnixListener> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// The local twin of the port could not be had.
+/// Returns the warning that the Unix socket's name is taken.
 fn name_taken(address: SocketAddr, error: &io::Error) -> Error {
     let holder = connect::holder(address).unwrap_or_else(|| error.to_string());
-    Error::new(Code::PortInUse, "tasks of this machine must use TCP to reach this one, which is slower")
+    Error::new(Code::PortInUse, "tasks on this machine must use TCP to reach this one, which is slower")
         .at(format!("the abstract socket phalanx:{address}"))
         .because(holder)
-        .help("stop that process, or give the task another port; nobody will send it the token or parameters")
+        .help("stop that process, or give the task another port; no task sends it the token or parameters")
 }
 
 fn cannot_bind(address: &Address, error: &io::Error) -> Error {

@@ -1,7 +1,7 @@
-//! Memory that two tasks of one machine share: a file without a name, handed over a Unix socket.
+//! Memory shared by two tasks on the same host: an anonymous file, passed over a Unix socket.
 //!
-//! What justifies the unsafe code: numbers that go through a socket are copied by the kernel twice, and that was a fifth of
-//! a step (docs/performance.md).
+//! The reason for the unsafe code: the kernel copies numbers that go through a socket twice, which took a fifth of a
+//! step (docs/performance.md).
 
 #![allow(unsafe_code)]
 
@@ -16,10 +16,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr;
 
-/// A file in memory of a fixed size; it takes memory where it is touched.
+/// Creates a file in memory of a fixed size. Its pages are allocated when touched.
 ///
 /// # Errors
-/// When the operating system gives us none.
+/// When the operating system cannot create it.
 pub fn file(size: usize) -> io::Result<OwnedFd> {
     let file = memfd_create("phalanx", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, size as u64)?;
@@ -27,10 +27,10 @@ pub fn file(size: usize) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Sends one byte, and a file with it.
+/// Sends one byte and a file.
 ///
 /// # Errors
-/// When the socket does not take it.
+/// When the socket fails.
 pub fn send(socket: impl AsFd, byte: u8, file: &OwnedFd) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -40,7 +40,7 @@ pub fn send(socket: impl AsFd, byte: u8, file: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives one byte, and the file that came with it.
+/// Receives one byte and the file sent with it.
 ///
 /// # Errors
 /// When the socket is closed, or fails.
@@ -61,37 +61,36 @@ pub fn receive(socket: impl AsFd) -> io::Result<(u8, Option<OwnedFd>)> {
     Ok((byte[0], file))
 }
 
-/// A file in memory, mapped.
+/// A mapped file in memory.
 #[derive(Debug)]
 pub struct Mapping {
     address: *mut u8,
     size: usize,
 }
 
-// SAFETY: the memory is valid until the value is dropped, whichever thread uses it; how it may be accessed is said at
-// each access.
+// SAFETY: the memory is valid until the value is dropped, on whatever thread; each access justifies itself.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps all of a file, which must have exactly this size and be sealed against becoming shorter: one that became
-    /// shorter would kill whoever touches its end.
+    /// Maps all of a file, which must have exactly this size and be sealed against shrinking: accessing the end of a
+    /// shrunk file would kill the process.
     ///
     /// # Errors
-    /// When it is not such a file, or cannot be mapped.
+    /// When it is not such a file, or it cannot be mapped.
     pub fn new(file: &OwnedFd, size: usize) -> io::Result<Self> {
         if fstat(file)?.st_size != size as i64 || !fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not memory of the agreed size"));
         }
-        // SAFETY: a new mapping at an address that the kernel chooses; it aliases nothing of this process. Touching it
-        // cannot fault, since the file cannot become shorter.
+        // SAFETY: a new mapping at an address that the kernel chooses; it aliases nothing in this process. Accessing it
+        // cannot fault, since the file cannot shrink.
         let address =
             unsafe { mmap(ptr::null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file, 0)? };
         Ok(Self { address: address.cast(), size })
     }
 
-    /// Where it begins.
+    /// Returns the address of its first byte.
     #[must_use]
     pub fn address(&self) -> *mut u8 {
         self.address
@@ -100,7 +99,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this size, and nobody has the address any more.
+        // SAFETY: mapped in `new` with this size, and no access to it remains.
         let _ = unsafe { munmap(self.address.cast(), self.size) };
     }
 }
@@ -117,7 +116,7 @@ mod tests {
         send(&near, b'M', &given).unwrap();
         let (byte, taken) = receive(&far).unwrap();
         let (one, other) = (Mapping::new(&given, 8192).unwrap(), Mapping::new(&taken.unwrap(), 8192).unwrap());
-        // SAFETY: both are 8192 bytes long, and nobody else has them.
+        // SAFETY: both are 8192 bytes long, and nothing else uses them.
         let read = unsafe {
             one.address().add(5000).write(42);
             other.address().add(5000).read()

@@ -1,6 +1,6 @@
-//! Trying again, for a bounded time, and saying honestly how it ended.
+//! Retries for a bounded time, and how a request ended.
 
-use phalanx_base::Error;
+use phalanx_base::{Error, SplitMix};
 use std::time::{Duration, Instant};
 
 /// How a request ended.
@@ -15,10 +15,10 @@ pub enum Outcome<T> {
 }
 
 impl<T> Outcome<T> {
-    /// The answer, or the error of either kind.
+    /// Returns the answer, or the error of either kind.
     ///
     /// # Errors
-    /// When the request did not end well.
+    /// When the request failed, or its outcome is unknown.
     pub fn ok(self) -> Result<T, Error> {
         match self {
             Self::Done(answer) => Ok(answer),
@@ -27,8 +27,7 @@ impl<T> Outcome<T> {
     }
 }
 
-/// How long to wait between tries: twice as long each time, a little different for each caller, and not beyond a
-/// deadline. Time that the tries themselves take counts.
+/// The waits between attempts: exponential with jitter, up to a deadline. The duration of the attempts counts against it.
 ///
 /// ```
 /// use phalanx_wire::Backoff;
@@ -45,32 +44,28 @@ impl<T> Outcome<T> {
 pub struct Backoff {
     next: Duration,
     until: Instant,
-    random: u64,
+    random: SplitMix,
 }
 
 impl Backoff {
     const FIRST: Duration = Duration::from_millis(20);
     const LONGEST: Duration = Duration::from_secs(2);
 
-    /// Tries that end `patience` after `now`; `seed` tells callers apart.
+    /// Starts attempts that end `patience` after `now`. Callers with different seeds wait for different times.
     #[must_use]
     pub fn new(now: Instant, patience: Duration, seed: u64) -> Self {
-        Self { next: Self::FIRST, until: now + patience, random: seed | 1 }
+        Self { next: Self::FIRST, until: now + patience, random: SplitMix::new(seed) }
     }
 
-    /// How much time is left.
+    /// Returns the time that is left.
     #[must_use]
     pub fn left(&self, now: Instant) -> Duration {
         self.until.saturating_duration_since(now)
     }
 
-    /// The next wait, or `None` when no time would be left after it.
+    /// Returns the next wait, or `None` if no time would be left after it.
     pub fn next_wait(&mut self, now: Instant) -> Option<Duration> {
-        // Xorshift: all that jitter needs.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        let wait = self.next.mul_f64(0.5 + (self.random % 1024) as f64 / 2048.0);
+        let wait = self.next.mul_f64(0.5 + self.random.below(1024) as f64 / 2048.0);
         self.next = (self.next * 2).min(Self::LONGEST);
         (wait < self.left(now)).then_some(wait)
     }

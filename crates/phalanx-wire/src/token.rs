@@ -1,12 +1,12 @@
-//! The job token: a shared secret that both ends of a connection prove to know. It never crosses the wire.
+//! The job token: a shared secret that both ends of a connection prove to know. It is never sent.
 
 use hmac::{Hmac, Mac};
 use phalanx_base::{Code, Context, Error, Result};
 use sha2::{Digest, Sha256};
 
-/// The variable that a task takes its token from.
+/// The environment variable with the token.
 const VARIABLE: &str = "PHALANX_TOKEN";
-/// The block size of SHA-256, and so the longest key that HMAC takes as it is.
+/// The block size of SHA-256, which is the longest key that HMAC uses unchanged.
 const BLOCK: usize = 64;
 
 /// The secret of a job. Never printed.
@@ -17,7 +17,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// Makes a token of its text.
+    /// Creates a token from its text.
     ///
     /// # Errors
     /// When the text is empty or has characters other than visible ASCII.
@@ -30,10 +30,10 @@ impl Token {
         Ok(Self { key })
     }
 
-    /// The token of the environment, `PHALANX_TOKEN`; `None` if the variable is not set.
+    /// Returns the token in `PHALANX_TOKEN`; `None` if the variable is not set.
     ///
     /// # Errors
-    /// As [`Self::new`], and when the variable is not UTF-8: a job that was given a token must not run without one.
+    /// As [`Self::new`], and when the variable is not UTF-8: a job with a token must not run without it.
     pub fn from_env() -> Result<Option<Self>> {
         match std::env::var(VARIABLE) {
             Ok(text) => Self::new(&text).map(Some),
@@ -42,17 +42,17 @@ impl Token {
         }
     }
 
-    /// A token that nobody else knows, for a job whose tasks all live in this process.
+    /// Returns a random token, for a job whose tasks are all in this process.
     ///
     /// # Errors
-    /// When the operating system gives no random bytes.
+    /// When the operating system provides no random bytes.
     pub fn random() -> Result<Self> {
         let mut key = [0; BLOCK];
         getrandom::fill(&mut key).context(Code::Internal, "the operating system gives no random bytes")?;
         Ok(Self { key })
     }
 
-    /// A keyed digest, to be fed. All jobs without a token share one key.
+    /// Returns a keyed digest. All jobs without a token share one key.
     pub(crate) fn mac(token: Option<&Self>) -> Hmac<Sha256> {
         Hmac::new(token.map_or(&[0; BLOCK], |token| &token.key).into())
     }

@@ -1,10 +1,10 @@
-//! How a task's process ends.
+//! The exit code of a task's process.
 
 use phalanx_base::Result;
 use std::process::ExitCode;
 
-/// Ends `main`: reports an error on standard error and turns it into the exit code that orchestrators understand
-/// (0 done, 1 user error, 2 usage, 130 Ctrl-C, 138 infrastructure, 143 SIGTERM).
+/// Returns the exit code of `main`, and reports an error on standard error. Orchestrators understand the codes: 0 done,
+/// 1 user error, 2 usage, 130 Ctrl-C, 138 infrastructure, 143 SIGTERM.
 ///
 /// ```
 /// use phalanx::{Code, Error};
@@ -15,7 +15,7 @@ pub fn exit(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprint!("{}", error.report());
+            phalanx_train::logging::report(&error);
             ExitCode::from(error.exit_code())
         }
     }

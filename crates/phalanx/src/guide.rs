@@ -1,6 +1,6 @@
-//! The blocks of Rust in README and guide, as doc-tests: what they show compiles, and runs where it does not say `no_run`.
+//! The Rust blocks of README and guide as doc-tests.
 //!
-//! `tests/tests/guide.rs` checks that no page with such a block is missing here.
+//! `xtask/tests/it/guide.rs` checks that no page with such a block is missing here.
 
 #[doc = include_str!("../../../README.md")]
 struct Readme;
@@ -15,7 +15,7 @@ struct Estimators;
 struct AddAColumn;
 
 #[doc = include_str!("../../../docs/how-to/input.md")]
-struct Input;
+struct InputPage;
 
 #[doc = include_str!("../../../docs/how-to/fit.md")]
 struct Fit;

@@ -1,7 +1,6 @@
-//! Phalanx trains one model with many processes: the crate that users name.
+//! Phalanx trains one model with many processes. This is the crate that programs depend on.
 //!
-//! A program built with it can be any task of a job. Which one it is stands in `TF_CONFIG`, in flags, or nowhere: then
-//! the process is the whole job.
+//! The same program can be any task of a job: `TF_CONFIG` or flags name the task. Without them the process is the whole job.
 //!
 //! ```no_run
 //! use phalanx::prelude::*;
@@ -29,7 +28,7 @@
 //! }
 //! ```
 //!
-//! Input comes from the files people have, in named columns ([`data`]):
+//! Input comes from files, in named columns ([`data`]):
 //!
 //! ```no_run
 //! use phalanx::data::{csv, mnist_train};
@@ -65,28 +64,28 @@ pub use phalanx_data as data;
 pub use phalanx_estimator as estimator;
 pub use phalanx_feature as feature_column;
 pub use phalanx_nn::{
-    Network, Precision, all_finite, burn, default_device, device, layer, losses, matmul, metrics, model, scalar,
+    Network, Precision, all_finite, burn, default_device, device, fused_dense, losses, matmul, metrics, model, scalar,
     with_threads,
 };
 pub use phalanx_storage as storage;
 pub use phalanx_train::fit::{self, callbacks};
 pub use phalanx_train::{
     DistributedDataset, Gradient, MiniCluster, PerReplica, Replica, Replicated, Server, ServerOptions, Session,
-    Strategy, SummaryWriter, Supervisor, Token, checkpoint,
+    Strategy, SummaryWriter, Supervisor, Token, checkpoint, logging,
 };
 
-/// A chief that hands steps to workers: `ParameterServerStrategy` and its coordinator.
+/// `ParameterServerStrategy` and its coordinator, which schedules steps on workers.
 pub mod coordinator {
     pub use phalanx_train::{
         ClusterResolver, Coordinator, ParameterServerStrategy, RemoteValue, ShardedVariable, SidecarEvaluator,
-        SimpleClusterResolver, Staleness, StepContext, Steps, TfConfigClusterResolver, VariableShard,
+        SimpleClusterResolver, Staleness, StepContext, StepFunctions, TfConfigClusterResolver, VariableShard,
     };
 }
 
 #[doc = include_str!("from_tensorflow.md")]
 pub mod from_tensorflow {}
 
-/// The layers that models are made of, with Keras' names and defaults.
+/// Layers with Keras' names and defaults.
 pub mod layers {
     pub use phalanx_nn::model::{
         Activation, Add, Average, AveragePooling2D, BatchNormalization, Concatenate, Conv2D, Dense, Dot, Dropout,
@@ -95,16 +94,16 @@ pub mod layers {
     };
 }
 
-/// What most programs need.
+/// The items that most programs need.
 pub mod prelude {
     pub use crate::{default_device, losses, task_from_env, with_threads};
     pub use phalanx_base::{Code, Error, Role, TaskId};
     pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
-    pub use phalanx_data::{Batch, Column, Dataset, Input, csv};
+    pub use phalanx_data::{Batch, Column, Dataset, SourceExt, csv};
     pub use phalanx_estimator::{
         BaselineClassifier, BaselineRegressor, DeepFmClassifier, DlrmClassifier, DnnClassifier, DnnRegressor,
-        Estimator, EvalSpec, Evaluation, Exporter, Head, LinearClassifier, LinearRegressor, ModelFn, RunConfig, Steps,
-        TrainSpec, WarmStart, WideDeepClassifier, WideDeepRegressor, train_and_evaluate,
+        Estimator, EvalSpec, Evaluation, Exporter, Head, LinearClassifier, LinearRegressor, ModelFn, RunConfig,
+        TrainSpec, TrainSteps, WarmStart, WideDeepClassifier, WideDeepRegressor, train_and_evaluate,
     };
     pub use phalanx_feature::{
         Combiner, CrossKey, FeatureColumn, bucketized_column, categorical_column_with_hash_bucket,
@@ -116,7 +115,7 @@ pub mod prelude {
     pub use phalanx_nn::model::{Function, Mode, Model, Sequential};
     pub use phalanx_nn::{Network, Rows};
     pub use phalanx_optim::{Adagrad, Adam, AdamW, Ftrl, Momentum, Optimizer, RmsProp, Sgd};
-    pub use phalanx_ps::plan::Initializer;
+    pub use phalanx_ps::plan::RowInitializer;
     pub use phalanx_ps::{Partitioner, Placement, TableSpec};
     pub use phalanx_train::fit::{Compile, Compiled, Fit, History, Verbose};
     pub use phalanx_train::{
@@ -125,12 +124,12 @@ pub mod prelude {
     };
 }
 
-/// The task that `TF_CONFIG` names; without it, this process is the whole job.
+/// Returns the task that `TF_CONFIG` names, or a local job without it.
 ///
 /// # Errors
-/// When the variable's text is not a valid `TF_CONFIG`.
+/// Fails if `TF_CONFIG` is not valid.
 pub fn task_from_env() -> Result<TaskConfig> {
     let config = coordinator::ClusterResolver::resolve(&coordinator::TfConfigClusterResolver)?;
-    config.warnings().iter().for_each(|warning| eprint!("{}", warning.report()));
+    phalanx_train::logging::log_warnings(&config);
     Ok(config)
 }

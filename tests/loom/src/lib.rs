@@ -8,30 +8,15 @@
 //! Without `--cfg loom` the package is empty. Tokio and hyper do not build with that flag, so no crate of the product that
 //! names them is a dependency. Instead a concurrent core lives in a small file of its own that takes atomics, locks
 //! and `Arc` from `crate::sync`. In the product's crate that is the standard library (`use std::sync;` in its `lib.rs`).
-//! A test here includes the same file and hands it loom's types:
-//!
-//! ```text
-//! #![cfg(loom)]
-//! use phalanx_loom::{explore, sync};
-//!
-//! #[path = "../../../crates/phalanx-collective/src/net/ring.rs"]
-//! mod ring;
-//! ```
+//! `tests/it/main.rs` includes the same files and gives them the `sync` of this package.
 //!
 //! Every model has a twin with a planted bug, which is expected to panic. The twin proves that the model can fail.
 
 #[cfg(loom)]
-pub mod faulty;
+pub mod sync;
 
 #[cfg(loom)]
 pub use loom::{cell, thread};
-
-/// What `std::sync` is in the product: loom's types, and those of the standard library that loom uses itself.
-#[cfg(loom)]
-pub mod sync {
-    pub use loom::sync::*;
-    pub use std::sync::{LockResult, PoisonError, TryLockError};
-}
 
 /// How often a thread may be preempted in one execution. Nearly all known concurrency bugs need two preemptions or fewer.
 /// `LOOM_MAX_PREEMPTIONS` overrides it.
@@ -47,4 +32,14 @@ pub fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = builder.preemption_bound.or(Some(PREEMPTIONS));
     builder.check(model);
+}
+
+/// Runs `model` with a planted bug.
+///
+/// # Panics
+/// When the checker finds the bug. That is what a test should expect.
+#[cfg(loom)]
+pub fn explore_with(fault: sync::Fault, model: impl Fn() + Sync + Send + 'static) {
+    sync::plant(fault);
+    explore(model);
 }

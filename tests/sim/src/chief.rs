@@ -2,15 +2,17 @@
 
 mod members;
 
-use crate::keeper::Keeper;
-use crate::net::{Alarm, Key, Message, Net, Node, Report};
+use crate::checkpoints::CheckpointManager;
+use crate::net::{Alarm, Message, Net, Node, Report, StepKey};
 use crate::pusher::{Push, Pusher};
 use crate::rpc::{Calls, Op, Purpose, Reply};
 use crate::settings::Plant;
-use crate::truth::name_of;
+use crate::truth::update_key;
 use phalanx_base::{Code, Error, Role, TaskId};
 use phalanx_cluster::Roster;
-use phalanx_cluster::schedule::{Consistency, Effect, Life, Receipt, Remark, Scheduler, StepId, Why};
+use phalanx_cluster::schedule::{
+    Consistency, Receipt, RefusalReason, Rejection, Scheduler, StepEffect, StepId, TaskIncarnation,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -35,25 +37,25 @@ pub(crate) struct Chief {
     stage: Stage,
     pub(crate) scheduler: Scheduler<u64, u64>,
     /// What was scheduled: whether each step updates.
-    pub(crate) scheduled: BTreeMap<StepId, Effect>,
+    pub(crate) scheduled: BTreeMap<StepId, StepEffect>,
     pub(crate) raised: Vec<Error>,
     left_to_schedule: u64,
     pub(crate) roster: Roster,
     ticked: u64,
     /// When each life was last heard, in the chief's awake time.
-    heard: BTreeMap<Life, u64>,
+    heard: BTreeMap<TaskIncarnation, u64>,
     /// The newest turn given to each life, and the numbers of what it has: a second book beside the scheduler's.
-    turns: BTreeMap<Life, u64>,
-    flying: BTreeMap<(Life, u64), u64>,
-    fencing: BTreeMap<Life, Vec<Option<(u64, bool)>>>,
-    ever_lost: BTreeSet<Life>,
-    /// What the servers said when this chief took over: whether each holds its part, and whom they know.
+    turns: BTreeMap<TaskIncarnation, u64>,
+    flying: BTreeMap<(TaskIncarnation, u64), u64>,
+    fencing: BTreeMap<TaskIncarnation, Vec<Option<(u64, bool)>>>,
+    ever_lost: BTreeSet<TaskIncarnation>,
+    /// The servers' descriptions when this chief took over: whether each holds its part, and the workers it knows.
     described: Vec<Option<bool>>,
-    known: BTreeSet<Life>,
+    known: BTreeSet<TaskIncarnation>,
     committed: u64,
     owed: Vec<Pusher>,
     pub(crate) calls: Calls,
-    keeper: Keeper,
+    checkpoints: CheckpointManager,
     pub(crate) over: bool,
 }
 
@@ -84,7 +86,7 @@ impl Chief {
             committed: 0,
             owed: Vec::new(),
             calls: Calls::new(epoch),
-            keeper: Keeper::new(net),
+            checkpoints: CheckpointManager::new(net),
             over: false,
         }
     }
@@ -93,13 +95,13 @@ impl Chief {
         self.epoch
     }
 
-    fn key(&self, step: StepId) -> Key {
-        Key { epoch: self.epoch, step }
+    fn key(&self, step: StepId) -> StepKey {
+        StepKey { epoch: self.epoch, step }
     }
 
-    /// Dies: what it scheduled is nobody's now.
+    /// Dies: its steps belong to no chief now.
     pub(crate) fn die(&self, net: &mut Net) {
-        net.note("chiefs killed", || format!("chief {} dies", self.epoch));
+        net.record("chiefs killed", || format!("chief {} dies", self.epoch));
         net.truth.shut_out.clear();
         net.truth.former.extend(self.scheduled.keys().map(|&step| self.key(step)));
     }
@@ -108,17 +110,18 @@ impl Chief {
     pub(crate) fn look(&mut self, net: &mut Net) {
         net.alarm(LOOK, Node::Chief, Alarm::Look(self.epoch));
         if net.settings.end_at.is_some_and(|at| net.now >= at) {
-            net.note("jobs ended early", || "the job is ended".to_owned());
+            net.record("jobs ended early", || "the job is ended".to_owned());
             self.scheduler.end();
             self.over = true;
             return;
         }
         self.tick(net);
         self.look_after_the_silent(net);
-        self.note_losses(net);
-        let stalled: Vec<Life> = self.scheduler.standing_still(net.time()).iter().map(|stalled| stalled.life).collect();
-        stalled.into_iter().for_each(|life| self.lose(net, life, "workers that stand still"));
-        let suspected = self.scheduler.workers(net.time()).filter(|view| !view.lost).map(|view| view.life).last();
+        self.observe_losses(net);
+        let stalled: Vec<TaskIncarnation> =
+            self.scheduler.stalled_workers(net.time()).iter().map(|stalled| stalled.worker_id).collect();
+        stalled.into_iter().for_each(|life| self.lose(net, life, "stalled workers"));
+        let suspected = self.scheduler.workers(net.time()).filter(|view| !view.lost).map(|view| view.worker_id).last();
         if let Some(life) = suspected
             && net.fault(net.settings.suspect)
         {
@@ -129,20 +132,20 @@ impl Chief {
         self.take_over(net);
         if self.stage >= Stage::Restoring {
             let calm = self.roster.lost_servers().next().is_none();
-            self.keeper.look(net, &mut self.calls, calm && self.stage == Stage::Working);
+            self.checkpoints.look(net, &mut self.calls, calm && self.stage == Stage::Working);
         }
         self.work(net);
     }
 
     fn recover(&mut self, net: &mut Net, server: usize) {
-        let live = self.roster.lives().collect();
-        self.keeper.recover(net, &mut self.calls, server, self.committed, live);
+        let live = self.roster.incarnations().collect();
+        self.checkpoints.recover(net, &mut self.calls, server, self.committed, live);
     }
 
     /// The program: schedules, raises, schedules on, and ends when everything is done.
     fn work(&mut self, net: &mut Net) {
         if let Some(error) = self.scheduler.raise() {
-            net.note("errors raised", || format!("raised: {error}"));
+            net.record("errors raised", || format!("raised: {error}"));
             self.raised.push(error);
         }
         if self.stage != Stage::Working {
@@ -151,32 +154,32 @@ impl Chief {
         while self.left_to_schedule > 0 {
             let bad = u64::from(net.random.chance(net.settings.poison));
             let evaluation = net.random.chance(net.settings.evaluation);
-            let effect = if evaluation { Effect::Nothing } else { Effect::Update };
+            let effect = if evaluation { StepEffect::Nothing } else { StepEffect::Update };
             match self.scheduler.schedule(bad, net.random.between(1, 40) as usize, effect) {
                 Ok(id) => {
                     self.left_to_schedule -= 1;
                     self.scheduled.insert(id, effect);
                 }
-                Err(refused) if matches!(refused.why, Why::Full | Why::Failing) => break,
+                Err(refused) if matches!(refused.why, RefusalReason::Full | RefusalReason::Failing) => break,
                 Err(refused) => return net.violation(format!("a step is refused: {:?}", refused.why)),
             }
         }
         self.pay(net);
         let idle = self.scheduler.is_done() && !self.scheduler.is_failing();
-        let nothing_open = self.owed.is_empty() && self.fencing.is_empty() && self.keeper.is_idle();
+        let nothing_open = self.owed.is_empty() && self.fencing.is_empty() && self.checkpoints.is_idle();
         let all_here = self.roster.lost_servers().next().is_none();
         self.over = self.left_to_schedule == 0 && idle && nothing_open && all_here;
     }
 
     /// Completes, on servers that lack them, updates that no step will complete.
     fn pay(&mut self, net: &mut Net) {
-        for name in self.scheduler.take_owed() {
-            let Some(&step) = net.truth.names.get(&name_of(name)) else {
-                net.violation(format!("{name} is owed and was never pushed"));
+        for update in self.scheduler.take_unfinished_updates() {
+            let Some(&step) = net.truth.updates.get(&update_key(update)) else {
+                net.violation(format!("{update} is owed and was never pushed"));
                 continue;
             };
-            net.note("updates owed", || format!("the chief completes {name}, {step}"));
-            let push = Push { name, step, by_another: true };
+            net.record("updates owed", || format!("the chief completes {update}, {step}"));
+            let push = Push { update, step, by_another: true };
             let servers = vec![None; net.settings.servers];
             let pusher = Pusher::new(Node::Chief, None, self.calls.next(), Some(push), servers);
             pusher.send(net);
@@ -184,14 +187,14 @@ impl Chief {
         }
     }
 
-    fn lose(&mut self, net: &mut Net, life: Life, why: &'static str) {
+    fn lose(&mut self, net: &mut Net, life: TaskIncarnation, why: &'static str) {
         if self.scheduler.is_over(life) || self.fencing.contains_key(&life) {
             return;
         }
         let _ = self.scheduler.lost(life);
-        net.note(why, || format!("{life} is lost: {why}"));
+        net.record(why, || format!("{life} is lost: {why}"));
         self.ever_lost.insert(life);
-        self.keeper.shut_out(life);
+        self.checkpoints.shut_out(life);
         self.flying.retain(|(other, _), _| *other != life);
         self.fencing.insert(life, vec![None; net.settings.servers]);
         for server in 0..net.settings.servers {
@@ -213,13 +216,13 @@ impl Chief {
                 let mut over = leaving && self.leave(life);
                 let given = match self.scheduler.take(net.time(), life, heard, want) {
                     Ok(given) => given,
-                    Err(remark) => {
-                        over |= matches!(remark, Remark::Ended(_));
+                    Err(rejection) => {
+                        over |= matches!(rejection, Rejection::Ended(_));
                         Vec::new()
                     }
                 };
                 for assignment in &given {
-                    let (turn, number) = (assignment.ticket.turn, assignment.number);
+                    let (turn, number) = (assignment.attempt_id.turn, assignment.number);
                     self.handed_out(net, life, turn, number);
                 }
                 net.send(Node::Worker(from), Message::Polled { life, epoch, acknowledged, given, over });
@@ -230,7 +233,7 @@ impl Chief {
                     Purpose::Fence(life) => self.fenced(net, server, life, call, result),
                     Purpose::TakeOver => self.described(server, result),
                     Purpose::Save(_) | Purpose::Recover(_) => {
-                        self.keeper.answered(net, &mut self.calls, purpose, server, result);
+                        self.checkpoints.answered(net, &mut self.calls, purpose, server, result);
                     }
                 }
             }
@@ -239,7 +242,7 @@ impl Chief {
                 match result {
                     Ok(()) if self.owed[at].answered(net, server, position) => {
                         let pusher = self.owed.remove(at);
-                        net.truth.acknowledged.extend(pusher.push.map(|push| name_of(push.name)));
+                        net.truth.acknowledged.extend(pusher.push.map(|push| update_key(push.update)));
                     }
                     Err(Code::ServerRestarted) => self.owed[at].restarted(net, server, position),
                     _ => {}
@@ -254,7 +257,7 @@ impl Chief {
         }
     }
 
-    fn leave(&mut self, life: Life) -> bool {
+    fn leave(&mut self, life: TaskIncarnation) -> bool {
         let left = self.scheduler.left(life).is_ok() && !self.fencing.contains_key(&life);
         if left {
             self.flying.retain(|(other, _), _| *other != life);
@@ -262,34 +265,36 @@ impl Chief {
         left
     }
 
-    fn polled(&mut self, net: &mut Net, life: Life, sent: u64, reports: &[(u64, Report)]) {
+    fn polled(&mut self, net: &mut Net, life: TaskIncarnation, sent: u64, reports: &[(u64, Report)]) {
         let now = net.time();
         if !self.ever_lost.contains(&life) {
             self.scheduler.joined(now, life, sent);
         }
         for (_, report) in reports {
-            let (receipt, ticket) = match report.clone() {
-                Report::Committed(ticket, sequence, result) => {
-                    (self.scheduler.committed(now, life, ticket, sequence, result), ticket)
+            let (receipt, attempt_id) = match report.clone() {
+                Report::Committed(attempt_id, sequence, result) => {
+                    (self.scheduler.committed(now, life, attempt_id, sequence, result), attempt_id)
                 }
-                Report::Failed(ticket, error) => (self.scheduler.failed(now, life, ticket, error), ticket),
-                Report::GaveBack(ticket) => (self.scheduler.gave_back(now, life, ticket, "no luck"), ticket),
+                Report::Failed(attempt_id, error) => (self.scheduler.failed(now, life, attempt_id, error), attempt_id),
+                Report::GaveBack(attempt_id) => {
+                    (self.scheduler.gave_back(now, life, attempt_id, "no luck"), attempt_id)
+                }
             };
             match receipt {
                 Receipt::Taken => {
-                    self.flying.remove(&(life, ticket.turn));
+                    self.flying.remove(&(life, attempt_id.turn));
                     self.committed += u64::from(matches!(report, Report::Committed(_, Some(_), _)));
-                    net.note("reports taken", || format!("{life} reports {report:?}"));
+                    net.record("reports taken", || format!("{life} reports {report:?}"));
                 }
-                Receipt::Repeated => net.note("reports repeated", || format!("{life} repeats {report:?}")),
-                Receipt::Ignored(remark) => net.violation(format!("a report is ignored: {remark}")),
+                Receipt::Repeated => net.record("reports repeated", || format!("{life} repeats {report:?}")),
+                Receipt::Ignored(rejection) => net.violation(format!("a report is ignored: {rejection}")),
             }
         }
         self.work(net);
     }
 
     /// Checks the bound on drift against a book of its own.
-    fn handed_out(&mut self, net: &mut Net, life: Life, turn: u64, number: u64) {
+    fn handed_out(&mut self, net: &mut Net, life: TaskIncarnation, turn: u64, number: u64) {
         let newest = self.turns.entry(life).or_insert(0);
         if turn <= *newest {
             return;
@@ -298,7 +303,7 @@ impl Chief {
         self.flying.insert((life, turn), number);
         let lowest = self.flying.values().copied().min().unwrap_or(number);
         let highest = self.flying.values().copied().max().unwrap_or(number);
-        net.note("steps handed out", || format!("{life} gets turn {turn}, number {number}"));
+        net.record("steps handed out", || format!("{life} gets turn {turn}, number {number}"));
         if let Consistency::Bounded(bound) = net.settings.options.consistency
             && highest > lowest + bound
         {
@@ -306,7 +311,7 @@ impl Chief {
         }
     }
 
-    fn fenced(&mut self, net: &mut Net, server: usize, life: Life, call: u64, result: Result<Reply, Code>) {
+    fn fenced(&mut self, net: &mut Net, server: usize, life: TaskIncarnation, call: u64, result: Result<Reply, Code>) {
         let Ok(Reply::Fenced(progress)) = result else {
             // It holds nothing yet: it is asked again.
             return self.calls.reopen(net, call, Purpose::Fence(life), server, Op::Fence(life));
@@ -317,16 +322,16 @@ impl Chief {
         self.fencing.remove(&life);
         net.truth.shut_out.insert(life);
         if net.settings.plant == Some(Plant::Requeue) {
-            // The bug: only what is whole everywhere is believed to have been pushed.
-            let least = progress.iter().map(|&(step, whole)| step - u64::from(!whole)).min().unwrap_or(0);
+            // The bug: only what is complete everywhere is believed to have been pushed.
+            let least = progress.iter().map(|&(step, complete)| step - u64::from(!complete)).min().unwrap_or(0);
             progress.fill((least, true));
         }
-        net.note("fences", || format!("{life} is fenced: {progress:?}"));
+        net.record("fences", || format!("{life} is fenced: {progress:?}"));
         let known = self.scheduler.has(life);
-        if let Err(remark) = self.scheduler.fenced(life, &progress)
+        if let Err(rejection) = self.scheduler.fenced(life, &progress)
             && known
         {
-            net.violation(format!("a fence is remarked upon: {remark}"));
+            net.violation(format!("a fence is remarked upon: {rejection}"));
         }
         self.work(net);
     }

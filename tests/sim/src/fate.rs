@@ -1,4 +1,4 @@
-//! Accidents: whoever is stopped or killed, and when.
+//! Accidents: which node is stopped or killed, and when.
 
 use crate::net::{Alarm, Net, Node};
 
@@ -11,7 +11,7 @@ pub(crate) fn plan(net: &mut Net) {
     }
 }
 
-/// Has an accident happen. Answers who dies now.
+/// Makes an accident happen. Returns the nodes that die now.
 pub(crate) fn strike(net: &mut Net) -> Vec<Node> {
     plan(net);
     let server = Node::Server(net.random.between(0, net.settings.servers as u64 - 1) as usize);
@@ -26,7 +26,7 @@ pub(crate) fn strike(net: &mut Net) -> Vec<Node> {
         };
         let lease = net.settings.lease;
         let time = net.random.between(lease / 4, 3 * lease);
-        net.note(kind, || format!("{node:?} is stopped for {time} µs"));
+        net.record(kind, || format!("{node:?} is stopped for {time} µs"));
         net.stop(node, time);
         return Vec::new();
     }

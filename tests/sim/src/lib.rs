@@ -1,22 +1,22 @@
-//! A job in one thread, by a seed: the real scheduler (`phalanx_cluster::schedule`), the real roster
-//! (`phalanx_cluster::Roster`), the real judge of update names (`phalanx_ps::server::Applied`) and the real recovery of
+//! Simulates a job in one thread, from a seed: the real scheduler (`phalanx_cluster::schedule`), the real roster
+//! (`phalanx_cluster::Roster`), the real deduplication of updates (`phalanx_ps::server::AppliedUpdates`) and the real recovery of
 //! servers (`phalanx_ps::recovery`), with workers, a network, a run directory and accidents around them.
 //!
 //! Messages are lost, doubled, late and overtaken; workers die at any answer of a server, hang, leave, come back as
-//! another incarnation, are cut off from the chief, and are taken for lost while they live. Servers die and are restored
+//! another incarnation, are cut off from the chief, and are declared lost while they live. Servers die and are restored
 //! from the newest checkpoint, and die again meanwhile; chiefs die, alone or with a server, and are followed by others.
 //! Every role is stopped for times below and above the lease. In place of numbers a server has a ledger of what it added.
 //!
-//! [`run`] answers whether every promise was kept: each acknowledged update was added once on every server or is within
-//! the loss that was reported; no less was reported than was lost; no live task was declared lost that an awake
-//! chief had heard within its lease; no life that was shut out changed anything; and the job ended.
+//! [`run`] reports every broken promise: each acknowledged update was added once on every server or is within the loss that
+//! was reported; no less was reported than was lost; no live task was declared lost that an awake chief had heard within
+//! its lease; no fenced task changed anything; and the job ended.
 //!
 //! Not simulated: synchronous rounds, and trainers that drive themselves.
 
 mod check;
+mod checkpoints;
 mod chief;
 mod fate;
-mod keeper;
 mod net;
 mod pusher;
 mod random;
@@ -40,16 +40,16 @@ use worker::Worker;
 /// More events than any run needs: one that reaches them does not end.
 const MOST_EVENTS: u64 = 2_000_000;
 
-/// What a run found.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// The run's number.
+    /// The seed.
     pub seed: u64,
-    /// What must never be and was.
+    /// Broken promises.
     pub violations: Vec<String>,
-    /// How often what happened.
+    /// The number of events of each kind.
     pub counts: BTreeMap<&'static str, u64>,
-    /// Everything that happened, if it was asked for.
+    /// Everything that happened, if tracing is on.
     pub trace: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ pub fn run(seed: u64, plant: Option<Plant>, trace: bool) -> Report {
     let mut random = Random::new(seed);
     let settings = Settings::new(&mut random, plant);
     let mut net = Net::new(random, settings, trace);
-    net.note("runs", || format!("seed {seed}"));
+    net.record("runs", || format!("seed {seed}"));
     let mut world = World::new(&mut net);
     let mut events = 0;
     while !world.is_over() && net.truth.violations.is_empty() {
@@ -80,7 +80,7 @@ pub fn run(seed: u64, plant: Option<Plant>, trace: bool) -> Report {
     Report { seed, violations: truth.violations, counts: truth.counts, trace: truth.trace }
 }
 
-/// Everybody.
+/// All nodes.
 struct World {
     chief: Chief,
     /// The chief's process runs.

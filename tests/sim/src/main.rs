@@ -1,4 +1,4 @@
-//! Runs simulated jobs by seed, and says which one broke a promise.
+//! Runs simulated jobs by seed, and prints which one broke a promise.
 //!
 //! ```text
 //! cargo run --release -p phalanx-sim -- --seeds 2000
@@ -45,12 +45,12 @@ fn main() -> ExitCode {
         report.counts.iter().for_each(|(kind, count)| *totals.entry(kind).or_insert(0) += count);
         if !report.violations.is_empty() {
             if !args.trace {
-                // The same seed again: it takes the same turns.
+                // The same seed again runs the same way.
                 let again = run(seed, args.plant, true);
                 again.trace.iter().rev().take(60).rev().for_each(|line| println!("{line}"));
             }
             report.violations.iter().for_each(|text| println!("seed {seed}: {text}"));
-            println!("see it whole: --seed {seed} --trace");
+            println!("see all of it: --seed {seed} --trace");
             return ExitCode::FAILURE;
         }
     }

@@ -1,16 +1,16 @@
-//! Time, messages and what the network does to them; and what really happened, for the checks.
+//! Time, messages and the faults of the network; and what really happened, for the checks.
 
 use crate::random::Random;
 use crate::rpc::{Op, Reply};
 use crate::settings::Settings;
 use crate::truth::Truth;
-use phalanx_base::{Code, Error, UpdateName};
-use phalanx_cluster::schedule::{Assignment, Life, StepId, Ticket};
+use phalanx_base::{Code, Error, UpdateId};
+use phalanx_cluster::schedule::{Assignment, AttemptId, StepId, TaskIncarnation};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
-/// Somebody who gets messages.
+/// A receiver of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Node {
     Chief,
@@ -22,30 +22,30 @@ pub(crate) enum Node {
 
 /// A step of one incarnation of the chief: each has a queue of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub(crate) struct StepKey {
     pub(crate) epoch: u64,
     pub(crate) step: StepId,
 }
 
-impl std::fmt::Display for Key {
+impl std::fmt::Display for StepKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} of chief {}", self.step, self.epoch)
     }
 }
 
-/// What a worker says about a step.
+/// A worker's report about a step.
 #[derive(Clone, Debug)]
 pub(crate) enum Report {
-    Committed(Ticket, Option<u64>, u64),
-    Failed(Ticket, Error),
-    GaveBack(Ticket),
+    Committed(AttemptId, Option<u64>, u64),
+    Failed(AttemptId, Error),
+    GaveBack(AttemptId),
 }
 
 /// One part of an update, or only a pull.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    pub(crate) name: UpdateName,
-    pub(crate) step: Key,
+    pub(crate) update: UpdateId,
+    pub(crate) step: StepKey,
     pub(crate) part: u32,
     pub(crate) parts: u32,
     pub(crate) by_another: bool,
@@ -56,7 +56,7 @@ pub(crate) enum Message {
     /// To a server: apply this and answer. `call` and `position` come back with the answer.
     Exchange {
         from: Node,
-        life: Option<Life>,
+        life: Option<TaskIncarnation>,
         call: u64,
         position: u32,
         /// Only this incarnation of the server may take it.
@@ -65,7 +65,7 @@ pub(crate) enum Message {
     },
     Exchanged {
         server: usize,
-        life: Option<Life>,
+        life: Option<TaskIncarnation>,
         call: u64,
         position: u32,
         result: Result<(), Code>,
@@ -73,28 +73,28 @@ pub(crate) enum Message {
     /// To a server: which incarnation are you? Answered once it holds its part.
     Find {
         from: Node,
-        life: Option<Life>,
+        life: Option<TaskIncarnation>,
         call: u64,
     },
     Found {
         server: usize,
-        life: Option<Life>,
+        life: Option<TaskIncarnation>,
         call: u64,
         incarnation: u64,
     },
     /// To the chief: I am here.
     Beat {
         from: Node,
-        life: Life,
+        life: TaskIncarnation,
     },
     /// The chief has taken a beat.
     Heard {
-        life: Life,
+        life: TaskIncarnation,
     },
     /// To the chief: reports that were not acknowledged, and how many steps are wanted.
     Poll {
         from: usize,
-        life: Life,
+        life: TaskIncarnation,
         /// Which incarnation of the chief the worker has joined, and how many updates it had pushed then.
         epoch: u64,
         sent: u64,
@@ -104,7 +104,7 @@ pub(crate) enum Message {
         leaving: bool,
     },
     Polled {
-        life: Life,
+        life: TaskIncarnation,
         epoch: u64,
         acknowledged: u64,
         given: Vec<Assignment<u64>>,
@@ -128,9 +128,9 @@ pub(crate) enum Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alarm {
     Start,
-    Poll(Life),
-    Retry(Life, u64),
-    Computed(Life, u64),
+    Poll(TaskIncarnation),
+    Retry(TaskIncarnation, u64),
+    Computed(TaskIncarnation, u64),
     Look(u64),
     Beat(u64),
     /// A planted bug: what was acknowledged is applied now.
@@ -194,7 +194,7 @@ impl Net {
         self.events.insert(self.order, (to, event));
     }
 
-    /// The next thing that happens to somebody who runs; time moves to it.
+    /// Returns the next event of a running node; time moves to it.
     pub(crate) fn next(&mut self) -> Option<(Node, Event)> {
         loop {
             let Reverse((at, order)) = self.heap.pop()?;
@@ -222,7 +222,7 @@ impl Net {
         }
     }
 
-    /// Another process takes the node's place.
+    /// Replaces the node by another process.
     pub(crate) fn replaced(&mut self, node: Node) {
         if let Some(until) = self.stopped.remove(&node)
             && node == Node::Chief
@@ -241,11 +241,11 @@ impl Net {
         };
         let drop = if bad { 800 } else { self.settings.drop };
         if self.random.chance(drop) {
-            self.note("messages lost", || format!("lost: to {to:?} {message:?}"));
+            self.record("messages lost", || format!("lost: to {to:?} {message:?}"));
             return;
         }
         if self.random.chance(self.settings.double) {
-            self.note("messages doubled", || format!("doubled: to {to:?} {message:?}"));
+            self.record("messages doubled", || format!("doubled: to {to:?} {message:?}"));
             let delay = self.delay();
             self.put(delay, to, Event::Message(message.clone()));
         }
@@ -256,7 +256,7 @@ impl Net {
     /// Sends a message over a connection that its sender closes before it sends it again: it is lost or in time.
     pub(crate) fn call(&mut self, to: Node, message: Message) {
         if self.random.chance(self.settings.drop) {
-            self.note("messages lost", || format!("lost: to {to:?} {message:?}"));
+            self.record("messages lost", || format!("lost: to {to:?} {message:?}"));
             return;
         }
         let delay = self.random.between(30, 400);
@@ -272,15 +272,15 @@ impl Net {
         self.put(after, to, Event::Alarm(alarm));
     }
 
-    /// Throws the dice for a fault, of which a run has only so many.
+    /// Throws the dice for a fault; a run has a limited number of them.
     pub(crate) fn fault(&mut self, permille: u64) -> bool {
         let happens = self.faults_left > 0 && self.random.chance(permille);
         self.faults_left -= u64::from(happens);
         happens
     }
 
-    /// Counts something, and writes it down if somebody wants to read it.
-    pub(crate) fn note(&mut self, kind: &'static str, text: impl FnOnce() -> String) {
+    /// Counts an event, and traces it if tracing is on.
+    pub(crate) fn record(&mut self, kind: &'static str, text: impl FnOnce() -> String) {
         *self.truth.counts.entry(kind).or_insert(0) += 1;
         if self.truth.tracing {
             let line = format!("{:>9} µs  {}", self.now, text());
@@ -288,9 +288,9 @@ impl Net {
         }
     }
 
-    /// Something that must never be.
+    /// Records something that must never happen.
     pub(crate) fn violation(&mut self, text: String) {
-        self.note("violations", || format!("VIOLATION: {text}"));
+        self.record("violations", || format!("VIOLATION: {text}"));
         self.truth.violations.push(text);
     }
 }

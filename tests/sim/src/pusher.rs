@@ -1,15 +1,15 @@
 //! One exchange with all servers: each gets its parts in order, the next after the one before was answered.
 
-use crate::net::{Key, Message, Net, Node, Part};
+use crate::net::{Message, Net, Node, Part, StepKey};
 use crate::server::parts;
-use phalanx_base::UpdateName;
-use phalanx_cluster::schedule::Life;
+use phalanx_base::UpdateId;
+use phalanx_cluster::schedule::TaskIncarnation;
 
 /// What an exchange pushes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Push {
-    pub(crate) name: UpdateName,
-    pub(crate) step: Key,
+    pub(crate) update: UpdateId,
+    pub(crate) step: StepKey,
     pub(crate) by_another: bool,
 }
 
@@ -19,7 +19,7 @@ pub(crate) type Servers = Vec<Option<u64>>;
 #[derive(Clone, Debug)]
 pub(crate) struct Pusher {
     from: Node,
-    life: Option<Life>,
+    life: Option<TaskIncarnation>,
     pub(crate) call: u64,
     pub(crate) push: Option<Push>,
     pub(crate) servers: Servers,
@@ -29,7 +29,13 @@ pub(crate) struct Pusher {
 }
 
 impl Pusher {
-    pub(crate) fn new(from: Node, life: Option<Life>, call: u64, push: Option<Push>, servers: Servers) -> Self {
+    pub(crate) fn new(
+        from: Node,
+        life: Option<TaskIncarnation>,
+        call: u64,
+        push: Option<Push>,
+        servers: Servers,
+    ) -> Self {
         let answered = vec![0; servers.len()];
         Self { from, life, call, push, servers, answered, attempt: 0 }
     }
@@ -53,8 +59,8 @@ impl Pusher {
             return net.send(Node::Server(server), Message::Find { from, life, call });
         };
         let part = |push: Push| {
-            let Push { name, step, by_another } = push;
-            Part { name, step, part: position, parts, by_another }
+            let Push { update, step, by_another } = push;
+            Part { update, step, part: position, parts, by_another }
         };
         let push = self.push.map(part);
         let position = self.position(server);
@@ -73,7 +79,7 @@ impl Pusher {
         }
     }
 
-    /// A server was started again: its handles are asked for again, and then everything is sent to everybody.
+    /// A server was restarted: its handles are asked for again, and then everything is sent to everybody.
     pub(crate) fn restarted(&mut self, net: &mut Net, server: usize, position: u32) {
         if position / 100 != self.attempt {
             return;
@@ -84,7 +90,7 @@ impl Pusher {
         self.send(net);
     }
 
-    /// Takes an answer; says whether every server has given all of its own.
+    /// Takes an answer; returns whether every server has given all of its answers.
     pub(crate) fn answered(&mut self, net: &mut Net, server: usize, position: u32) -> bool {
         if self.position(server) == position {
             self.answered[server] += 1;

@@ -1,8 +1,8 @@
-//! Numbers that look random and depend on the seed alone.
+//! Random numbers that depend on the seed alone.
 
 use phalanx_base::{STRIDE, SplitMix};
 
-/// A sequence of its own for each seed.
+/// A sequence of random numbers for a seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(SplitMix);
 
@@ -16,7 +16,7 @@ impl Random {
         low + self.0.word() % (high - low + 1)
     }
 
-    /// True in so many of a thousand cases.
+    /// Returns true in `permille` of a thousand cases.
     pub(crate) fn chance(&mut self, permille: u64) -> bool {
         self.0.word() % 1000 < permille
     }

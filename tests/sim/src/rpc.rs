@@ -2,8 +2,8 @@
 
 use crate::net::{Message, Net, Node};
 use crate::server::Held;
-use phalanx_cluster::schedule::Life;
-use phalanx_ps::recovery::{Loss, Survey};
+use phalanx_cluster::schedule::TaskIncarnation;
+use phalanx_ps::recovery::{LostSteps, Survey};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -17,27 +17,27 @@ pub(crate) enum Op {
     Announce,
     Restore(Rc<Held>),
     Survey,
-    /// These lives are shut out, and this was lost.
-    Commit(Vec<Life>, Loss),
+    /// These workers are fenced, and this was lost.
+    Commit(Vec<TaskIncarnation>, LostSteps),
     SetReady,
-    Fence(Life),
-    Cut,
+    Fence(TaskIncarnation),
+    TakeSnapshot,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     Done,
-    Described { incarnation: u64, ready: bool, lives: Vec<Life>, global_step: u64 },
+    Described { incarnation: u64, ready: bool, workers: Vec<TaskIncarnation>, global_step: u64 },
     Surveyed(Survey),
     Fenced((u64, bool)),
-    Cut(Rc<Held>),
+    Snapshot(Rc<Held>),
 }
 
 /// What a call is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     TakeOver,
-    Fence(Life),
+    Fence(TaskIncarnation),
     Save(u64),
     Recover(usize),
 }
@@ -93,7 +93,7 @@ impl Calls {
         }
     }
 
-    /// What an answer was to; `None` where nobody waits for it any more.
+    /// Returns the purpose of the call that was answered; `None` if it was cancelled.
     pub(crate) fn answered(&mut self, number: u64) -> Option<Purpose> {
         self.open.remove(&number).map(|call| call.purpose)
     }
@@ -103,7 +103,8 @@ impl Calls {
         self.open.insert(number, Call { purpose, server, incarnation: None, op, sent: net.now });
     }
 
-    pub(crate) fn give_up(&mut self, purpose: Purpose) {
+    /// Drops the calls for this purpose.
+    pub(crate) fn cancel(&mut self, purpose: Purpose) {
         self.open.retain(|_, call| call.purpose != purpose);
     }
 }

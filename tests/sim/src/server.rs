@@ -1,32 +1,32 @@
-//! A parameter server: the real judge of names, and a ledger where the numbers would be.
+//! A parameter server: the real deduplication of updates, and a ledger in place of the numbers.
 
-use crate::net::{Alarm, Key, Message, Net, Node, Part};
+use crate::net::{Alarm, Message, Net, Node, Part, StepKey};
 use crate::rpc::{Op, Reply};
 use crate::settings::Plant;
-use crate::truth::{Name, Recovered, name_of};
+use crate::truth::{Recovered, UpdateKey, update_key};
 use phalanx_base::{Code, Incarnation, Role, TaskId};
-use phalanx_cluster::schedule::Life;
+use phalanx_cluster::schedule::TaskIncarnation;
 use phalanx_ps::recovery::{Record, Survey};
-use phalanx_ps::server::{Applied, Progress, Verdict};
+use phalanx_ps::server::{AppliedUpdates, TaskProgress, UpdateOutcome, UpdatePart};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::PoisonError;
 
 const BEAT: u64 = 700;
 
-/// How many parts the update of a step has for a server: alike for every worker that runs it.
-pub(crate) fn parts(step: Key, server: usize) -> u32 {
+/// Returns the number of parts of a step's update on a server: the same for every worker that runs it.
+pub(crate) fn parts(step: StepKey, server: usize) -> u32 {
     1 + u32::from((step.step.0 as usize + server).is_multiple_of(3))
 }
 
 /// How often each part of each update was added.
-pub(crate) type Ledger = BTreeMap<(Name, u32), (Key, u32)>;
+pub(crate) type Ledger = BTreeMap<(UpdateKey, u32), (StepKey, u32)>;
 
-/// What a server holds at one instant: its part of a checkpoint.
+/// What a server holds: its part of a checkpoint.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
     pub(crate) ledger: Ledger,
-    pub(crate) progress: Vec<((TaskId, Incarnation), Progress)>,
+    pub(crate) progress: Vec<((TaskId, Incarnation), TaskProgress)>,
     pub(crate) global_step: u64,
 }
 
@@ -36,13 +36,9 @@ impl Held {
     }
 }
 
-fn records(progress: &[((TaskId, Incarnation), Progress)]) -> Vec<Record> {
-    let record = |&(life, Progress { step, parts_applied, parts, fenced, behind, .. }): &(_, Progress)| Record {
-        life,
-        step,
-        complete: parts_applied == parts,
-        behind,
-        fenced,
+fn records(progress: &[((TaskId, Incarnation), TaskProgress)]) -> Vec<Record> {
+    let record = |&(task, TaskProgress { step, parts_applied, parts, fenced, behind, .. }): &(_, TaskProgress)| {
+        Record { task, step, complete: parts_applied == parts, behind, fenced }
     };
     progress.iter().map(record).collect()
 }
@@ -55,11 +51,11 @@ pub(crate) struct Server {
     assigned: bool,
     pub(crate) ready: bool,
     restored: bool,
-    applied: Applied,
+    applied: AppliedUpdates,
     pub(crate) ledger: Ledger,
     global_step: u64,
     /// What it held when it was last ready and died.
-    before: BTreeSet<Name>,
+    before: BTreeSet<UpdateKey>,
     /// A planted bug: what was acknowledged and is not applied yet.
     later: BTreeMap<u64, Part>,
 }
@@ -75,7 +71,7 @@ impl Server {
             assigned: true,
             ready: true,
             restored: false,
-            applied: Applied::default(),
+            applied: AppliedUpdates::default(),
             ledger: Ledger::new(),
             global_step: 0,
             before: BTreeSet::new(),
@@ -101,15 +97,15 @@ impl Server {
         if !self.up {
             return;
         }
-        net.note(if self.ready { "servers killed" } else { "servers killed while they were restored" }, || {
+        net.record(if self.ready { "servers killed" } else { "servers killed while they were restored" }, || {
             format!("server {} dies, incarnation {}", self.index, self.incarnation)
         });
         if self.ready {
             self.settle(net);
-            self.before = self.ledger.keys().map(|(name, _)| *name).collect();
+            self.before = self.ledger.keys().map(|(update, _)| *update).collect();
         }
         (self.up, self.created, self.assigned, self.ready, self.restored) = (false, false, false, false, false);
-        (self.applied, self.ledger, self.global_step) = (Applied::default(), Ledger::new(), 0);
+        (self.applied, self.ledger, self.global_step) = (AppliedUpdates::default(), Ledger::new(), 0);
         self.later.clear();
         net.truth.living.remove(&self.task());
         net.truth.fenced.retain(|(server, _)| *server != self.index);
@@ -123,7 +119,8 @@ impl Server {
         match alarm {
             Alarm::Start if !self.up => self.start(net),
             Alarm::Beat(incarnation) if self.up && incarnation == self.incarnation => {
-                let (from, life) = (Node::Server(self.index), Life::new(self.task(), Incarnation(incarnation)));
+                let (from, life) =
+                    (Node::Server(self.index), TaskIncarnation::new(self.task(), Incarnation(incarnation)));
                 net.send(Node::Chief, Message::Beat { from, life });
                 net.alarm(BEAT, from, alarm);
             }
@@ -183,10 +180,11 @@ impl Server {
     fn answer(&mut self, net: &mut Net, op: Op) -> Result<Reply, Code> {
         match op {
             Op::Describe => {
-                let mut lives: Vec<Life> = self.applied.lives().into_iter().map(Life::from).collect();
-                lives.sort_unstable();
+                let mut workers: Vec<TaskIncarnation> =
+                    self.applied.tasks().into_iter().map(TaskIncarnation::from).collect();
+                workers.sort_unstable();
                 let (incarnation, ready, global_step) = (self.incarnation, self.ready, self.global_step);
-                return Ok(Reply::Described { incarnation, ready, lives, global_step });
+                return Ok(Reply::Described { incarnation, ready, workers, global_step });
             }
             Op::Announce => self.created = true,
             Op::Restore(_) if !self.created => return Err(Code::NoSuchVariable),
@@ -195,7 +193,7 @@ impl Server {
                 net.truth.fenced.retain(|(server, _)| *server != self.index);
                 self.ledger.clone_from(&held.ledger);
                 self.global_step = held.global_step;
-                self.applied = Applied::default();
+                self.applied = AppliedUpdates::default();
                 if net.settings.plant != Some(Plant::ForgetNames) {
                     self.applied.restore(held.progress.iter().copied());
                 }
@@ -207,13 +205,12 @@ impl Server {
                     Survey { records: records(&self.progress()), restored: self.restored, ..Survey::default() };
                 return Ok(Reply::Surveyed(survey));
             }
-            Op::Commit(lives, loss) => {
+            Op::Commit(fenced, loss) => {
                 for counted in &loss.counted {
-                    let (task, incarnation) = counted.record.life;
-                    let progress = self.applied.of(task, incarnation);
+                    let progress = self.applied.of(counted.record.task);
                     progress.lock().unwrap_or_else(PoisonError::into_inner).counted = counted.up_to;
                 }
-                for life in lives {
+                for life in fenced {
                     self.fence(net, life);
                 }
                 self.global_step = loss.global_step;
@@ -224,17 +221,17 @@ impl Server {
                 return Err(Code::NotInitialized);
             }
             Op::Fence(life) => return Ok(Reply::Fenced(self.fence(net, life))),
-            Op::Cut if !self.ready => return Err(Code::NotInitialized),
-            Op::Cut => {
+            Op::TakeSnapshot if !self.ready => return Err(Code::NotInitialized),
+            Op::TakeSnapshot => {
                 let (ledger, progress, global_step) = (self.ledger.clone(), self.progress(), self.global_step);
-                return Ok(Reply::Cut(Rc::new(Held { ledger, progress, global_step })));
+                return Ok(Reply::Snapshot(Rc::new(Held { ledger, progress, global_step })));
             }
         }
         Ok(Reply::Done)
     }
 
-    /// How far each life came here, in an order that does not change from run to run.
-    fn progress(&self) -> Vec<((TaskId, Incarnation), Progress)> {
+    /// Returns the progress of each worker here, in an order that does not change from run to run.
+    fn progress(&self) -> Vec<((TaskId, Incarnation), TaskProgress)> {
         let mut progress = self.applied.all();
         progress.sort_unstable_by_key(|(life, _)| *life);
         progress
@@ -242,15 +239,15 @@ impl Server {
 
     fn become_ready(&mut self, net: &mut Net) {
         self.ready = true;
-        let has: BTreeSet<Name> =
-            self.ledger.keys().map(|(name, _)| *name).filter(|name| self.is_whole(*name)).collect();
-        let gone: BTreeSet<Name> = self.before.difference(&has).copied().collect();
+        let has: BTreeSet<UpdateKey> =
+            self.ledger.keys().map(|(update, _)| *update).filter(|update| self.is_whole(*update)).collect();
+        let gone: BTreeSet<UpdateKey> = self.before.difference(&has).copied().collect();
         let (server, incarnation) = (self.index, self.incarnation);
-        net.note("servers restored", || format!("server {server} is ready again, {} updates are gone", gone.len()));
+        net.record("servers restored", || format!("server {server} is ready again, {} updates are gone", gone.len()));
         net.truth.recovered.push(Recovered { server, incarnation, gone, reported: None });
     }
 
-    /// Compares what the newest recovery lost with what was said of it.
+    /// Compares what the newest recovery lost with what was reported.
     pub(crate) fn settle(&self, net: &mut Net) {
         let Some(at) =
             net.truth.recovered.iter().position(|r| r.server == self.index && r.incarnation == self.incarnation)
@@ -258,76 +255,75 @@ impl Server {
             return;
         };
         let recovered = net.truth.recovered.remove(at);
-        let acknowledged = |name: &&Name| net.truth.acknowledged.contains(*name);
+        let acknowledged = |update: &&UpdateKey| net.truth.acknowledged.contains(*update);
         // What was pushed again is not lost.
-        let lost: Vec<Name> =
-            recovered.gone.iter().filter(acknowledged).filter(|name| !self.is_whole(**name)).copied().collect();
+        let lost: Vec<UpdateKey> =
+            recovered.gone.iter().filter(acknowledged).filter(|update| !self.is_whole(**update)).copied().collect();
         match recovered.reported {
             Some(Some(reported)) if reported < lost.len() as u64 => {
                 let (server, real) = (self.index, lost.len());
                 net.violation(format!("server {server} lost {real} steps, {reported} were reported: {lost:?}"));
             }
-            Some(Some(_)) => net.note("losses within what was reported", || format!("{} lost", lost.len())),
-            Some(None) => net.note("losses reported as not known", || format!("{} lost", lost.len())),
-            // The chief died before it could say so.
-            None => net.note("losses that nobody reported", || format!("{} lost", lost.len())),
+            Some(Some(_)) => net.record("losses within what was reported", || format!("{} lost", lost.len())),
+            Some(None) => net.record("losses reported as not known", || format!("{} lost", lost.len())),
+            // The chief died before it could report.
+            None => net.record("losses that nobody reported", || format!("{} lost", lost.len())),
         }
-        net.truth.lost.extend(recovered.gone.into_iter().map(|name| (self.index, name)));
+        net.truth.lost.extend(recovered.gone.into_iter().map(|update| (self.index, update)));
     }
 
-    fn fence(&mut self, net: &mut Net, life: Life) -> (u64, bool) {
-        let progress = self.applied.of(life.task, life.incarnation);
-        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-        progress.fenced = true;
+    fn fence(&mut self, net: &mut Net, life: TaskIncarnation) -> (u64, bool) {
+        let progress = self.applied.fence((life.task, life.incarnation));
         net.truth.fenced.insert((self.index, life));
-        (progress.step, progress.parts_applied == progress.parts)
+        (progress.step, progress.is_complete())
     }
 
-    fn push(&mut self, net: &mut Net, Part { name, step, part, parts, by_another }: Part) -> Result<(), Code> {
-        let progress = self.applied.of(name.task, name.incarnation);
+    fn push(&mut self, net: &mut Net, Part { update, step, part, parts, by_another }: Part) -> Result<(), Code> {
+        let progress = self.applied.of((update.task, update.incarnation));
         let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-        let verdict = match progress.judge(name.sequence, part, parts, by_another) {
-            _ if net.settings.plant == Some(Plant::Names) => Verdict::Fresh,
-            Ok(verdict) => verdict,
+        let pushed = UpdatePart { step: update.sequence, part, parts, by_another };
+        let outcome = match progress.deduplicate(pushed) {
+            _ if net.settings.plant == Some(Plant::Names) => UpdateOutcome::Fresh,
+            Ok(outcome) => outcome,
             Err(error) => {
                 if error.code() == Code::Fenced {
-                    net.note("pushes refused", || format!("server {} refuses {name}", self.index));
+                    net.record("pushes refused", || format!("server {} refuses {update}", self.index));
                 } else {
-                    net.violation(format!("server {} refuses {name}, {step}: {error}", self.index));
+                    net.violation(format!("server {} refuses {update}, {step}: {error}", self.index));
                 }
                 return Err(error.code());
             }
         };
-        match verdict {
-            Verdict::Fresh => {
-                let (life, _) = name_of(name);
+        match outcome {
+            UpdateOutcome::Fresh => {
+                let (life, _) = update_key(update);
                 if !by_another && net.truth.is_shut_out(self.index, life) {
-                    net.violation(format!("server {} adds {name}, which was shut out", self.index));
+                    net.violation(format!("server {} adds {update}, which is fenced", self.index));
                 }
-                self.ledger.entry((name_of(name), part)).or_insert((step, 0)).1 += 1;
-                progress.advance(name.sequence, part, parts);
-                self.global_step += if part + 1 == parts { progress.count(name.sequence) } else { 0 };
-                net.note("parts applied", || format!("server {} applies {name}, {step} part {part}", self.index));
+                self.ledger.entry((update_key(update), part)).or_insert((step, 0)).1 += 1;
+                progress.advance(pushed);
+                self.global_step += if part + 1 == parts { progress.count(update.sequence) } else { 0 };
+                net.record("parts applied", || format!("server {} applies {update}, {step} part {part}", self.index));
             }
-            Verdict::Last => progress.advance(name.sequence, part, parts),
-            Verdict::Repeat => net.note("repeats dropped", || format!("server {} drops {name}", self.index)),
+            UpdateOutcome::Last => progress.advance(pushed),
+            UpdateOutcome::Repeat => net.record("repeats dropped", || format!("server {} drops {update}", self.index)),
         }
         Ok(())
     }
 
     /// Whether all parts of an update were added.
-    fn is_whole(&self, name: Name) -> bool {
-        let Some((step, _)) = self.ledger.get(&(name, 0)) else { return false };
-        (1..parts(*step, self.index)).all(|part| self.ledger.contains_key(&(name, part)))
+    fn is_whole(&self, update: UpdateKey) -> bool {
+        let Some((step, _)) = self.ledger.get(&(update, 0)) else { return false };
+        (1..parts(*step, self.index)).all(|part| self.ledger.contains_key(&(update, part)))
     }
 
-    /// How often an update of a step was added at most, under one name.
-    pub(crate) fn times_under_one_name(&self, step: Key) -> u32 {
+    /// How often an update of a step was added at most, under one update.
+    pub(crate) fn times_under_one_id(&self, step: StepKey) -> u32 {
         self.ledger.values().filter(|(of, _)| *of == step).map(|(_, count)| *count).max().unwrap_or(0)
     }
 
-    /// How often a step's update was added, least and most over its parts, under whatever names.
-    pub(crate) fn times(&self, step: Key) -> (u32, u32) {
+    /// How often a step's update was added, least and most over its parts, under any id.
+    pub(crate) fn times(&self, step: StepKey) -> (u32, u32) {
         let mut times = vec![0; parts(step, self.index) as usize];
         for ((_, part), (of, count)) in &self.ledger {
             if *of == step {

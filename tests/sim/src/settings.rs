@@ -1,7 +1,7 @@
-//! What a run is like: everything follows from the seed.
+//! The settings of a run: everything follows from the seed.
 
 use crate::random::Random;
-use phalanx_cluster::schedule::{Consistency, Options};
+use phalanx_cluster::schedule::{Consistency, SchedulerOptions};
 use std::time::Duration;
 
 /// A bug put in on purpose, which the simulation must find.
@@ -35,7 +35,7 @@ pub(crate) struct Settings {
     pub(crate) steps: u64,
     /// Steps a worker wants in flight.
     pub(crate) depth: usize,
-    pub(crate) options: Options,
+    pub(crate) options: SchedulerOptions,
     /// A message is lost.
     pub(crate) drop: u64,
     /// A message arrives twice.
@@ -55,7 +55,7 @@ pub(crate) struct Settings {
     /// A worker stops computing for ever, at a step.
     pub(crate) hang: u64,
     /// A worker and the chief do not hear each other for a while, after a step; the servers still hear both.
-    pub(crate) cut: u64,
+    pub(crate) cut_off: u64,
     /// A step cannot be run for no fault of its own.
     pub(crate) trouble: u64,
     /// A step fails by the user's mistake.
@@ -73,7 +73,7 @@ pub(crate) struct Settings {
     /// How many accidents of the kinds below a run has at most, and how long there is none, at most.
     pub(crate) accidents: u64,
     pub(crate) quiet: u64,
-    /// How often an accident is: somebody is stopped; a server dies; the chief dies. The rest: chief and server die together.
+    /// How often an accident stops a node, kills a server, or kills the chief. The rest: chief and server die together.
     pub(crate) stops: u64,
     pub(crate) server_deaths: u64,
     pub(crate) chief_deaths: u64,
@@ -88,7 +88,7 @@ impl Settings {
         let consistency = if random.chance(400) { Consistency::Bounded(bound) } else { Consistency::Async };
         // Few attempts only where faults are what is looked at: else nearly every run ends in raised errors.
         let attempts = if random.chance(250) { random.between(1, 3) as usize } else { 40 };
-        let options = Options {
+        let options = SchedulerOptions {
             steps: random.between(2, 40) as usize,
             bytes: random.between(40, 400) as usize,
             attempts,
@@ -100,7 +100,7 @@ impl Settings {
         let (drop, double, late) = (chance(150), chance(150), chance(60));
         let (crash, suspect, leave) = (chance(25), chance(15), chance(15));
         let (hang, trouble, poison, evaluation) = (chance(5), chance(30), chance(20), chance(300));
-        let cut = chance(30);
+        let cut_off = chance(30);
         let accidents = chance(8);
         let faults = random.between(0, 30);
         let lease = random.between(5_000, 12_000);
@@ -121,7 +121,7 @@ impl Settings {
             suspect,
             leave,
             hang,
-            cut,
+            cut_off,
             trouble,
             poison,
             evaluation,

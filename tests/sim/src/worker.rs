@@ -1,11 +1,11 @@
-//! A worker, as the rules of `phalanx_cluster::schedule` want it: it polls the chief, runs steps in the order of their
+//! A worker that follows the rules of `phalanx_cluster::schedule`: it polls the chief, runs steps in the order of their
 //! turns, and pushes the gradients of a step with the exchange of the next.
 
-use crate::net::{Alarm, Key, Message, Net, Node, Report};
+use crate::net::{Alarm, Message, Net, Node, Report, StepKey};
 use crate::pusher::{Push, Pusher, Servers};
-use crate::truth::{name_of, result_of};
+use crate::truth::{result_of, update_key};
 use phalanx_base::{Code, Error, Incarnation, Role, TaskId};
-use phalanx_cluster::schedule::{Assignment, Effect, Life, Ticket};
+use phalanx_cluster::schedule::{Assignment, AttemptId, StepEffect, TaskIncarnation};
 use std::collections::VecDeque;
 
 const POLL: u64 = 700;
@@ -14,7 +14,7 @@ const RETRY: u64 = 1_500;
 /// Gradients that wait for the next exchange.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
-    ticket: Ticket,
+    attempt_id: AttemptId,
     push: Push,
 }
 
@@ -25,16 +25,16 @@ enum Stage {
     Computing(u64, Assignment<u64>),
 }
 
-/// One life's memory: gone when it dies.
+/// The memory of one incarnation: gone when it dies.
 #[derive(Debug)]
 struct Memory {
-    life: Life,
+    life: TaskIncarnation,
     /// The chief has taken a beat of it.
     welcome: bool,
     /// Which incarnation of the chief it has joined, and how many updates it had pushed by then.
     epoch: u64,
     sent: u64,
-    /// Another incarnation of the chief answers: it is joined when everything pushed is whole.
+    /// Another incarnation of the chief answers: it is joined when everything pushed is complete.
     renew: Option<u64>,
     servers: Servers,
     heard: u64,
@@ -56,7 +56,7 @@ struct Memory {
 
 pub(crate) struct Worker {
     index: usize,
-    lives: u64,
+    incarnations: u64,
     /// How many times slower than others it computes.
     slowness: u64,
     memory: Option<Memory>,
@@ -67,13 +67,13 @@ impl Worker {
         let slowness = if net.random.chance(150) { 20 } else { 1 };
         let start = if net.random.chance(700) { 0 } else { net.random.between(0, 20_000) };
         net.alarm(start, Node::Worker(index), Alarm::Start);
-        Self { index, lives: 0, slowness, memory: None }
+        Self { index, incarnations: 0, slowness, memory: None }
     }
 
     fn start(&mut self, net: &mut Net) {
-        self.lives += 1;
-        let life = Life::new(TaskId::new(Role::Worker, self.index as u32), Incarnation(self.lives));
-        net.note("lives", || format!("{life} starts"));
+        self.incarnations += 1;
+        let life = TaskIncarnation::new(TaskId::new(Role::Worker, self.index as u32), Incarnation(self.incarnations));
+        net.record("worker incarnations", || format!("{life} starts"));
         net.truth.living.insert(life.task, life.incarnation);
         self.memory = Some(Memory {
             life,
@@ -100,10 +100,10 @@ impl Worker {
         net.alarm(POLL, Node::Worker(self.index), Alarm::Poll(life));
     }
 
-    /// Forgets everything; what it sent is still on its way. It comes back as another life.
+    /// Forgets everything; what it sent is still on its way. It comes back as another incarnation.
     fn die(&mut self, net: &mut Net, why: &'static str) {
         if let Some(memory) = self.memory.take() {
-            net.note(why, || format!("{} dies: {why}", memory.life));
+            net.record(why, || format!("{} dies: {why}", memory.life));
             net.truth.living.remove(&memory.life.task);
             net.replaced(Node::Worker(self.index));
             let pause = net.random.between(100, 15_000);
@@ -148,7 +148,7 @@ impl Worker {
                     // A server that is not ready is asked again.
                     Ok(()) | Err(Code::NotInitialized) => {}
                     Err(Code::ServerRestarted) => pusher.restarted(net, server, position),
-                    Err(_) => self.die(net, "fenced lives that heard it from a server"),
+                    Err(_) => self.die(net, "fenced workers that learned it from a server"),
                 }
             }
             Message::Found { server, life, call, incarnation } if life == Some(memory.life) => {
@@ -164,7 +164,7 @@ impl Worker {
                     return;
                 }
                 if over {
-                    return self.die(net, "lives that heard from the chief that they are over");
+                    return self.die(net, "workers that learned from the chief that they are over");
                 }
                 if epoch != memory.epoch && memory.hung {
                     // The new chief does not know that there is a step to wait for.
@@ -176,17 +176,17 @@ impl Worker {
                     memory.queue.clear();
                     memory.reports.clear();
                     memory.must_hear = 0;
-                    return self.go_on(net);
+                    return self.advance(net);
                 }
                 memory.acknowledged = memory.acknowledged.max(acknowledged);
                 memory.reports.retain(|&(number, _)| number > acknowledged);
                 for assignment in given {
-                    if assignment.ticket.turn == memory.heard + 1 {
+                    if assignment.attempt_id.turn == memory.heard + 1 {
                         memory.heard += 1;
                         memory.queue.push_back(assignment);
                     }
                 }
-                self.go_on(net);
+                self.advance(net);
             }
             _ => {}
         }
@@ -207,8 +207,8 @@ impl Worker {
         net.send(Node::Chief, Message::Poll { from, life, epoch, sent, reports, heard, want, leaving });
     }
 
-    /// Begins the next exchange, if there is something to run or to push and nothing stands in its way.
-    fn go_on(&mut self, net: &mut Net) {
+    /// Begins the next exchange, if there is something to run or to push and nothing prevents it.
+    fn advance(&mut self, net: &mut Net) {
         let Some(memory) = &mut self.memory else { return };
         let unheard = memory.pending.is_some() && memory.acknowledged < memory.must_hear;
         if !matches!(memory.stage, Stage::Idle) || unheard {
@@ -228,11 +228,11 @@ impl Worker {
         memory.stage = Stage::Exchanging(pusher, next);
     }
 
-    /// Joins another incarnation of the chief: all that was ever pushed is whole.
+    /// Joins another incarnation of the chief: everything pushed is complete.
     fn settle(&mut self, net: &mut Net) {
         let Some(memory) = &mut self.memory else { return };
         let Some(epoch) = memory.renew.take() else { return };
-        net.note("workers that joined another chief", || format!("{} joins chief {epoch}", memory.life));
+        net.record("workers that joined another chief", || format!("{} joins chief {epoch}", memory.life));
         (memory.epoch, memory.sent, memory.heard) = (epoch, memory.sequence, 0);
         memory.reports.clear();
         (memory.reported, memory.acknowledged, memory.must_hear) = (0, 0, 0);
@@ -244,17 +244,17 @@ impl Worker {
         let Some(memory) = &mut self.memory else { return };
         let Stage::Exchanging(pusher, next) = std::mem::replace(&mut memory.stage, Stage::Idle) else { return };
         memory.servers = pusher.servers;
-        if let Some(Pending { ticket, push }) = memory.pending.take() {
-            net.truth.acknowledged.insert(name_of(push.name));
-            let report = Report::Committed(ticket, Some(push.name.sequence), result_of(ticket.step));
+        if let Some(Pending { attempt_id, push }) = memory.pending.take() {
+            net.truth.acknowledged.insert(update_key(push.update));
+            let report = Report::Committed(attempt_id, Some(push.update.sequence), result_of(attempt_id.step));
             memory.report(report);
         }
         if let Some(assignment) = next {
-            net.truth.started.insert(Key { epoch: memory.epoch, step: assignment.ticket.step });
+            net.truth.started.insert(StepKey { epoch: memory.epoch, step: assignment.attempt_id.step });
             memory.calls += 1;
             let time = net.random.between(100, 800) * self.slowness;
             if net.fault(net.settings.hang) {
-                net.note("hangs", || format!("{} hangs at {}", memory.life, assignment.ticket));
+                net.record("hangs", || format!("{} hangs at {}", memory.life, assignment.attempt_id));
                 memory.hung = true;
             } else {
                 net.alarm(time, Node::Worker(self.index), Alarm::Computed(memory.life, memory.calls));
@@ -262,7 +262,7 @@ impl Worker {
             memory.stage = Stage::Computing(memory.calls, assignment);
         }
         self.poll(net);
-        self.go_on(net);
+        self.advance(net);
     }
 
     fn computed(&mut self, net: &mut Net, call: u64) {
@@ -272,39 +272,39 @@ impl Worker {
             _ => return,
         };
         memory.stage = Stage::Idle;
-        let (ticket, on_behalf_of) = (assignment.ticket, assignment.on_behalf_of);
-        let key = Key { epoch: memory.epoch, step: ticket.step };
+        let (attempt_id, on_behalf_of) = (assignment.attempt_id, assignment.on_behalf_of);
+        let key = StepKey { epoch: memory.epoch, step: attempt_id.step };
         if assignment.work == 1 {
-            memory.report(Report::Failed(ticket, Error::new(Code::DataRow, format!("{} is bad", ticket.step))));
+            memory.report(Report::Failed(attempt_id, Error::new(Code::DataRow, format!("{} is bad", attempt_id.step))));
             memory.must_hear = memory.reported;
         } else if net.random.chance(net.settings.trouble) {
-            memory.report(Report::GaveBack(ticket));
+            memory.report(Report::GaveBack(attempt_id));
             memory.must_hear = memory.reported;
-        } else if assignment.effect == Effect::Nothing {
-            memory.report(Report::Committed(ticket, None, result_of(ticket.step)));
+        } else if assignment.effect == StepEffect::Nothing {
+            memory.report(Report::Committed(attempt_id, None, result_of(attempt_id.step)));
         } else {
             let own = || {
                 memory.sequence += 1;
                 memory.life.update(memory.sequence)
             };
-            let name = on_behalf_of.unwrap_or_else(own);
+            let update = on_behalf_of.unwrap_or_else(own);
             let by_another = on_behalf_of.is_some();
             if by_another {
-                net.note("steps run on behalf", || format!("{} runs {ticket} as {name}", memory.life));
+                net.record("steps run on behalf", || format!("{} runs {attempt_id} as {update}", memory.life));
             }
-            net.truth.names.insert(name_of(name), key);
-            memory.pending = Some(Pending { ticket, push: Push { name, step: key, by_another } });
+            net.truth.updates.insert(update_key(update), key);
+            memory.pending = Some(Pending { attempt_id, push: Push { update, step: key, by_another } });
         }
-        if net.fault(net.settings.cut) {
-            net.note("workers cut off", || format!("{} is cut off from the chief", memory.life));
+        if net.fault(net.settings.cut_off) {
+            net.record("workers cut off", || format!("{} is cut off from the chief", memory.life));
             memory.cut_until = net.now + net.random.between(2_000, 20_000);
         }
         if net.fault(net.settings.leave) {
-            net.note("departures", || format!("{} wants to leave", memory.life));
+            net.record("departures", || format!("{} wants to leave", memory.life));
             memory.leaving = true;
         }
         self.poll(net);
-        self.go_on(net);
+        self.advance(net);
     }
 }
 

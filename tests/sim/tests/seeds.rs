@@ -3,7 +3,7 @@
 use phalanx_sim::{Plant, run};
 use std::collections::BTreeMap;
 
-/// In so many runs every planted bug must show itself.
+/// Every planted bug must show itself within this many runs.
 const MOST_SEEDS: u64 = 10_000;
 
 #[test]
@@ -24,8 +24,8 @@ fn a_thousand_jobs_keep_every_promise_and_meet_every_accident() {
         "false suspicions",
         "workers cut off",
         "silent workers",
-        "workers that stand still",
-        "fenced lives that heard it from a server",
+        "stalled workers",
+        "fenced workers that learned it from a server",
         "pushes refused",
         "repeats dropped",
         "reports repeated",
@@ -49,7 +49,7 @@ fn a_thousand_jobs_keep_every_promise_and_meet_every_accident() {
         "chiefs killed",
         "jobs taken over",
         "workers that joined another chief",
-        "lives that a former chief had",
+        "workers of a former chief",
         "steps of former chiefs",
         "ok",
         "failed",
@@ -62,9 +62,9 @@ fn a_thousand_jobs_keep_every_promise_and_meet_every_accident() {
 }
 
 #[test]
-fn a_seed_takes_the_same_turns_every_time() {
+fn a_seed_runs_the_same_way_every_time() {
     for seed in [3, 17, 101] {
-        assert!(run(seed, None, true).trace == run(seed, None, true).trace, "seed {seed} took another turn");
+        assert!(run(seed, None, true).trace == run(seed, None, true).trace, "seed {seed} ran differently");
     }
 }
 

@@ -4,9 +4,10 @@
 
 use clap::Parser;
 use phalanx::prelude::*;
-use phalanx_tests::faults::Random;
+use phalanx_base::SplitMix;
 use phalanx_tests::ledger::{self, Ledger};
-use phalanx_train::{Coordinator, ParameterServerStrategy, StepContext, Steps, connections};
+use phalanx_train::testing::connections;
+use phalanx_train::{Coordinator, ParameterServerStrategy, StepContext, StepFunctions};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -49,7 +50,7 @@ fn run(args: &Args) -> phalanx::Result<()> {
     let strategy = ParameterServerStrategy::new(supervisor).consistency(&args.consistency)?.attempts(100);
     let pause = Duration::from_millis(args.step_ms);
     let said = AtomicBool::new(false);
-    let steps = Steps::new().step("count", move |cx| {
+    let steps = StepFunctions::new().step("count", move |cx| {
         if !said.swap(true, Ordering::Relaxed) {
             println!("takes part");
         }
@@ -62,7 +63,7 @@ fn count(cx: &mut StepContext<'_, Ledger>, pause: Duration) -> phalanx::Result<V
     std::thread::sleep(pause);
     let servers = 2;
     // The same rows when the step runs again.
-    let mut random = Random::new(cx.id());
+    let mut random = SplitMix::new(cx.id());
     let step = cx.with_session(|session| ledger::step(session, servers, &mut random))?;
     let ended = || Error::new(Code::JobFailed, "the job ended before the step did");
     Ok(vec![f64::from(step.ok_or_else(ended)?.loss)])
@@ -90,7 +91,7 @@ fn coordinate(args: &Args, server: &Server, coordinator: &mut Coordinator<Ledger
     }
     coordinator.join()?;
     for worker in coordinator.workers() {
-        println!("{} did {}", worker.life.task, worker.committed);
+        println!("{} did {}", worker.worker_id.task, worker.committed);
     }
     let held = ledger::read(&connections::client(server)?, PARTITIONER, rounds)?;
     // A row's update in a round is the mean of those who touched it, so that sums over rows differ.

@@ -148,7 +148,7 @@ fn work(case: &Value, model: &impl IntoModel) -> Result<Value> {
     if let Some(steps) = case["steps"].as_u64() {
         let losses = Arc::new(Mutex::new(Vec::new()));
         let mut hooks: [Box<dyn Hook>; 1] = [Box::new(Losses(Arc::clone(&losses)))];
-        let steps = if steps == 0 { Steps::UntilEnd } else { Steps::Max(steps) };
+        let steps = if steps == 0 { TrainSteps::UntilEnd } else { TrainSteps::Max(steps) };
         let trained = estimator.train_with(|_| input(), steps, &mut hooks)?;
         let losses = losses.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         done.insert("losses".into(), json!(losses));

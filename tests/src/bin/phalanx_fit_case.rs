@@ -3,7 +3,6 @@
 
 use std::io::{Read, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use phalanx::callbacks::{
     BackupAndRestore, CsvLogger, Direction, EarlyStopping, Lambda, LearningRateScheduler, ModelCheckpoint,
@@ -80,9 +79,9 @@ fn answer(case: &Value) -> Result<Value> {
     Ok(answer)
 }
 
-/// The same on two servers and so many workers, whose gradients are collected into rounds.
+/// The same on two servers and this number of workers, whose gradients are collected into rounds.
 fn with_coordinator(case: &Value, workers: u32) -> Result<(Compiled<Model>, History)> {
-    let options = ServerOptions { say: Arc::new(|_| {}), ..ServerOptions::default() };
+    let options = ServerOptions::default();
     let cluster = MiniCluster::start_with(2, workers + 1, options)?;
     let task = |server: &Server| {
         let model = compiled(case)?;

@@ -19,10 +19,10 @@ struct Args {
     step_ms: u64,
     #[arg(long)]
     backup_dir: Option<String>,
-    /// After so many steps of its own this worker fails
+    /// This worker fails after this number of its own steps
     #[arg(long)]
     fail_after: Option<u64>,
-    /// After so many steps of its own this worker stands still
+    /// This worker stalls after this number of its own steps
     #[arg(long)]
     stall_after: Option<u64>,
     /// Replicas in this process alone: refuse or ignore a cluster that TF_CONFIG names

@@ -7,6 +7,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, TensorData};
 use clap::Parser;
 use phalanx::prelude::*;
+use phalanx_base::SplitMix;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -77,14 +78,8 @@ impl Softmax {
 
     /// The loss on points whose class is that of their largest coordinate among the first few.
     fn loss(&self, batch: u64) -> Tensor<1> {
-        let mut random = batch.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut next = || {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            (random % 1000) as f32 / 1000.0
-        };
-        let points: Vec<f32> = (0..BATCH * WIDTH).map(|_| next()).collect();
+        let mut random = SplitMix::new(batch);
+        let points: Vec<f32> = (0..BATCH * WIDTH).map(|_| random.below(1000) as f32 / 1000.0).collect();
         let largest = |point: &[f32]| (0..CLASSES).max_by(|&a, &b| point[a].total_cmp(&point[b])).unwrap_or(0) as i32;
         let labels: Vec<i32> = points.chunks(WIDTH).map(largest).collect();
         let device = default_device();

@@ -15,9 +15,10 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-use phalanx_formats::event::{EventReader, EventWriter, SessionStatus, Stamp, Value as Shown, What};
+use phalanx_formats::event::{EventPayload, EventReader, EventTime, EventWriter, SessionStatus, SummaryData as Shown};
 use phalanx_formats::example::{
-    Column, ExampleParser, ExampleWriter, FeatureSpec, Kind, SequenceParser, SequenceWriter, Values,
+    ExampleColumn, ExampleParser, ExampleWriter, FeatureKind, FeatureSpec, FeatureValues, SequenceParser,
+    SequenceWriter,
 };
 use phalanx_formats::record::{Compression, ReadOptions, RecordReader, RecordWriter};
 use serde_json::{Value, json};
@@ -68,28 +69,28 @@ fn sequence(context: ExampleWriter, lists: &serde_json::Map<String, Value>) -> A
     for (name, list) in lists {
         let steps = list[1].as_array().ok_or("steps are a list")?;
         match kind(&list[0])? {
-            Kind::F32 => example.f32s_list(name, &steps.iter().map(floats).collect::<Anyhow<Vec<_>>>()?),
-            Kind::I64 => example.i64s_list(name, &steps.iter().map(ints).collect::<Anyhow<Vec<_>>>()?),
-            Kind::Bytes => example.bytes_list(name, &steps.iter().map(strings).collect::<Anyhow<Vec<_>>>()?),
+            FeatureKind::F32 => example.f32s_list(name, &steps.iter().map(floats).collect::<Anyhow<Vec<_>>>()?),
+            FeatureKind::I64 => example.i64s_list(name, &steps.iter().map(ints).collect::<Anyhow<Vec<_>>>()?),
+            FeatureKind::Bytes => example.bytes_list(name, &steps.iter().map(strings).collect::<Anyhow<Vec<_>>>()?),
         };
     }
     Ok(example)
 }
 
-fn set(example: &mut ExampleWriter, name: &str, kind: Kind, values: &Value) -> Anyhow<()> {
+fn set(example: &mut ExampleWriter, name: &str, kind: FeatureKind, values: &Value) -> Anyhow<()> {
     match kind {
-        Kind::F32 => example.f32s(name, &floats(values)?),
-        Kind::I64 => example.i64s(name, &ints(values)?),
-        Kind::Bytes => example.bytes(name, &strings(values)?),
+        FeatureKind::F32 => example.f32s(name, &floats(values)?),
+        FeatureKind::I64 => example.i64s(name, &ints(values)?),
+        FeatureKind::Bytes => example.bytes(name, &strings(values)?),
     };
     Ok(())
 }
 
-fn kind(value: &Value) -> Anyhow<Kind> {
+fn kind(value: &Value) -> Anyhow<FeatureKind> {
     match value.as_str() {
-        Some("float") => Ok(Kind::F32),
-        Some("int64") => Ok(Kind::I64),
-        Some("bytes") => Ok(Kind::Bytes),
+        Some("float") => Ok(FeatureKind::F32),
+        Some("int64") => Ok(FeatureKind::I64),
+        Some("bytes") => Ok(FeatureKind::Bytes),
         _ => Err(format!("no kind: {value}").into()),
     }
 }
@@ -129,19 +130,21 @@ fn specs(list: &Value) -> Anyhow<Vec<FeatureSpec>> {
         Ok(match (&spec[4], kind) {
             (Value::Null, _) => made,
             (Value::Bool(_), _) => made.allow_missing(),
-            (default, Kind::F32) => made.with_default(Values::F32(floats(default)?)),
-            (default, Kind::I64) => made.with_default(Values::I64(ints(default)?)),
-            (default, Kind::Bytes) => made.with_default(Values::Bytes(strings(default)?.into_iter().collect())),
+            (default, FeatureKind::F32) => made.with_default(FeatureValues::F32(floats(default)?)),
+            (default, FeatureKind::I64) => made.with_default(FeatureValues::I64(ints(default)?)),
+            (default, FeatureKind::Bytes) => {
+                made.with_default(FeatureValues::Bytes(strings(default)?.into_iter().collect()))
+            }
         })
     };
     list.as_array().ok_or("specs are a list")?.iter().map(spec).collect()
 }
 
-fn column(column: &Column) -> Value {
+fn column(column: &ExampleColumn) -> Value {
     let values = match &column.values {
-        Values::F32(values) => values.iter().map(|value| json!(value.to_bits())).collect::<Vec<_>>(),
-        Values::I64(values) => values.iter().map(|value| json!(value)).collect(),
-        Values::Bytes(values) => values.iter().map(|value| json!(hex(value))).collect(),
+        FeatureValues::F32(values) => values.iter().map(|value| json!(value.to_bits())).collect::<Vec<_>>(),
+        FeatureValues::I64(values) => values.iter().map(|value| json!(value)).collect(),
+        FeatureValues::Bytes(values) => values.iter().map(|value| json!(hex(value))).collect(),
     };
     json!({"values": values, "row_splits": column.row_splits, "step_splits": column.step_splits})
 }
@@ -169,7 +172,7 @@ fn parse_sequence(file: &str) -> Anyhow<()> {
     let mut parser = SequenceParser::new(specs(&line[0])?, specs(&line[1])?)?;
     let error = each_record(file, |record| parser.push(record))?;
     let batch = parser.finish();
-    let columns = |columns: &[Column]| columns.iter().map(column).collect::<Vec<_>>();
+    let columns = |columns: &[ExampleColumn]| columns.iter().map(column).collect::<Vec<_>>();
     println!("{}", json!({"error": error, "context": columns(&batch.context), "lists": columns(&batch.lists)}));
     Ok(())
 }
@@ -179,7 +182,7 @@ fn write_events(file: &str) -> Anyhow<()> {
     for line in lines() {
         let line = line?;
         let stamp =
-            Stamp { wall_time: line[1].as_f64().ok_or("a wall time")?, step: line[2].as_i64().ok_or("a step")? };
+            EventTime { wall_time: line[1].as_f64().ok_or("a wall time")?, step: line[2].as_i64().ok_or("a step")? };
         let tag = line[3].as_str().ok_or("a tag")?;
         let text = line[4].as_str().unwrap_or_default();
         let pixels = |at: usize| line[at].as_u64().unwrap_or(0) as u32;
@@ -201,9 +204,9 @@ fn read_events(file: &str) -> Anyhow<()> {
     let mut reader = EventReader::new(BufReader::new(File::open(file)?));
     while let Some(event) = reader.next_event()? {
         let what = match event.what {
-            What::FileVersion(version) => json!({"version": version}),
-            What::Session(status) => json!({"session": format!("{status:?}")}),
-            What::Summary(values) => {
+            EventPayload::FileVersion(version) => json!({"version": version}),
+            EventPayload::Session(status) => json!({"session": format!("{status:?}")}),
+            EventPayload::Summary(values) => {
                 let value = |value: &Shown| match value {
                     Shown::Scalar(number) => json!(number),
                     Shown::Histogram(buckets) => buckets.iter().map(|b| json!([b.left, b.right, b.count])).collect(),
@@ -215,7 +218,7 @@ fn read_events(file: &str) -> Anyhow<()> {
                 };
                 values.iter().map(|v| json!({"tag": v.tag, "plugin": v.plugin, "value": value(&v.value)})).collect()
             }
-            What::Graph(_) | What::MetaGraph(_) | What::Other => Value::Null,
+            EventPayload::Graph(_) | EventPayload::MetaGraph(_) | EventPayload::Other => Value::Null,
         };
         println!("{}", json!([event.stamp.wall_time, event.stamp.step, what]));
     }

@@ -1,66 +1,61 @@
-//! How two checkpoints differ.
+//! The differences of two checkpoints.
 
 use phalanx_base::Result;
-use phalanx_cluster::Json;
 use phalanx_formats::bundle::{Dtype, Tensor, TensorData};
+use serde_json::json;
 
 use super::files::Checkpoint;
-use super::{Answer, counted, kind, shown, table};
+use super::{Answer, counted, kind, shown};
+use crate::output::table;
 
-/// Compares all tensors by name, type, shape and values; how they are cut into slices and shards does not count.
+/// Compares all tensors by name, type, shape and values, however they are split into slices and shards.
 pub(super) fn diff(a: &Checkpoint, b: &Checkpoint) -> Result<Answer> {
     let (mut rows, mut items, mut same) = (Vec::new(), Vec::new(), 0_u64);
-    let mut note = |name: &str, what: &str, detail: String, more: Vec<(&'static str, Json)>| {
+    let mut add = |name: &str, what: &str, detail: String, change: Option<Change>| {
         rows.push(vec![what.to_owned(), shown(name), detail]);
-        let head = [("name", Json::text(name)), ("difference", Json::text(what))];
-        items.push(Json::object(head.into_iter().chain(more)));
+        let mut item = json!({ "name": name, "difference": what });
+        if let Some(Change { elements, of, most }) = change {
+            (item["elements"], item["of"]) = (json!(elements), json!(of));
+            if let Some(most) = most {
+                item["max_abs_difference"] = json!(most);
+            }
+        }
+        items.push(item);
     };
     let (in_a, in_b) = (a.reader.index().tensors(), b.reader.index().tensors());
     for (name, info) in in_a {
         let Some(other) = in_b.get(name) else {
-            note(name, "only in A", kind(info), vec![]);
+            add(name, "only in A", kind(info), None);
             continue;
         };
         if (info.dtype, &info.shape) != (other.dtype, &other.shape) {
-            note(name, "other type", format!("{} | {}", kind(info), kind(other)), vec![]);
+            add(name, "other type", format!("{} | {}", kind(info), kind(other)), None);
             continue;
         }
-        let Some(Change { elements, of, most }) = change(&a.reader.read(name)?, &b.reader.read(name)?) else {
+        let Some(change) = change(&a.reader.read(name)?, &b.reader.read(name)?) else {
             same += 1;
             continue;
         };
-        let mut detail = format!("{elements} of {of}");
-        let mut more = vec![("elements", Json::number(elements)), ("of", Json::number(of))];
-        if let Some(most) = most {
-            detail += &format!(", by {most:e} at most");
-            let most = if most.is_finite() { Json::Number(format!("{most:?}")) } else { Json::Null };
-            more.push(("max_abs_difference", most));
-        }
-        note(name, "other values", detail, more);
+        let most = change.most.map_or_else(String::new, |most| format!(", by {most:e} at most"));
+        add(name, "other values", format!("{} of {}{most}", change.elements, change.of), Some(change));
     }
     for (name, info) in in_b.iter().filter(|(name, _)| !in_a.contains_key(*name)) {
-        note(name, "only in B", kind(info), vec![]);
+        add(name, "only in B", kind(info), None);
     }
     let (good, count) = (rows.is_empty(), rows.len());
     let text = table(&rows) + &format!("{count} of {} differ\n", counted(same as usize + count, "tensor"));
-    let json = Json::object([
-        ("a", Json::text(a.prefix.clone())),
-        ("b", Json::text(b.prefix.clone())),
-        ("same", Json::Bool(good)),
-        ("same_tensors", Json::number(same)),
-        ("differences", Json::List(items)),
-    ]);
-    Ok(Answer { json, text, good, complaints: String::new() })
+    let json = json!({ "a": a.prefix, "b": b.prefix, "same": good, "same_tensors": same, "differences": items });
+    Ok(Answer { json, text, good, warnings: String::new() })
 }
 
 struct Change {
     elements: u64,
     of: u64,
-    /// By how much numbers differ at most, where they are numbers.
+    /// The largest absolute difference, for numbers.
     most: Option<f64>,
 }
 
-/// `None` where two tensors of one type and shape are the same, bit by bit.
+/// Compares two tensors of one type and shape; `None` if they are bitwise equal.
 fn change(a: &Tensor, b: &Tensor) -> Option<Change> {
     if a.data == b.data {
         return None;
@@ -83,7 +78,7 @@ fn change(a: &Tensor, b: &Tensor) -> Option<Change> {
     };
     let most = numbers(a).zip(numbers(b)).map(|(a, b)| {
         let far = |(a, b): (&f64, &f64)| if a.to_bits() == b.to_bits() { 0.0 } else { (a - b).abs() };
-        // A NaN on one side only is infinitely far.
+        // A NaN on one side counts as an infinite difference.
         a.iter().zip(&b).map(far).fold(0.0, |most: f64, far| if far.is_nan() { f64::INFINITY } else { most.max(far) })
     });
     Some(Change { elements: elements as u64, of, most })

@@ -1,21 +1,22 @@
-//! Checkpoints in a folder.
+//! Checkpoints in a directory.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use phalanx_base::{Code, Context, Error, Result};
-use phalanx_cluster::Json;
 use phalanx_formats::bundle::{
     BundleIndex, BundleReader, CheckpointState, DataSource, TensorInfo, data_file, index_file,
 };
 
-use super::{Answer, shown, size, table, text};
+use super::{Answer, shown, size, text};
+use crate::output::table;
+use serde_json::{Value, json};
 
-/// Neither an index nor a `checkpoint` file is larger.
+/// The largest index or `checkpoint` file that is read.
 const MAX_FILE: u64 = 1 << 30;
 
-/// A checkpoint that was found and is sound as far as its index goes.
+/// A checkpoint whose index is valid.
 pub(super) struct Checkpoint {
     pub(super) prefix: String,
     pub(super) reader: BundleReader<Files>,
@@ -28,7 +29,7 @@ pub(super) struct Files {
 }
 
 impl Checkpoint {
-    /// Opens a checkpoint by its prefix, its index, or the folder whose newest one it is.
+    /// Opens a checkpoint by its prefix, its index, or the directory of which it is the newest.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let prefix = if path.is_dir() {
             newest(path)?
@@ -38,7 +39,7 @@ impl Checkpoint {
         };
         let name = index_file(&prefix);
         let index =
-            read(Path::new(&name)).map_err(|error| error.help("give model_dir/model.ckpt-1200, or model_dir"))?;
+            read(Path::new(&name)).map_err(|error| error.help("pass model_dir/model.ckpt-1200 or model_dir"))?;
         let index = BundleIndex::parse(&index).map_err(|error| place(error, &name))?;
         let source = Files { prefix: prefix.clone(), shards: index.shards() };
         let reader = BundleReader::new(index, source).map_err(|error| place(error, &prefix))?;
@@ -70,7 +71,7 @@ impl DataSource for Files {
     }
 }
 
-/// Lists the checkpoints that `checkpoint` names, then those that are merely there.
+/// Lists the checkpoints in the file `checkpoint`, then all others.
 pub(super) fn list(dir: &Path) -> Result<Answer> {
     let mut state = state(dir)?.unwrap_or_default();
     state.latest = state.latest.map(|name| relative(dir, name));
@@ -92,37 +93,33 @@ pub(super) fn list(dir: &Path) -> Result<Answer> {
     for name in &names {
         let newest = state.latest.as_ref() == Some(name);
         let opened = Checkpoint::open(&dir.join(name));
-        let step = step(name).map_or(String::new(), |step| step.to_string());
-        let mut row = vec![if newest { "*" } else { "" }.to_owned(), shown(name), step.clone()];
-        let number = |text: String| if text.is_empty() { Json::Null } else { Json::Number(text) };
-        let mut item = vec![("name", Json::text(name)), ("latest", Json::Bool(newest)), ("step", number(step))];
+        let step = step(name);
+        let mark = if newest { "*" } else { "" }.to_owned();
+        let mut row = vec![mark, shown(name), step.map_or_else(String::new, |step| step.to_string())];
+        let mut item = json!({ "name": name, "latest": newest, "step": step });
         match opened {
             Ok(Checkpoint { reader, .. }) => {
                 let index = reader.index();
                 let bytes = index.tensors().values().map(TensorInfo::stored_bytes).sum::<u64>();
                 row.extend([index.tensors().len().to_string(), index.shards().to_string(), size(bytes)]);
-                item.push(("tensors", Json::number(index.tensors().len() as u64)));
-                item.push(("shards", Json::number(index.shards())));
-                item.push(("bytes", Json::number(bytes)));
-                item.push(("problem", Json::Null));
+                (item["tensors"], item["shards"]) = (json!(index.tensors().len()), json!(index.shards()));
+                (item["bytes"], item["problem"]) = (json!(bytes), Value::Null);
             }
             Err(error) => {
                 row.extend(["", "", ""].map(str::to_owned));
                 row.push(shown(&error.to_string()));
-                item.push(("problem", Json::text(error.to_string())));
+                item["problem"] = json!(error.to_string());
             }
         }
         rows.push(row);
-        items.push(Json::object(item));
+        items.push(item);
     }
     let text = if names.is_empty() { format!("no checkpoints in {}\n", dir.display()) } else { table(&rows) };
-    let latest = state.latest.map_or(Json::Null, Json::text);
-    let json =
-        Json::object([("dir", Json::text(super::text(dir)?)), ("latest", latest), ("checkpoints", Json::List(items))]);
-    Ok(Answer { json, text, good: true, complaints: String::new() })
+    let json = json!({ "dir": super::text(dir)?, "latest": state.latest, "checkpoints": items });
+    Ok(Answer { json, text, good: true, warnings: String::new() })
 }
 
-/// TensorFlow's Saver writes whole paths into `checkpoint` where it was given one; within the folder the name will do.
+/// The name relative to `dir`. TensorFlow's Saver writes absolute paths into `checkpoint` if it was given one.
 fn relative(dir: &Path, name: String) -> String {
     let path = Path::new(&name);
     let here = path.is_absolute()
@@ -140,13 +137,13 @@ fn relative(dir: &Path, name: String) -> String {
 fn newest(dir: &Path) -> Result<String> {
     let none = || {
         Error::new(Code::DataMissing, format!("{} names no newest checkpoint", dir.join("checkpoint").display()))
-            .help(format!("see what there is: phalanx ckpt ls {}", dir.display()))
+            .help(format!("list its checkpoints: phalanx ckpt ls {}", dir.display()))
     };
     let latest = state(dir)?.and_then(|state| state.latest).ok_or_else(none)?;
     text(&dir.join(latest))
 }
 
-/// The folder's `checkpoint` file; `None` where there is none.
+/// Reads the file `checkpoint`; `None` if there is none.
 fn state(dir: &Path) -> Result<Option<CheckpointState>> {
     let path = dir.join("checkpoint");
     if !path.exists() {
@@ -169,7 +166,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).context(Code::DataMissing, what())
 }
 
-/// Says in which file; keeps what the error says about where in it.
+/// Adds the name of the file to the position of an error.
 fn place(error: Error, file: &str) -> Error {
     let place = error.place().map_or(file.to_owned(), |place| format!("{file}, {place}"));
     error.at(place)

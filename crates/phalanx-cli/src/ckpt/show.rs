@@ -1,13 +1,14 @@
 //! Tensors and their values.
 
 use phalanx_base::Result;
-use phalanx_cluster::Json;
-use phalanx_formats::bundle::{Dtype, Place, Span, Tensor, TensorData, TensorInfo};
+use phalanx_formats::bundle::{Dtype, Span, Tensor, TensorData, TensorInfo, TensorLocation};
 
 use super::files::Checkpoint;
-use super::{Answer, counted, kind, shown, size, table};
+use super::{Answer, counted, kind, shown, size};
+use crate::output::table;
+use serde_json::{Value, json};
 
-/// So many values are shown to people; programs get all.
+/// The most values in a text; JSON contains all.
 const SHOWN: usize = 100;
 
 /// Lists all tensors.
@@ -15,9 +16,9 @@ pub(super) fn tensors(found: &Checkpoint) -> Answer {
     let index = found.reader.index();
     let mut rows = vec![["TENSOR", "TYPE", "SHAPE", "SIZE", "SLICES", "SHARD"].map(str::to_owned).to_vec()];
     for (name, info) in index.tensors() {
-        let (slices, shards) = match &info.place {
-            Place::Whole(span) => (String::new(), span.shard.to_string()),
-            Place::Sliced(parts) => {
+        let (slices, shards) = match &info.location {
+            TensorLocation::Whole(span) => (String::new(), span.shard.to_string()),
+            TensorLocation::Sliced(parts) => {
                 let mut shards: Vec<u32> = parts.iter().map(|(_, span)| span.shard).collect();
                 shards.sort_unstable();
                 shards.dedup();
@@ -31,13 +32,9 @@ pub(super) fn tensors(found: &Checkpoint) -> Answer {
     let (count, shards) = (index.tensors().len(), index.shards());
     let text = table(&rows)
         + &format!("{}, {} in {}\n", counted(count, "tensor"), size(bytes), counted(shards as usize, "shard"));
-    let list = index.tensors().iter().map(|(name, info)| Json::object(described(name, info)));
-    let json = Json::object([
-        ("prefix", Json::text(found.prefix.clone())),
-        ("shards", Json::number(shards)),
-        ("tensors", Json::List(list.collect())),
-    ]);
-    Answer { json, text, good: true, complaints: String::new() }
+    let list: Vec<Value> = index.tensors().iter().map(|(name, info)| described(name, info)).collect();
+    let json = json!({ "prefix": found.prefix, "shards": shards, "tensors": list });
+    Answer { json, text, good: true, warnings: String::new() }
 }
 
 /// The values of one tensor.
@@ -46,9 +43,9 @@ pub(super) fn values(found: &Checkpoint, name: &str) -> Result<Answer> {
     let tensor = found.reader.read(name)?;
     let values = elements(&tensor)?;
     let mut text = format!("{} {}\n", shown(name), kind(info));
-    // A float32 has fewer digits than the float64 that JSON makes of it.
+    // A float32 has fewer digits than the float64 in JSON.
     let short: Vec<String> = tensor.f32s().map_or_else(
-        |_| values.iter().take(SHOWN).map(Json::to_string).collect(),
+        |_| values.iter().take(SHOWN).map(Value::to_string).collect(),
         |numbers| numbers.iter().take(SHOWN).map(|number| format!("{number:?}")).collect(),
     );
     for value in short {
@@ -57,55 +54,42 @@ pub(super) fn values(found: &Checkpoint, name: &str) -> Result<Answer> {
     if values.len() > SHOWN {
         text += &format!("… and {} more (--json for all)\n", values.len() - SHOWN);
     }
-    let mut entries = described(name, info);
-    entries.push(("values", Json::List(values)));
-    Ok(Answer { json: Json::object(entries), text, good: true, complaints: String::new() })
+    let mut json = described(name, info);
+    json["values"] = Value::Array(values);
+    Ok(Answer { json, text, good: true, warnings: String::new() })
 }
 
-fn described(name: &str, info: &TensorInfo) -> Vec<(&'static str, Json)> {
-    let slices = match &info.place {
-        Place::Whole(_) => Vec::new(),
-        Place::Sliced(parts) => parts
-            .iter()
-            .map(|(slice, span)| {
-                let slice = ("slice", Json::text(slice.to_string()));
-                Json::object(std::iter::once(slice).chain(placed(span)))
-            })
-            .collect(),
-    };
-    let shape = info.shape.dims().iter().map(|&size| Json::number(size as u64)).collect();
-    let mut entries = vec![
-        ("name", Json::text(name)),
-        ("dtype", Json::text(info.dtype.as_str())),
-        ("shape", Json::List(shape)),
-        ("slices", Json::List(slices)),
-    ];
-    match &info.place {
-        Place::Whole(span) => entries.extend(placed(span)),
-        Place::Sliced(_) => entries.push(("bytes", Json::number(info.stored_bytes()))),
+fn described(name: &str, info: &TensorInfo) -> Value {
+    let mut object = json!({ "name": name, "dtype": info.dtype.as_str(), "shape": info.shape.dims(), "slices": [] });
+    match &info.location {
+        TensorLocation::Whole(span) => add_span(&mut object, span),
+        TensorLocation::Sliced(parts) => {
+            let slice = |(slice, span): &(_, Span)| {
+                let mut object = json!({ "slice": ToString::to_string(slice) });
+                add_span(&mut object, span);
+                object
+            };
+            object["slices"] = parts.iter().map(slice).collect();
+            object["bytes"] = json!(info.stored_bytes());
+        }
     }
-    entries
+    object
 }
 
-fn placed(span: &Span) -> [(&'static str, Json); 4] {
-    [
-        ("bytes", Json::number(span.size)),
-        ("shard", Json::number(span.shard)),
-        ("offset", Json::number(span.offset)),
-        ("crc32c", Json::text(format!("{:08x}", span.crc))),
-    ]
+fn add_span(object: &mut Value, span: &Span) {
+    (object["bytes"], object["shard"]) = (json!(span.size), json!(span.shard));
+    (object["offset"], object["crc32c"]) = (json!(span.offset), json!(format!("{:08x}", span.crc)));
 }
 
-/// The values in row-major order. Types that have no words here are one text of hexadecimal digits each.
-fn elements(tensor: &Tensor) -> Result<Vec<Json>> {
-    let whole = |numbers: Vec<i64>| numbers.into_iter().map(Json::number).collect();
+/// The values in row-major order. Values of other types are strings of hexadecimal digits.
+fn elements(tensor: &Tensor) -> Result<Vec<Value>> {
     Ok(match tensor.dtype {
         Dtype::F32 => tensor.f32s()?.into_iter().map(|number| float(number.into())).collect(),
         Dtype::F64 => tensor.f64s()?.into_iter().map(float).collect(),
-        Dtype::I32 => whole(tensor.i32s()?.into_iter().map(i64::from).collect()),
-        Dtype::U8 => whole(tensor.u8s()?.into_iter().map(i64::from).collect()),
-        Dtype::I64 => whole(tensor.i64s()?),
-        Dtype::Bool => tensor.bools()?.into_iter().map(Json::Bool).collect(),
+        Dtype::I32 => tensor.i32s()?.into_iter().map(Value::from).collect(),
+        Dtype::U8 => tensor.u8s()?.into_iter().map(Value::from).collect(),
+        Dtype::I64 => tensor.i64s()?.into_iter().map(Value::from).collect(),
+        Dtype::Bool => tensor.bools()?.into_iter().map(Value::from).collect(),
         Dtype::String => tensor.strings()?.iter().map(string).collect(),
         dtype => match &tensor.data {
             TensorData::Bytes(bytes) => bytes.chunks(dtype.width().unwrap_or(bytes.len().max(1))).map(hex).collect(),
@@ -114,19 +98,16 @@ fn elements(tensor: &Tensor) -> Result<Vec<Json>> {
     })
 }
 
-/// Every `f32` is an `f64`, whose digits give it back exactly. JSON has no words for what is not finite.
-fn float(number: f64) -> Json {
-    if number.is_finite() { Json::Number(format!("{number:?}")) } else { Json::text(number.to_string()) }
+/// A number with all its digits. Values that are not finite are strings, because JSON cannot represent them.
+fn float(number: f64) -> Value {
+    if number.is_finite() { json!(number) } else { json!(number.to_string()) }
 }
 
-/// Text as text, other bytes as an object with hexadecimal digits.
-fn string(bytes: &[u8]) -> Json {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Json::text(text),
-        Err(_) => Json::object([("hex", hex(bytes))]),
-    }
+/// A string, or an object with hexadecimal digits if it is not UTF-8.
+fn string(bytes: &[u8]) -> Value {
+    std::str::from_utf8(bytes).map_or_else(|_| json!({ "hex": hex(bytes) }), Value::from)
 }
 
-fn hex(bytes: &[u8]) -> Json {
-    Json::text(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+fn hex(bytes: &[u8]) -> Value {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
 }

@@ -14,7 +14,7 @@ pub(super) fn files(args: &ManifestArgs) -> Vec<Written> {
         match args.words() {
             [] => String::new(),
             words => {
-                // A dollar would be taken for a variable.
+                // Compose substitutes variables after a dollar.
                 let words = words.iter().map(|word| quoted(&word.replace('$', "$$")));
                 format!("  command: [{}]\n", words.collect::<Vec<_>>().join(", "))
             }

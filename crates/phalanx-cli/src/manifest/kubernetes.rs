@@ -2,7 +2,7 @@
 
 use super::{ManifestArgs, Written, quoted};
 
-/// The claim, and how to make the secret, which no file should have.
+/// The volume claim, and how to create the secret, which belongs in no file.
 fn shared(args: &ManifestArgs) -> String {
     let name = &args.name;
     format!(
@@ -56,14 +56,14 @@ pub(super) fn tfjob(args: &ManifestArgs) -> Vec<Written> {
             "ps" => "PS",
             _ => "Evaluator",
         };
-        // 138 and 143 are tried again, 1 and 2 are not: that is what ExitCode means.
+        // ExitCode retries 138 and 143, but not 1 and 2.
         text += &format!("    {kind}:\n      replicas: {count}\n      restartPolicy: ExitCode\n      template:\n");
         text += &pod(args, "tensorflow", "", "", 8);
     }
     vec![Written { name: "tfjob.yaml".to_owned(), text }]
 }
 
-/// Trainer v2 sets no TF_CONFIG: each role's pods get it from their place in the job.
+/// Trainer v2 sets no TF_CONFIG: the pods of each role derive it from their index in the job.
 pub(super) fn trainjob(args: &ManifestArgs) -> Vec<Written> {
     let name = &args.name;
     let host = |role: &str, index: u32| format!("{name}-{role}-0-{index}.{name}:{}", args.port);
@@ -76,7 +76,7 @@ pub(super) fn trainjob(args: &ManifestArgs) -> Vec<Written> {
          maxRestarts: 3\n      replicatedJobs:\n"
     );
     for (role, count) in args.roles() {
-        // Where there is no chief's ancestor label, Trainer treats the job as one it need not size.
+        // Without an ancestor label, Trainer does not change the size of the job.
         let env = format!(
             "    - name: TASK_INDEX\n      valueFrom:\n        fieldRef:\n          fieldPath: metadata.annotations['batch.kubernetes.io/job-completion-index']\n    \
              - name: TF_CONFIG\n      value: {}\n",

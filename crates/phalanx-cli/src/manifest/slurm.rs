@@ -1,9 +1,10 @@
 //! Slurm: a batch script that starts a launcher on every node of the allocation.
 
 use super::{ManifestArgs, Written};
+use phalanx_launch::shell_quoted;
 
 pub(super) fn files(args: &ManifestArgs) -> Vec<Written> {
-    let words: Vec<String> = args.words().iter().map(|word| shell(word)).collect();
+    let words: Vec<String> = args.words().iter().map(|word| shell_quoted(word)).collect();
     let program = if words.is_empty() { "./train".to_owned() } else { words.join(" ") };
     let evaluator = if args.evaluator { " --evaluator" } else { "" };
     let text = format!(
@@ -21,7 +22,7 @@ pub(super) fn files(args: &ManifestArgs) -> Vec<Written> {
          model={model}\n\
          export nodes model\n\
          srun --kill-on-bad-exit=1 bash -c 'exec phalanx launch --nodes \"$nodes\" --node \"$SLURM_NODEID\" \\\n  \
-         --worker-port {worker} --ps-port {ps}{evaluator} --no-page --progress plain \\\n  \
+         --worker-port {worker} --ps-port {ps}{evaluator} --no-dashboard --progress plain \\\n  \
          --run-dir \"runs/{name}-$SLURM_JOB_ID/node-$SLURM_NODEID\" --model-dir \"$model\" -- \"$@\"' launch {program}\n",
         name = args.name,
         nodes = args.workers + 1,
@@ -29,16 +30,7 @@ pub(super) fn files(args: &ManifestArgs) -> Vec<Written> {
         memory = args.memory,
         worker = args.port.saturating_add(1),
         ps = args.port,
-        model = shell(&args.model_dir),
+        model = shell_quoted(&args.model_dir),
     );
     vec![Written { name: format!("{}.sbatch", args.name), text }]
-}
-
-fn shell(word: &str) -> String {
-    let harmless = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@%+".contains(c);
-    if !word.is_empty() && word.chars().all(harmless) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }

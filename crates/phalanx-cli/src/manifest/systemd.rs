@@ -1,4 +1,4 @@
-//! systemd: a template unit, and a file for each task that says who it is.
+//! systemd: a template unit, and an environment file with the `TF_CONFIG` of each task.
 
 use super::{ManifestArgs, Written};
 
@@ -15,7 +15,7 @@ pub(super) fn files(args: &ManifestArgs) -> Vec<Written> {
          [Unit]\nDescription=Phalanx task %i of {name}\nAfter=network-online.target\nWants=network-online.target\n\
          StartLimitIntervalSec=600\nStartLimitBurst=5\n\n[Service]\nType=exec\nEnvironmentFile=/etc/{name}/%i.env\n\
          EnvironmentFile=/etc/{name}/token.env\nExecStart={program}\nRestart=on-failure\nRestartSec=1\n\
-         # The same would happen again: a user's error, a wrong configuration.\nRestartPreventExitStatus=1 2\n\
+         # A restart would not help: a user's error or a wrong configuration.\nRestartPreventExitStatus=1 2\n\
          # After SIGTERM a task saves and ends with 143.\nSuccessExitStatus=143\nKillSignal=SIGTERM\nTimeoutStopSec=30\nLimitNOFILE=65536\n\
          DynamicUser=yes\nStateDirectory={name}\nNoNewPrivileges=yes\nProtectSystem=strict\nProtectHome=yes\nPrivateTmp=yes\n\
          PrivateDevices=yes\nProtectKernelTunables=yes\nProtectControlGroups=yes\nRestrictSUIDSGID=yes\n\
@@ -23,7 +23,7 @@ pub(super) fn files(args: &ManifestArgs) -> Vec<Written> {
         args.model_dir
     );
     let mut files = vec![Written { name: format!("{name}@.service"), text: unit }];
-    // One machine; whoever has several changes the addresses.
+    // For one machine; with several, change the addresses.
     let mut port = args.port;
     let mut ports = std::collections::BTreeMap::new();
     for (role, count) in args.roles() {
@@ -42,7 +42,7 @@ pub(super) fn files(args: &ManifestArgs) -> Vec<Written> {
     files
 }
 
-/// A word as a unit file has it.
+/// Quotes a word for a unit file.
 fn word_of_unit(word: &str) -> String {
     let word = word.replace('%', "%%").replace('$', "$$");
     let harmless = |c: char| c.is_ascii_alphanumeric() || "-_./:,=@+%$".contains(c);

@@ -1,10 +1,10 @@
 //! Strings and their escapes.
 
-use super::{Fault, Reader};
+use super::{Reader, SyntaxError};
 use crate::node::Text;
 
 impl Reader<'_> {
-    pub(super) fn string(&mut self) -> Result<Text, Fault> {
+    pub(super) fn string(&mut self) -> Result<Text, SyntaxError> {
         let start = self.at;
         let mut out = Text { text: String::new(), broken: false };
         self.at += 1;
@@ -13,23 +13,23 @@ impl Reader<'_> {
             out.text.push_str(&self.text[self.at..self.at + plain]);
             self.at += plain;
             match self.peek() {
-                None => return Err(self.fault(start..start + 1, "this string has no end")),
+                None => return Err(self.error(start..start + 1, "this string has no end")),
                 Some(b'"') => {
                     self.at += 1;
                     return Ok(out);
                 }
                 Some(b'\\') => self.escape(start, &mut out)?,
                 Some(_) => {
-                    let fault = self.fault(self.at..self.at + 1, "a control character inside of a string");
+                    let fault = self.error(self.at..self.at + 1, "a control character inside of a string");
                     return Err(fault.with("write line breaks in a string as \\n, tabs as \\t; or a `\"` is missing"));
                 }
             }
         }
     }
 
-    fn escape(&mut self, start: usize, out: &mut Text) -> Result<(), Fault> {
+    fn escape(&mut self, start: usize, out: &mut Text) -> Result<(), SyntaxError> {
         let plain = match self.text.as_bytes().get(self.at + 1) {
-            None => return Err(self.fault(start..start + 1, "this string has no end")),
+            None => return Err(self.error(start..start + 1, "this string has no end")),
             Some(b'u') => return self.unicode(out),
             Some(b'b') => '\u{8}',
             Some(b'f') => '\u{c}',
@@ -38,7 +38,7 @@ impl Reader<'_> {
             Some(b't') => '\t',
             Some(&c @ (b'"' | b'\\' | b'/')) => char::from(c),
             Some(_) => {
-                let fault = self.fault(self.at..self.at + 1, "no such escape");
+                let fault = self.error(self.at..self.at + 1, "no such escape");
                 return Err(fault.with("write a backslash as \\\\"));
             }
         };
@@ -47,7 +47,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn unicode(&mut self, out: &mut Text) -> Result<(), Fault> {
+    fn unicode(&mut self, out: &mut Text) -> Result<(), SyntaxError> {
         let first = self.unit()?;
         let mut c = char::from_u32(first);
         if (0xd800..0xdc00).contains(&first) && self.rest().starts_with("\\u") {
@@ -65,10 +65,10 @@ impl Reader<'_> {
     }
 
     /// Reads `\uXXXX`.
-    fn unit(&mut self) -> Result<u32, Fault> {
+    fn unit(&mut self) -> Result<u32, SyntaxError> {
         let hex = self.rest().get(2..6).filter(|hex| hex.bytes().all(|b| b.is_ascii_hexdigit()));
         let unit = hex.and_then(|hex| u32::from_str_radix(hex, 16).ok());
-        let unit = unit.ok_or_else(|| self.fault(self.at..self.at + 2, "expected four hexadecimal digits"))?;
+        let unit = unit.ok_or_else(|| self.error(self.at..self.at + 2, "expected four hexadecimal digits"))?;
         self.at += 6;
         Ok(unit)
     }

@@ -1,12 +1,12 @@
-//! The error that is raised, and the end of the job.
+//! The stored error, and the end of the job.
 
-use super::step::State;
-use super::{Outcome, Scheduler, StepId};
+use super::step::StepState;
+use super::{Scheduler, StepId, StepOutcome};
 use phalanx_base::Error;
 
 impl<W: Clone, R> Scheduler<W, R> {
-    /// Keeps the first error, and cancels what was never handed out. A step that some worker had, even if it is back in
-    /// the queue, may have run: calling it cancelled could be a lie, so it runs to its true end.
+    /// Stores the first error, and cancels the steps that were never handed out. A step that some worker had may have
+    /// run, even if it is back in the queue, so it is not cancelled.
     pub(super) fn store(&mut self, error: Error) {
         if self.error.is_none() {
             self.error = Some(error);
@@ -18,38 +18,39 @@ impl<W: Clone, R> Scheduler<W, R> {
         let unstarted = |id: &StepId| self.steps.get(id).is_some_and(|step| step.runs == 0);
         let unstarted: Vec<StepId> = self.queue.iter().copied().filter(unstarted).collect();
         for id in unstarted {
-            self.finish(id, Outcome::Cancelled);
+            self.finish(id, StepOutcome::Cancelled);
         }
     }
 
-    /// Whether an error waits to be raised.
+    /// Returns whether an error waits to be raised.
     #[must_use]
     pub fn is_failing(&self) -> bool {
         self.error.is_some()
     }
 
-    /// The stored error, once, and only when nothing is in flight any more: whoever gets it knows that nothing of
-    /// the failed batch still runs. Scheduling then works again.
+    /// Returns the stored error, once, and only when no step is in flight: the caller then knows that nothing of the
+    /// failed batch still runs. Scheduling then works again.
     pub fn raise(&mut self) -> Option<Error> {
         if self.is_done() { self.error.take() } else { None }
     }
 
-    /// Whether the job has ended.
+    /// Returns whether the job has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended
     }
 
-    /// The job ends now. What was never handed out is cancelled; of what a worker had, nobody will know. Every life
-    /// is over.
+    /// Ends the job. Steps that were never handed out are cancelled; the outcome of those that a worker had is unknown.
+    /// Every incarnation is over.
     pub fn end(&mut self) {
         self.ended = true;
         self.cancel_unstarted();
-        let open =
-            |(&id, step): (&StepId, &super::step::Step<W, R>)| (!matches!(step.state, State::Done(_))).then_some(id);
+        let open = |(&id, step): (&StepId, &super::step::Step<W, R>)| {
+            (!matches!(step.state, StepState::Done(_))).then_some(id)
+        };
         let open: Vec<StepId> = self.steps.iter().filter_map(open).collect();
         for id in open {
-            self.finish(id, Outcome::Unknown);
+            self.finish(id, StepOutcome::Unknown);
         }
         self.over.extend(std::mem::take(&mut self.workers).into_keys());
     }

@@ -1,4 +1,4 @@
-//! What bounds a scheduler.
+//! The options of a scheduler.
 
 use phalanx_base::{Code, Error, Result};
 use std::time::Duration;
@@ -11,24 +11,24 @@ pub enum Consistency {
     Async,
     /// `ssp:k`: any two steps in flight are at most `k` numbers apart.
     ///
-    /// A worker's steps are numbered as it takes them. A worker that had nothing in flight while the others went on is
-    /// lifted to the lowest number that keeps the bound, so that one that joins late or comes back from a pause
-    /// holds nobody up for longer than its first steps take.
+    /// A worker's steps are numbered as it takes them. A worker that had nothing in flight is raised to the lowest
+    /// number that keeps the bound, so one that joins late or returns from a pause delays the others for no longer than
+    /// its first steps.
     Bounded(u64),
-    /// `sync[:backups]`: gradients are collected into rounds, and a round's mean is applied when it is closed.
+    /// `sync[:backups]`: gradients are collected into rounds, and a round's mean is applied when the round is closed.
     ///
-    /// Steps that push fill rounds of `size` in the order in which they were scheduled, and nobody gets a step of the
-    /// next round before this one is closed: when all but `backups` of its steps are in. What comes later is dropped.
+    /// Steps that push fill rounds of `size` in scheduling order. Steps of the next round are handed out once this one
+    /// is closed, which is when all but `backups` of its steps are committed. Later ones are dropped.
     Rounds {
-        /// How many steps are handed out for a round.
+        /// The number of steps handed out for a round.
         size: u64,
-        /// How many of them a round does not wait for.
+        /// The number of them for which a round does not wait.
         backups: u64,
     },
 }
 
 impl Consistency {
-    /// Reads `async`, `ssp:K`, `sync` or `sync:BACKUPS`; `workers` is how many steps make a round.
+    /// Parses `async`, `ssp:K`, `sync` or `sync:BACKUPS`. `workers` is the number of steps in a round.
     ///
     /// # Errors
     /// When it is none of those, or there are not more workers than backups.
@@ -47,7 +47,8 @@ impl Consistency {
                 .help("write async, ssp:K, sync, or sync:BACKUPS")
         };
         let (kind, number) = text.split_once(':').map_or((text, None), |(kind, number)| (kind, Some(number)));
-        let number = number.map(|number| number.parse::<u64>().map_err(|_| wrong(format!("{number:?} is no number"))));
+        let number =
+            number.map(|number| number.parse::<u64>().map_err(|_| wrong(format!("{number:?} is not a number"))));
         match (kind, number.transpose()?) {
             ("async", None) => Ok(Self::Async),
             ("ssp", Some(bound)) => Ok(Self::Bounded(bound)),
@@ -58,29 +59,29 @@ impl Consistency {
                 }
                 Ok(Self::Rounds { size: workers, backups })
             }
-            ("ssp", None) => Err(wrong("how far workers may drift apart is missing".into())),
-            _ => Err(wrong("it is none of the kinds there are".into())),
+            ("ssp", None) => Err(wrong("the staleness bound is missing".into())),
+            _ => Err(wrong("there is no such kind".into())),
         }
     }
 }
 
-/// What bounds a scheduler.
+/// The limits of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// How many steps may be unfinished.
+pub struct SchedulerOptions {
+    /// The most unfinished steps.
     pub steps: usize,
-    /// How many bytes of work may be unfinished.
+    /// The most bytes of unfinished work.
     pub bytes: usize,
-    /// How often a step may be tried before trouble of the infrastructure makes it fail.
+    /// The number of attempts after which a step fails for reasons of the infrastructure.
     pub attempts: usize,
-    /// After how long at one step a worker is reported as standing still.
+    /// How long a worker may be at one step before it is reported as stalled.
     pub watchdog: Option<Duration>,
     /// How far workers may drift apart.
     pub consistency: Consistency,
 }
 
-impl Default for Options {
-    /// TensorFlow's bound on steps, 1 GiB of work, five attempts, no watchdog, no bound on drift.
+impl Default for SchedulerOptions {
+    /// TensorFlow's limit on steps, 1 GiB of work, five attempts, no watchdog, no staleness bound.
     fn default() -> Self {
         Self { steps: 262_144, bytes: 1 << 30, attempts: 5, watchdog: None, consistency: Consistency::Async }
     }

@@ -1,23 +1,23 @@
-//! A step that the queue does not take.
+//! Steps that the queue refuses.
 
-/// Why a step was not taken.
+/// Why a step was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum RefusalReason {
     /// The queue is full: try again when a step has finished.
     Full,
-    /// The work alone exceeds the queue's bytes: it will never fit.
+    /// The step's work alone exceeds the queue's byte limit: it will never fit.
     TooLarge,
-    /// A step failed: see [`Scheduler::raise`](super::Scheduler::raise), then schedule again.
+    /// A step failed: call [`Scheduler::raise`](super::Scheduler::raise), then schedule again.
     Failing,
     /// The job has ended.
     Ended,
 }
 
-/// A step that was not taken, and its work back.
+/// A refused step, with its work.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused<W> {
-    /// What was to be scheduled.
+pub struct RefusedStep<W> {
+    /// The step's work.
     pub work: W,
-    /// Why it was not.
-    pub why: Why,
+    /// The reason.
+    pub why: RefusalReason,
 }

@@ -1,16 +1,16 @@
-//! Which step is for which round, and when a round is complete.
+//! Synchronous rounds: which step belongs to which, and when a round is complete.
 
 use super::step::Step;
-use super::{Consistency, Effect, Scheduler};
+use super::{Consistency, Scheduler, StepEffect};
 
-/// The rounds of a scheduler; of size 0 where gradients are not collected into rounds.
+/// The rounds of a scheduler; of size 0 if training is not synchronous.
 #[derive(Clone, Debug)]
 pub(super) struct Rounds {
     size: u64,
     backups: u64,
     /// The round that steps are handed out for.
     pub(super) open: u64,
-    /// Steps handed out for it, and those of them that are in.
+    /// The number of steps handed out for it, and of those committed.
     handed: u64,
     arrived: u64,
 }
@@ -24,24 +24,25 @@ impl Rounds {
         Self { size, backups, open: 0, handed: 0, arrived: 0 }
     }
 
-    /// Whether there are none.
+    /// Whether training is not synchronous.
     pub(super) fn none(&self) -> bool {
         self.size == 0
     }
 
-    /// How many steps a worker may have that wants `want`: one at a time, where others should get their part of a round.
-    pub(super) fn room(&self, want: usize) -> usize {
+    /// Returns how many steps a worker that wants `want` may have: one at a time in a round, so that others get their
+    /// share.
+    pub(super) fn capacity(&self, want: usize) -> usize {
         if self.none() { want } else { want.min(1) }
     }
 
     /// Whether a step may be handed out now.
     pub(super) fn takes<W, R>(&self, step: &Step<W, R>) -> bool {
-        self.none() || step.effect == Effect::Nothing || step.round.is_some() || self.handed < self.size
+        self.none() || step.effect == StepEffect::Nothing || step.round.is_some() || self.handed < self.size
     }
 
-    /// A step is handed out; it stays in the round that it was first handed out for.
+    /// Records that a step is handed out. It stays in the round for which it was first handed out.
     pub(super) fn hand_out<W, R>(&mut self, step: &mut Step<W, R>) {
-        if !self.none() && step.effect == Effect::Update && step.round.is_none() {
+        if !self.none() && step.effect == StepEffect::Update && step.round.is_none() {
             step.round = Some(self.open);
             self.handed += 1;
         }
@@ -51,14 +52,14 @@ impl Rounds {
         self.arrived += u64::from(step.round == Some(self.open));
     }
 
-    /// A step goes back into the queue: to a round that is closed it can no longer belong, unless it was pushed for it.
+    /// Records that a step goes back into the queue. It leaves a closed round unless it was pushed for it.
     pub(super) fn came_back<W, R>(&self, step: &mut Step<W, R>) {
         if step.pushed.is_none() && step.round.is_some_and(|round| round < self.open) {
             step.round = None;
         }
     }
 
-    /// A step will not be run again: another takes its place in the round.
+    /// Records that a step will not run again: another one replaces it in the round.
     pub(super) fn failed<W, R>(&mut self, step: &Step<W, R>) {
         if !self.none() && step.round == Some(self.open) {
             self.handed = self.handed.saturating_sub(1);
@@ -67,8 +68,9 @@ impl Rounds {
 }
 
 impl<W: Clone, R> Scheduler<W, R> {
-    /// The round that is complete and should be closed on the servers; tell [`round_closed`](Self::round_closed) when it is.
-    /// Where nothing is left to run, a round with fewer gradients is complete too.
+    /// Returns the round that is complete and should be closed on the servers; call
+    /// [`round_closed`](Self::round_closed) once it is. If nothing is left to run, a round with fewer gradients is
+    /// complete too.
     #[must_use]
     pub fn complete_round(&self) -> Option<u64> {
         let Rounds { size, backups, open, arrived, .. } = self.rounds;
@@ -76,13 +78,13 @@ impl<W: Clone, R> Scheduler<W, R> {
         (size > 0 && enough).then_some(open)
     }
 
-    /// How many rounds are closed; 0 where there are none.
+    /// Returns the number of closed rounds; 0 if training is not synchronous.
     #[must_use]
     pub fn closed_rounds(&self) -> u64 {
         self.rounds.open
     }
 
-    /// A round is closed on the servers: steps of the next one may be handed out.
+    /// Records that a round is closed on the servers: steps of the next one may be handed out.
     pub fn round_closed(&mut self, round: u64) {
         if round >= self.rounds.open {
             (self.rounds.open, self.rounds.handed, self.rounds.arrived) = (round + 1, 0, 0);

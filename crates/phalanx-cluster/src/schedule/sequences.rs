@@ -1,8 +1,8 @@
-//! Which sequence numbers of a life were reported.
+//! The sequence numbers that an incarnation has reported.
 
 use std::collections::BTreeSet;
 
-/// A set of numbers from 1 that is nearly always whole from its start, so it is kept as that and the few beyond.
+/// A set of numbers from 1. It is nearly always contiguous, so it stores the end of that range and the few numbers beyond.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sequences {
     through: u64,
@@ -10,12 +10,12 @@ pub(super) struct Sequences {
 }
 
 impl Sequences {
-    /// All numbers up to this one.
+    /// Creates the set of all numbers up to `number`.
     pub(super) fn through(number: u64) -> Self {
         Self { through: number, beyond: BTreeSet::new() }
     }
 
-    /// The highest number in the set; 0 if there is none.
+    /// Returns the highest number in the set; 0 if it is empty.
     pub(super) fn highest(&self) -> u64 {
         self.beyond.last().copied().unwrap_or(self.through)
     }
@@ -30,7 +30,7 @@ impl Sequences {
         }
     }
 
-    /// The numbers that are not in the set, ascending and without end.
+    /// Returns the numbers that are not in the set, ascending without end.
     pub(super) fn missing(&self) -> impl Iterator<Item = u64> {
         (self.through + 1..).filter(|number| !self.beyond.contains(number))
     }
@@ -43,7 +43,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_set_it_stands_for(numbers in proptest::collection::vec(1_u64..40, 0..60)) {
+        fn it_equals_a_plain_set(numbers in proptest::collection::vec(1_u64..40, 0..60)) {
             let mut sequences = Sequences::default();
             for &number in &numbers {
                 sequences.insert(number);
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_in_order_takes_no_room() {
+    fn numbers_in_order_take_no_memory() {
         let mut sequences = Sequences::default();
         (1..1000).for_each(|number| sequences.insert(number));
         assert!(sequences.beyond.is_empty());

@@ -1,9 +1,9 @@
-//! A step: its name, what a worker is told about it, and what becomes of it.
+//! Steps: their ids, their assignments and their outcomes.
 
-use super::Life;
-use phalanx_base::{Error, UpdateName};
+use super::TaskIncarnation;
+use phalanx_base::{Error, UpdateId};
 
-/// A step's number, in the order in which steps were scheduled.
+/// The id of a step: its number in scheduling order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StepId(pub u64);
 
@@ -13,16 +13,16 @@ impl std::fmt::Display for StepId {
     }
 }
 
-/// One run of a step by one life: what a report is about.
+/// The id of one run of a step by one incarnation, under which it is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Ticket {
+pub struct AttemptId {
     /// The step.
     pub step: StepId,
-    /// Which of the life's turns it is, from 1 without gaps.
+    /// The number of the run among the incarnation's runs, from 1 without gaps.
     pub turn: u64,
 }
 
-impl std::fmt::Display for Ticket {
+impl std::fmt::Display for AttemptId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} (turn {})", self.step, self.turn)
     }
@@ -30,108 +30,109 @@ impl std::fmt::Display for Ticket {
 
 /// Whether a step changes the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum StepEffect {
     /// It pushes gradients.
     Update,
-    /// It pushes nothing: an evaluation.
+    /// It pushes nothing, like an evaluation.
     Nothing,
 }
 
-/// A step as a worker gets it.
+/// A step, as it is assigned to a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assignment<W> {
-    /// What to report it under.
-    pub ticket: Ticket,
-    /// What to do.
+    /// The id under which to report it.
+    pub attempt_id: AttemptId,
+    /// The work.
     pub work: W,
     /// Whether it pushes.
-    pub effect: Effect,
-    /// Push under this name, on behalf of a lost life, and not under the next name of one's own.
-    pub on_behalf_of: Option<UpdateName>,
-    /// Which run this is, from 1.
+    pub effect: StepEffect,
+    /// Push under this update id, on behalf of a lost incarnation, instead of the worker's own next one.
+    pub on_behalf_of: Option<UpdateId>,
+    /// The number of the run of this step, from 1.
     pub attempt: usize,
-    /// The worker's count of steps, as a bound on drift sees it.
+    /// The worker's step count, for the staleness bound.
     pub number: u64,
-    /// The round that its gradients are for, where they are collected into rounds.
+    /// The round that its gradients belong to, in synchronous training.
     pub round: Option<u64>,
-    /// How many rounds are closed.
+    /// The number of closed rounds.
     pub closed: u64,
 }
 
 /// How far a step's update got, as far as the scheduler knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum UpdateReach {
     /// No server has it, or there was nothing to push.
     Nowhere,
-    /// Some servers have it and some may not. The name is one of [`Scheduler::take_owed`](super::Scheduler::take_owed).
+    /// Some servers have it, and some may not: it is one of
+    /// [`Scheduler::take_unfinished_updates`](super::Scheduler::take_unfinished_updates).
     Somewhere,
     /// Every server has it.
     Everywhere,
 }
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Clone, Debug)]
-pub enum Outcome<R> {
-    /// It ran, every server has its update once, and this is its result.
+pub enum StepOutcome<R> {
+    /// It ran, and every server has its update once. This is its result.
     Ok(R),
-    /// It failed. Its update counts as far as it got, which is nowhere unless a worker was lost in the middle of it.
+    /// It failed. Its update counts as far as it got: nowhere, unless a worker was lost while pushing it.
     Failed {
-        /// Why.
+        /// The error.
         error: Error,
         /// How far its update had got.
-        update: Reach,
+        update: UpdateReach,
     },
-    /// It was never handed to a worker.
+    /// It was never handed out.
     Cancelled,
     /// The job ended while a worker had it.
     Unknown,
 }
 
-/// Where a step is.
+/// The state of a step.
 #[derive(Clone, Debug)]
-pub(super) enum State<R> {
+pub(super) enum StepState<R> {
     /// In the queue.
     Queued,
     /// With a worker.
     Out,
-    /// Over.
-    Done(Outcome<R>),
+    /// Finished.
+    Done(StepOutcome<R>),
 }
 
-/// What the scheduler knows of a step.
+/// The record of a step.
 #[derive(Clone, Debug)]
 pub(super) struct Step<W, R> {
     /// Kept while the step may have to run again.
     pub(super) work: Option<W>,
     pub(super) bytes: usize,
-    pub(super) effect: Effect,
-    pub(super) state: State<R>,
-    /// How often it was handed out.
+    pub(super) effect: StepEffect,
+    pub(super) state: StepState<R>,
+    /// The number of times it was handed out.
     pub(super) runs: usize,
-    /// What trouble ended its runs.
+    /// Why its runs ended without a result.
     pub(super) causes: Vec<String>,
-    /// The name under which a lost life pushed it, and how far.
-    pub(super) pushed: Option<(UpdateName, Reach)>,
+    /// The id under which a lost incarnation pushed it, and how far.
+    pub(super) pushed: Option<(UpdateId, UpdateReach)>,
     /// Whether the server that counts steps has it.
     pub(super) counted: bool,
     /// The round it was handed out for.
     pub(super) round: Option<u64>,
-    /// Who had trouble with it last: better given to somebody else.
-    pub(super) avoid: Option<Life>,
-    /// Whether somebody will ask for the outcome.
+    /// The last worker that could not run it. Another one is preferred.
+    pub(super) avoid: Option<TaskIncarnation>,
+    /// Whether the outcome will be taken.
     pub(super) wanted: bool,
 }
 
 impl<W, R> Step<W, R> {
-    pub(super) fn new(work: W, bytes: usize, effect: Effect) -> Self {
-        let (state, causes) = (State::Queued, Vec::new());
+    pub(super) fn new(work: W, bytes: usize, effect: StepEffect) -> Self {
+        let (state, causes) = (StepState::Queued, Vec::new());
         let (work, runs, wanted) = (Some(work), 0, true);
         let (pushed, counted, round, avoid) = (None, false, None, None);
         Self { work, bytes, effect, state, runs, causes, pushed, counted, round, avoid, wanted }
     }
 
-    /// How far its update got.
-    pub(super) fn reach(&self) -> Reach {
-        self.pushed.map_or(Reach::Nowhere, |(_, reach)| reach)
+    /// Returns how far its update got.
+    pub(super) fn reach(&self) -> UpdateReach {
+        self.pushed.map_or(UpdateReach::Nowhere, |(_, reach)| reach)
     }
 }

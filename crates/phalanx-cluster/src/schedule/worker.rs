@@ -1,33 +1,33 @@
-//! What the scheduler knows of a worker's life.
+//! The record of a worker's incarnation.
 
 use super::sequences::Sequences;
-use super::{Effect, StepId, Ticket};
+use super::{AttemptId, StepEffect, StepId};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// How many commits the rate is taken over.
+/// The number of commits over which the rate is measured.
 const WINDOW: usize = 32;
 
 /// A step that a worker has.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub(super) step: StepId,
-    /// Whether it uses up a sequence number of the worker's own.
-    pub(super) own_name: bool,
-    /// The worker's count of steps when it took this one.
+    /// Whether it uses a sequence number of the worker's own.
+    pub(super) own_id: bool,
+    /// The worker's step count when it took this one.
     pub(super) number: u64,
-    /// Whether it was said that the worker stands still at it.
+    /// Whether the worker was already reported as stalled at this step.
     pub(super) told: bool,
 }
 
-/// One life of a worker.
+/// One incarnation of a worker.
 #[derive(Clone, Debug)]
 pub(super) struct Worker {
-    /// What it has not reported, by turn.
+    /// Its unreported steps, by turn.
     pub(super) held: BTreeMap<u64, Held>,
-    /// The newest turn given.
+    /// The newest turn.
     pub(super) turns: u64,
-    /// Its count of steps taken, as a bound on drift sees it.
+    /// Its step count, for the staleness bound.
     pub(super) number: u64,
     /// The sequence numbers it reported.
     pub(super) reported: Sequences,
@@ -56,15 +56,15 @@ impl Worker {
         }
     }
 
-    /// Gives it a step; answers the ticket.
-    pub(super) fn hold(&mut self, now: Duration, step: StepId, own_name: bool, number: u64) -> Ticket {
+    /// Assigns a step to it; returns the attempt's id.
+    pub(super) fn hold(&mut self, now: Duration, step: StepId, own_id: bool, number: u64) -> AttemptId {
         if self.held.is_empty() {
             self.oldest_since = now;
         }
         self.turns += 1;
         self.number = number;
-        self.held.insert(self.turns, Held { step, own_name, number, told: false });
-        Ticket { step, turn: self.turns }
+        self.held.insert(self.turns, Held { step, own_id, number, told: false });
+        AttemptId { step, turn: self.turns }
     }
 
     /// Takes a step away from it.
@@ -76,20 +76,20 @@ impl Worker {
         self.held.remove(&turn)
     }
 
-    /// The number of its oldest step in flight.
+    /// Returns the number of its oldest step in flight.
     pub(super) fn oldest_number(&self) -> Option<u64> {
         self.held.first_key_value().map(|(_, held)| held.number)
     }
 
-    /// The sequence number that the step of `turn` has or will have: steps that push under the worker's own name are
-    /// pushed in order, so the unreported ones have the unreported numbers, in order.
+    /// Returns the sequence number that the step of `turn` has or will have: steps with the worker's own ids are pushed
+    /// in order, so the unreported ones have the unreported numbers, in order.
     pub(super) fn sequence_of(&self, turn: u64) -> Option<u64> {
         self.own_sequences().find(|&(other, _, _)| other == turn).map(|(_, _, sequence)| sequence)
     }
 
-    /// Turn, step and sequence number of every unreported step that pushes under the worker's own name.
+    /// Returns turn, step and sequence number of every unreported step with an id of the worker's own.
     pub(super) fn own_sequences(&self) -> impl Iterator<Item = (u64, StepId, u64)> {
-        let own = self.held.iter().filter(|(_, held)| held.own_name);
+        let own = self.held.iter().filter(|(_, held)| held.own_id);
         own.zip(self.reported.missing()).map(|((&turn, held), sequence)| (turn, held.step, sequence))
     }
 
@@ -102,18 +102,18 @@ impl Worker {
         self.commits.push_back(now);
     }
 
-    /// Commits per second over the last few, or since it joined.
+    /// Returns the commits per second over the last few, or since it joined.
     pub(super) fn rate(&self, now: Duration) -> f64 {
         let whole = self.commits.len() == WINDOW;
         let since = if whole { self.commits.front().copied().unwrap_or(self.joined) } else { self.joined };
-        // The first of a whole window marks its beginning and is not counted in it.
+        // The first commit of a full window marks its beginning and is not counted.
         let counted = self.commits.len() - usize::from(whole);
         let seconds = now.saturating_sub(since).as_secs_f64();
         if seconds > 0.0 { counted as f64 / seconds } else { 0.0 }
     }
 }
 
-/// Whether a run of a step uses up a number of the worker's own.
-pub(super) fn own_name(effect: Effect, on_behalf: bool) -> bool {
-    effect == Effect::Update && !on_behalf
+/// Whether a run of a step uses a sequence number of the worker's own.
+pub(super) fn own_id(effect: StepEffect, on_behalf: bool) -> bool {
+    effect == StepEffect::Update && !on_behalf
 }

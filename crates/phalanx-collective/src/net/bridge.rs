@@ -1,15 +1,15 @@
-//! Members on other machines: what is written into a local socket is carried there in frames.
+//! Members on other machines: bytes written into a local socket are carried there in frames.
 //!
-//! So there is one way to exchange numbers, and only this file knows of gRPC. It costs a copy through a local socket,
-//! which is many times faster than a network.
+//! So all exchanges use sockets, and only this file knows of gRPC. It costs a copy through a local socket, which is many
+//! times faster than a network.
 
-use super::door::{CLOSE, Door, Guest, IN_FLIGHT, KNOCK, Key};
+use super::listener::{DIAL_TIMEOUT, GroupListener, IN_FLIGHT, Key, PendingConnection};
+use crate::proto::{Carry, Close, Hello, Open, carry::Action};
 use bytes::BytesMut;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use phalanx_base::{Code, Context, Result};
 use phalanx_wire::bulk::{Client, Transport};
-use phalanx_wire::proto::collective::{Carry, Hello};
 use phalanx_wire::{Address, OutFrame, Outcome, Token};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use tokio::task::JoinHandle;
 
 /// The most bytes of one frame.
 const FRAME: usize = 1 << 20;
-/// A frame waits for as long as the other side computes; that it lives is known from its signs of life.
+/// A frame waits as long as the other side computes; heartbeats show that it is alive.
 const LONG: Duration = Duration::from_secs(24 * 3600);
-/// How long the last words may take.
+/// How long closing may take.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// Carries bytes to other machines; starts its thread when the first one is there.
+/// Carries bytes to other machines. Its thread starts with the first lane.
 #[derive(Default)]
 pub(super) struct Bridge {
     runtime: Option<Runtime>,
@@ -34,14 +34,18 @@ pub(super) struct Bridge {
 }
 
 /// The other end of a lane.
-pub(super) struct Far<'a> {
+pub(super) struct RemoteLane<'a> {
     pub(super) address: &'a Address,
     pub(super) name: String,
     pub(super) token: Option<Token>,
-    /// What this side says.
+    /// The hello that this side sends.
     pub(super) hello: Hello,
-    /// Where the other side's frames land here.
+    /// The key of the buffer for the other side's frames.
     pub(super) key: Key,
+}
+
+fn carry(hello: Hello, action: Action) -> OutFrame {
+    OutFrame::new(&Carry { hello: Some(hello), action: Some(action) })
 }
 
 impl Bridge {
@@ -58,42 +62,53 @@ impl Bridge {
     }
 
     /// Opens a lane.
-    pub(super) fn open(&mut self, door: &Arc<Door>, far: Far<'_>) -> Result<UnixStream> {
+    pub(super) fn open(&mut self, listener: &Arc<GroupListener>, far: RemoteLane<'_>) -> Result<UnixStream> {
         let runtime = self.runtime()?;
         let inside = runtime.enter();
-        let guest = door.land(far.key)?;
+        let pending = listener.open_buffer(far.key)?;
         let client = Client::new(far.address, far.name.clone(), far.token.clone());
-        let opened = runtime.block_on(client.call(OutFrame::new(&Carry { hello: Some(far.hello), frame: 0 }), KNOCK));
+        let opened = runtime.block_on(client.call(carry(far.hello, Action::Open(Open {})), DIAL_TIMEOUT));
         drop(inside);
         if let Err(error) = opened.ok() {
-            door.close(far.key);
+            listener.close(far.key);
             return Err(error);
         }
-        self.start(door, client, far, guest)
+        self.start(listener, client, far, pending)
     }
 
     /// Completes a lane that the other side opened.
-    pub(super) fn complete(&mut self, door: &Arc<Door>, far: Far<'_>, guest: Guest) -> Result<UnixStream> {
+    pub(super) fn complete(
+        &mut self,
+        listener: &Arc<GroupListener>,
+        far: RemoteLane<'_>,
+        pending: PendingConnection,
+    ) -> Result<UnixStream> {
         let runtime = self.runtime()?;
         let inside = runtime.enter();
         let client = Client::new(far.address, far.name.clone(), far.token.clone());
         drop(inside);
-        self.start(door, client, far, guest)
+        self.start(listener, client, far, pending)
     }
 
-    fn start(&mut self, door: &Arc<Door>, client: Client, far: Far<'_>, guest: Guest) -> Result<UnixStream> {
-        if let Some(outgoing) = guest.outgoing {
-            let (door, hello, key) = (Arc::clone(door), far.hello, far.key);
+    fn start(
+        &mut self,
+        listener: &Arc<GroupListener>,
+        client: Client,
+        far: RemoteLane<'_>,
+        pending: PendingConnection,
+    ) -> Result<UnixStream> {
+        if let Some(outgoing) = pending.outgoing {
+            let (listener, hello, key) = (Arc::clone(listener), far.hello, far.key);
             let pump = self.runtime()?.spawn(async move {
                 pump(outgoing, &client, hello).await;
-                door.close(key);
+                listener.close(key);
             });
             self.pumps.push(pump);
         }
-        Ok(guest.stream)
+        Ok(pending.stream)
     }
 
-    /// Lets the last bytes go out, for a moment, and stops.
+    /// Sends the remaining bytes, for a limited time, and stops.
     pub(super) fn finish(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         let pumps = std::mem::take(&mut self.pumps);
@@ -109,8 +124,8 @@ impl Bridge {
     }
 }
 
-/// Carries what comes out of `from` until either side ends. Several frames are under way at once, so that the network
-/// carries one while the other side takes in another.
+/// Carries the bytes read from `from` until either side ends. Several frames are in flight, so that the network carries one
+/// while the other side writes another.
 async fn pump(mut from: OwnedReadHalf, to: &Client, hello: Hello) {
     let mut buffer = BytesMut::new();
     let mut number = 1;
@@ -131,12 +146,12 @@ async fn pump(mut from: OwnedReadHalf, to: &Client, hello: Hello) {
             }
         }
         while buffer.len() < FRAME && from.try_read_buf(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
-        let mut frame = OutFrame::new(&Carry { hello: Some(hello), frame: number });
+        let mut frame = carry(hello, Action::Data(number));
         frame.push(buffer.split().freeze());
         calls.push(to.call(frame, LONG));
         number += 1;
     }
     while calls.next().await.is_some_and(|answer| matches!(answer, Outcome::Done(_))) {}
     // The other side may be gone by now.
-    let _ = to.call(OutFrame::new(&Carry { hello: Some(hello), frame: CLOSE }), PARTING).await;
+    let _ = to.call(carry(hello, Action::Close(Close {})), PARTING).await;
 }

@@ -1,17 +1,16 @@
-//! Forming a group: each member connects to those before it, and takes the connections of those behind it.
+//! Forming a group: each member dials those of lower rank and accepts the connections of those of higher rank.
 
-use super::bridge::{Bridge, Far};
-use super::door::{Door, Expected, KNOCK, Key};
+use super::bridge::{Bridge, RemoteLane};
 use super::link::Link;
+use super::listener::{DIAL_TIMEOUT, Expected, GroupListener, Key};
 use super::memory::Ends;
 use super::streams::Streams;
-use super::{Lane, Nearby, Options, shared};
+use super::{GroupOptions, Lane, SameHostTransport, shared};
 use crate::Group;
-use crate::board::{Board, Name};
-use crate::call::digest;
 use crate::exchange::Member;
-use crate::local::Room;
-use phalanx_base::{Code, Error, Result};
+use crate::group_failure::{GroupFailure, Name};
+use crate::local::LocalPipes;
+use phalanx_base::{Code, Error, Result, fnv1a};
 use phalanx_wire::{Backoff, bulk};
 use prost::Message;
 use std::collections::BTreeMap;
@@ -20,42 +19,42 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A task serves its port a moment before it takes streams; one that takes none for so long never will.
+/// A task serves its port a moment before it accepts streams. One that accepts none for this long never will.
 const NO_STREAMS: Duration = Duration::from_secs(1);
 
-/// One forming under way.
+/// A formation in progress.
 struct Forming<'a> {
-    door: &'a Arc<Door>,
-    options: &'a Options,
+    listener: &'a Arc<GroupListener>,
+    options: &'a GroupOptions,
     own: Expected,
     bridge: Bridge,
     lanes: [Vec<Option<UnixStream>>; 2],
-    /// Members that are reached without a bridge.
+    /// Whether each member is reached without a bridge.
     near: Vec<bool>,
-    /// Since when a neighbour answers on the network that takes no streams.
+    /// Since when a member on this host has answered on the network without accepting streams.
     answering: Vec<Option<Instant>>,
-    /// Why members are still missing.
+    /// Why members are missing.
     missing: BTreeMap<usize, String>,
 }
 
 impl Group {
-    /// Forms a group of processes. `door` must be served at this member's address already.
+    /// Forms a group of processes. `listener` must be served at this member's address already.
     ///
     /// # Errors
-    /// When members are missing at the deadline (they are named), or one is of another job, build or forming.
-    pub fn connect(door: &Arc<Door>, options: &Options) -> Result<Self> {
+    /// When members are missing at the deadline (the error names them), or one is of another job, build or formation.
+    pub fn connect(listener: &Arc<GroupListener>, options: &GroupOptions) -> Result<Self> {
         let (rank, size) = (options.rank, options.peers.len());
         if rank >= size {
             return Err(Error::new(Code::BadSetting, format!("there is no member {rank} in a group of {size}"))
                 .help("ranks count from 0 in the order of the list"));
         }
         let words = options.peers.iter().map(|peer| format!("{} {}\n", peer.task, peer.address));
-        let members = digest(words.flat_map(String::into_bytes).map(u64::from));
+        let members = fnv1a(words.flat_map(String::into_bytes));
         let own = Expected { rank: rank as u32, world: size as u32, members };
-        door.expect(options.epoch, own)?;
+        listener.expect(options.epoch, own)?;
         let lanes = [(); 2].map(|()| (0..size).map(|_| None).collect());
         let mut forming = Forming {
-            door,
+            listener,
             options,
             own,
             bridge: Bridge::default(),
@@ -75,14 +74,15 @@ impl Group {
             }
         };
         let name = |peer: &super::Peer| Name { task: peer.task.to_string(), address: Some(peer.address.to_string()) };
-        let board = Arc::new(Board::new(options.peers.iter().map(name).collect()));
+        let failure_state = Arc::new(GroupFailure::new(options.peers.iter().map(name).collect()));
         if size == 1 {
-            let pipes = Box::new(Room::new(1, Arc::clone(&board)).member(0));
-            return Ok(Self::of(Member::new(0, 1, board, pipes, options.patience)));
+            let pipes = Box::new(LocalPipes::new(1, Arc::clone(&failure_state)).member(0));
+            return Ok(Self::of(Member::new(0, 1, failure_state, pipes, options.patience), 0));
         }
-        let pipes = Streams::start(rank, links, notices, Arc::clone(&board), bridge, options.silence)?;
-        let neighbours = near.iter().filter(|near| **near).count();
-        Ok(Self::of(Member::new(rank, size, board, Box::new(pipes), options.patience)).with_neighbours(neighbours))
+        let pipes = Streams::start(rank, links, notices, Arc::clone(&failure_state), bridge, options.silence)?;
+        let same_host_peers = near.iter().filter(|near| **near).count();
+        let member = Member::new(rank, size, failure_state, Box::new(pipes), options.patience);
+        Ok(Self::of(member, same_host_peers))
     }
 }
 
@@ -90,7 +90,7 @@ impl Forming<'_> {
     fn form(&mut self) -> Result<Vec<Option<Link>>> {
         let until = Instant::now() + self.options.formation;
         let mut backoff = Backoff::new(Instant::now(), self.options.formation, u64::from(self.own.rank));
-        while !self.knock()? {
+        while !self.dial_missing()? {
             match backoff.next_wait(Instant::now()) {
                 Some(wait) => std::thread::sleep(wait.min(Duration::from_millis(250))),
                 None => break,
@@ -118,11 +118,11 @@ impl Forming<'_> {
             .help("start the missing tasks, or correct their addresses in the cluster"))
     }
 
-    /// Agrees with every neighbour on memory to share. Nobody waits before it has offered, so nobody waits for ever.
+    /// Agrees with every member on this host on shared memory. Every member offers before it waits, so there is no deadlock.
     fn link(&mut self, until: Instant) -> Vec<Option<Link>> {
         let rank = self.options.rank;
         let streams = std::mem::take(&mut self.lanes[Lane::Data.number() as usize]);
-        let wanted = |near: bool| near && self.options.nearby == Nearby::SharedMemory;
+        let wanted = |near: bool| near && self.options.same_host == SameHostTransport::SharedMemory;
         let mut ends: Vec<Option<Ends>> = streams.iter().map(|_| None).collect();
         for (offering, peers) in [(true, 0..rank), (false, rank + 1..streams.len())] {
             for peer in peers {
@@ -148,11 +148,11 @@ impl Forming<'_> {
     }
 
     fn went_away(&mut self, peer: usize, error: &std::io::Error) {
-        self.missing.insert(peer, format!("it came and went away: it ended, or forms another group ({error})"));
+        self.missing.insert(peer, format!("it connected and left: it ended, or forms another group ({error})"));
     }
 
-    /// Tries once at every door before this one that has not opened yet; true when all have.
-    fn knock(&mut self) -> Result<bool> {
+    /// Dials every member of lower rank that is not connected yet, once; true when all are connected.
+    fn dial_missing(&mut self) -> Result<bool> {
         for peer in 0..self.options.rank {
             for lane in Lane::ALL {
                 if self.lanes[lane.number() as usize][peer].is_some() {
@@ -179,11 +179,11 @@ impl Forming<'_> {
 
     fn dial(&mut self, peer: usize, lane: Lane) -> Result<UnixStream> {
         let address = &self.options.peers[peer].address;
-        if self.options.nearby != Nearby::Network {
-            let hello = self.door.hello(self.options.epoch, self.own, peer, lane).encode_to_vec();
-            match bulk::stream(address, self.options.token.as_ref(), &hello, KNOCK) {
+        if self.options.same_host != SameHostTransport::Network {
+            let hello = self.listener.hello(self.options.epoch, self.own, peer, lane).encode_to_vec();
+            match bulk::stream(address, self.options.token.as_ref(), &hello, DIAL_TIMEOUT) {
                 Err(error) if error.code() == Code::PeerUnreachable => {
-                    // A neighbour that has only just started is worth waiting for: the network is many times slower.
+                    // It may have only just started. Waiting pays: the network is many times slower.
                     if address.is_loopback() && !self.is_far(peer) {
                         return Err(error);
                     }
@@ -195,31 +195,31 @@ impl Forming<'_> {
             }
         }
         let key = Key { epoch: self.options.epoch, from: peer, lane };
-        self.bridge.open(self.door, far(self.door, self.options, self.own, key))
+        self.bridge.open(self.listener, far(self.listener, self.options, self.own, key))
     }
 
-    /// Whether a peer at a loopback address has answered on the network for a while, and takes no streams all the same.
+    /// Whether a peer at a loopback address has answered on the network for a while without accepting streams.
     fn is_far(&mut self, peer: usize) -> bool {
         let address = self.options.peers[peer].address.listen_on();
-        if TcpStream::connect_timeout(&address, KNOCK).is_err() {
+        if TcpStream::connect_timeout(&address, DIAL_TIMEOUT).is_err() {
             return false;
         }
         self.answering[peer].get_or_insert_with(Instant::now).elapsed() > NO_STREAMS
     }
 
-    /// Waits for both connections of a member behind this one.
+    /// Waits for both connections of a member of higher rank.
     fn admit(&mut self, peer: usize, until: Instant) -> Result<()> {
         for lane in Lane::ALL {
             let key = Key { epoch: self.options.epoch, from: peer, lane };
-            let Some(guest) = self.door.take(key, until) else {
-                self.missing.insert(peer, "it has not come".into());
+            let Some(pending) = self.listener.take(key, until) else {
+                self.missing.insert(peer, "it has not connected".into());
                 return Ok(());
             };
-            let stream = if guest.outgoing.is_some() {
-                self.bridge.complete(self.door, far(self.door, self.options, self.own, key), guest)?
+            let stream = if pending.outgoing.is_some() {
+                self.bridge.complete(self.listener, far(self.listener, self.options, self.own, key), pending)?
             } else {
                 self.near[peer] = true;
-                guest.stream
+                pending.stream
             };
             self.lanes[lane.number() as usize][peer] = Some(stream);
         }
@@ -227,19 +227,19 @@ impl Forming<'_> {
     }
 }
 
-/// The other end of a lane on another machine.
-fn far<'a>(door: &Door, options: &'a Options, own: Expected, key: Key) -> Far<'a> {
+/// Returns the other end of a lane to another machine.
+fn far<'a>(listener: &GroupListener, options: &'a GroupOptions, own: Expected, key: Key) -> RemoteLane<'a> {
     let peer = &options.peers[key.from];
-    Far {
+    RemoteLane {
         address: &peer.address,
         name: peer.task.to_string(),
         token: options.token.clone(),
-        hello: door.hello(key.epoch, own, key.from, key.lane),
+        hello: listener.hello(key.epoch, own, key.from, key.lane),
         key,
     }
 }
 
-/// Whether trying again cannot help.
+/// Whether a retry cannot help.
 fn is_final(code: Code) -> bool {
     matches!(code, Code::WrongJob | Code::WrongBuild | Code::WrongToken | Code::Fenced | Code::BadSetting)
 }

@@ -1,6 +1,6 @@
-//! The way to one other member: a socket, and memory shared with it where it is this machine's.
+//! The link to one other member: a socket and, on the same host, shared memory.
 //!
-//! With memory the socket carries no numbers; it wakes whoever sleeps, and its end is the end of the link.
+//! With shared memory the socket carries no numbers. It wakes a sleeping member, and its end is the end of the link.
 
 use super::memory::{Ends, Shared};
 use super::ring::{Consumer, Producer};
@@ -19,7 +19,7 @@ struct Memory {
     closed: bool,
 }
 
-/// Not now is no error: nothing was moved.
+/// Turns `WouldBlock` into 0 bytes moved, and the end of the stream into an error.
 fn moved(result: io::Result<usize>, closed: ErrorKind) -> io::Result<usize> {
     match result {
         Ok(0) => Err(closed.into()),
@@ -29,7 +29,7 @@ fn moved(result: io::Result<usize>, closed: ErrorKind) -> io::Result<usize> {
 }
 
 impl Link {
-    /// Over `stream`, with memory to write to and to read from where there is any.
+    /// Creates a link over `stream`, with the ends of the shared memory if there is any.
     pub(super) fn new(stream: UnixStream, memory: Option<Ends>) -> Self {
         Self { stream, memory: memory.map(|(out, coming)| Memory { out, coming, closed: false }) }
     }
@@ -64,7 +64,7 @@ impl Link {
             return Err(ErrorKind::UnexpectedEof.into());
         }
         if count > 0 && memory.coming.must_wake() {
-            // It may have gone, having sent everything.
+            // The other member may have sent everything and closed.
             let _ = self.wake();
         }
         Ok(count)
@@ -74,7 +74,7 @@ impl Link {
         moved((&self.stream).write(&[1]), ErrorKind::BrokenPipe).map(drop)
     }
 
-    /// Whether something can be moved, as far as can be known without asking the kernel.
+    /// Whether bytes can be moved, as far as can be told without a system call.
     pub(super) fn is_ready(&self, send: bool, receive: bool) -> bool {
         let ready = |memory: &Memory| send && memory.out.is_ready() || receive && memory.coming.is_ready();
         self.memory.as_ref().is_some_and(ready)
@@ -85,7 +85,7 @@ impl Link {
         self.memory.is_some()
     }
 
-    /// Asks the other side to wake this one; [`Self::is_ready`] must be asked once more after this.
+    /// Asks the other side to wake this one. Check [`Self::is_ready`] once more after this.
     pub(super) fn will_wait(&self, send: bool, receive: bool) {
         if let Some(memory) = &self.memory {
             if send {
@@ -97,12 +97,12 @@ impl Link {
         }
     }
 
-    /// What to poll the socket for.
+    /// Returns the events to poll the socket for.
     pub(super) fn events(&self, send: bool) -> PollFlags {
         if send && self.memory.is_none() { PollFlags::OUT } else { PollFlags::IN }
     }
 
-    /// Takes in what woke this side, and notices the end.
+    /// Drains the wake-up bytes and detects the end of the link.
     pub(super) fn has_waited(&mut self, send: bool, receive: bool) {
         let Some(memory) = &mut self.memory else { return };
         if send {

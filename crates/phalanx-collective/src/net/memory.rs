@@ -1,10 +1,9 @@
-//! Memory that two processes share: a ring of bytes in each direction.
+//! Memory shared by two processes: a ring of bytes in each direction.
 //!
-//! What justifies unsafe code here and in `ring`: an all-reduce of 5 MiB between two processes takes half the time it takes
-//! over Unix sockets (docs/decisions/010-collectives.md).
+//! The reason for the unsafe code here and in `ring`: an all-reduce of 5 MiB between two processes takes half as long
+//! as over Unix sockets (docs/decisions/010-collectives.md).
 
 #![allow(unsafe_code)]
-#![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "nothing is shared there"))]
 
 use super::ring::{Consumer, Producer, RingMemory, Word};
 use crate::sync::Arc;
@@ -14,22 +13,22 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::ptr;
 
-/// Before the bytes: the shared words, each in a cache line of its own.
+/// The size of the header with the shared words, each in a cache line of its own.
 const HEAD: usize = 4096;
 const RING: usize = HEAD + Shared::CAPACITY;
-/// The bytes of a file with both rings.
+/// The size of a file with both rings.
 pub(super) const SIZE: usize = 2 * RING;
 
-/// One ring of a mapped file: bytes that one process writes and the other reads.
+/// One ring of a mapped file, which one process writes and the other reads.
 pub(super) struct Shared {
     mapping: Arc<Mapping>,
     start: usize,
 }
 
-// SAFETY: the words and the bytes are at fixed places of a mapping that lives as long as `self`; different positions are
-// different memory.
+// SAFETY: the words and the bytes are at fixed offsets of a mapping that lives as long as `self`; different positions
+// are different memory.
 unsafe impl RingMemory for Shared {
-    /// Small enough to stay in the second-level cache.
+    /// Small enough to stay in the L2 cache.
     const CAPACITY: usize = 256 << 10;
 
     fn word(&self, word: Word) -> &AtomicU64 {
@@ -39,8 +38,9 @@ unsafe impl RingMemory for Shared {
     }
 
     unsafe fn write(&self, at: usize, bytes: &[u8]) {
-        // SAFETY: the caller guarantees that the bytes end inside of the ring, which ends inside of the mapping, and that
-        // nobody in this process touches them. `bytes` is not in the mapping: no reference into it is ever made.
+        // SAFETY: the caller guarantees that the bytes end inside of the ring, which ends inside of the mapping, and
+        // that nothing else in this process accesses them. `bytes` is not in the mapping: no reference into it is ever
+        // made.
         unsafe {
             let to = self.mapping.address().add(self.start + HEAD + at);
             ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -59,9 +59,9 @@ unsafe impl RingMemory for Shared {
 /// Which of the two processes this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// The process that made the file and offered it. It writes to the first ring.
+    /// The process that created and offered the file. It writes to the first ring.
     Offering,
-    /// The process that took the file. It writes to the second ring.
+    /// The process that accepted the file. It writes to the second ring.
     Accepting,
 }
 
@@ -79,13 +79,13 @@ pub(super) fn ends(file: &OwnedFd, side: Side) -> io::Result<Ends> {
         Side::Offering => (ring(0), ring(RING)),
         Side::Accepting => (ring(RING), ring(0)),
     };
-    // SAFETY: the mapping was made here, so these are its only ends. Whoever else has mapped the file is like another process:
-    // it can only spoil bytes.
+    // SAFETY: the mapping was created here, so these are its only ends. Another mapping of the file is like another
+    // process: it can only corrupt bytes.
     unsafe { Ok((Producer::new(out), Consumer::new(coming))) }
 }
 
-/// Two threads cannot use one end at the same time: moving bytes takes `&mut`, and an end cannot be cloned. This does not
-/// compile otherwise.
+/// Fails to compile if two threads could use one end at the same time: moving bytes must take `&mut`, and an end must
+/// not be `Clone`.
 const _: () = {
     trait AmbiguousIfClone<A> {
         fn check() {}
@@ -100,7 +100,7 @@ const _: () = {
     is_send::<Ends>();
 };
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::sync::atomic::Ordering;

@@ -1,16 +1,12 @@
 //! Groups of processes.
 
 mod bridge;
-mod door;
 mod form;
 mod link;
+mod listener;
 mod memory;
 mod notices;
 mod ring;
-#[cfg(target_os = "linux")]
-mod shared;
-#[cfg(not(target_os = "linux"))]
-#[path = "unshared.rs"]
 mod shared;
 mod streams;
 mod watch;
@@ -20,54 +16,54 @@ use phalanx_base::TaskId;
 use phalanx_wire::{Address, Token};
 use std::time::Duration;
 
-pub use door::Door;
+pub use listener::GroupListener;
 
-/// Shorter than the patience with a late member, so that one whose process stands still is said to be lost, not slow.
+/// Shorter than the patience with a late member, so that a stopped process is reported as lost, not as slow.
 const SILENCE: Duration = Duration::from_millis(2_250);
 
 /// One member of a group of processes.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// The task, as messages name it.
+    /// The task, by which messages name the member.
     pub task: TaskId,
-    /// Where its [`Door`] is served.
+    /// The address at which its [`GroupListener`] is served.
     pub address: Address,
 }
 
-/// What a group of processes is formed from.
+/// The settings from which [`Group::connect`](crate::Group::connect) forms a group of processes.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// This member's place in `peers`.
+pub struct GroupOptions {
+    /// This member's index in `peers`.
     pub rank: usize,
-    /// Every member by rank, this one included; the same list everywhere.
+    /// Every member by rank, this one included. All members must have the same list.
     pub peers: Vec<Peer>,
-    /// Which forming of the group this is; the same number everywhere, and a higher one each time.
+    /// The number of this formation of the group: the same for all members, and a higher one each time.
     pub epoch: u64,
-    /// What the peers' ports ask for.
+    /// The job token.
     pub token: Option<Token>,
-    /// How long a call waits while nothing moves before it names who is late; see [`crate::Group::set_patience`].
+    /// How long a call waits without progress before it fails; see [`crate::Group::set_patience`].
     pub patience: Duration,
-    /// After how long without a sign of life a member is lost. A closed connection is noticed at once.
+    /// A member without a heartbeat for this long is lost. A closed connection is noticed at once.
     pub silence: Duration,
-    /// How long forming may take.
+    /// The deadline for forming the group.
     pub formation: Duration,
-    /// The fastest way to members on this machine that may be taken.
-    pub nearby: Nearby,
+    /// The fastest transport that may be used to members on the same host.
+    pub same_host: SameHostTransport,
 }
 
-/// Ways to members on this machine; to others it is always the network.
+/// The transport to members on the same host. Members on other hosts are always reached over the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nearby {
-    /// Memory that both processes map.
+pub enum SameHostTransport {
+    /// Memory that both processes map, where possible.
     SharedMemory,
     /// A Unix socket.
     Socket,
-    /// As if they were on other machines.
+    /// The network, as for members on other hosts.
     Network,
 }
 
-impl Options {
-    /// The usual for a group whose first forming this is.
+impl GroupOptions {
+    /// Returns the default settings for the first formation of a group.
     #[must_use]
     pub fn new(rank: usize, peers: Vec<Peer>) -> Self {
         Self {
@@ -78,7 +74,7 @@ impl Options {
             patience: PATIENCE,
             silence: SILENCE,
             formation: Duration::from_secs(60),
-            nearby: Nearby::SharedMemory,
+            same_host: SameHostTransport::SharedMemory,
         }
     }
 }
@@ -88,7 +84,7 @@ impl Options {
 pub(crate) enum Lane {
     /// The messages of calls.
     Data,
-    /// Signs of life, and the news of a failure: these must not wait behind numbers.
+    /// Heartbeats and failures, which must not queue behind numbers.
     Notices,
 }
 

@@ -1,10 +1,10 @@
-//! What members tell each other beside their numbers: signs of life, failures, goodbyes.
+//! The notices between members: heartbeats, failures, goodbyes.
 
-use crate::board::{Board, Position};
 use crate::call::Call;
+use crate::group_failure::{GroupFailure, Position};
+use crate::proto::{Beat, Goodbye, Notice, notice};
 use phalanx_base::{Code, Error};
-use phalanx_wire::proto::collective::{Beat, Goodbye, Notice, notice};
-use phalanx_wire::{from_wire, to_wire};
+use phalanx_wire::{error_from_bytes, error_to_bytes};
 use prost::Message;
 use std::io::Write;
 use std::net::Shutdown;
@@ -13,100 +13,105 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The longest notice that is accepted.
-const LONGEST: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 
-/// The lanes for notices, and the bell that wakes the member when the group has failed.
+/// The notice lanes, and the waker of the member's thread, used when the group fails.
 pub(super) struct Notices {
     rank: usize,
     pub(super) lanes: Vec<Option<UnixStream>>,
-    pub(super) board: Arc<Board>,
-    bell: UnixStream,
-    /// Notices come whole: two threads write them.
+    pub(super) failure_state: Arc<GroupFailure>,
+    waker: UnixStream,
+    /// Two threads write notices; each is written as a whole.
     writing: Mutex<()>,
     pub(super) closing: AtomicBool,
 }
 
 impl Notices {
-    pub(super) fn new(rank: usize, lanes: Vec<Option<UnixStream>>, board: Arc<Board>, bell: UnixStream) -> Self {
-        Self { rank, lanes, board, bell, writing: Mutex::new(()), closing: AtomicBool::new(false) }
+    pub(super) fn new(
+        rank: usize,
+        lanes: Vec<Option<UnixStream>>,
+        failure_state: Arc<GroupFailure>,
+        waker: UnixStream,
+    ) -> Self {
+        Self { rank, lanes, failure_state, waker, writing: Mutex::new(()), closing: AtomicBool::new(false) }
     }
 
-    fn say(&self, kind: notice::Kind) {
+    fn send(&self, kind: notice::Kind) {
         let notice = Notice { kind: Some(kind) };
         let mut bytes = (notice.encoded_len() as u32).to_le_bytes().to_vec();
         bytes.extend(notice.encode_to_vec());
         let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         for mut lane in self.lanes.iter().flatten() {
-            // A lane holds hundreds of notices. One that takes none is of a member that has been silent for long, and
-            // whose silence speaks for itself; one that takes half of a notice cannot be used any more.
+            // A lane holds hundreds of notices. One that takes none belongs to a member that has been silent for long, which
+            // the watch reports; one that takes half of a notice cannot be used any more.
             if lane.write(&bytes).is_ok_and(|written| written < bytes.len()) {
                 let _ = lane.shutdown(Shutdown::Both);
             }
         }
     }
 
-    /// Tells the others where this member is.
+    /// Sends a heartbeat with this member's progress.
     pub(super) fn beat(&self) {
-        let Position { call, inside } = self.board.position(self.rank);
-        let call = call.map_or_else(Vec::new, |call| call.header(0).to_vec());
-        self.say(notice::Kind::Beat(Beat { call, inside }));
+        let Position { call, inside } = self.failure_state.position(self.rank);
+        let call = call.map(|call| call.header(0).to_vec());
+        self.send(notice::Kind::Beat(Beat { call, inside }));
     }
 
-    /// Tells the others that the group has failed.
-    pub(super) fn spread(&self, error: &Error) {
-        self.say(notice::Kind::Abort(to_wire(error)));
+    /// Tells the other members that the group has failed.
+    pub(super) fn broadcast_failure(&self, error: &Error) {
+        self.send(notice::Kind::Abort(error_to_bytes(error)));
     }
 
     /// Ends the group, unless it has ended already.
     pub(super) fn fail(&self, error: Error) {
-        let (error, first) = self.board.fail(error);
+        let (error, first) = self.failure_state.fail(error);
         if first {
-            self.spread(&error);
-            // The bell is never emptied: one byte is enough for ever.
-            let _ = (&self.bell).write(&[1]);
+            self.broadcast_failure(&error);
+            // The waker is never drained: one byte is enough, because a failed group stays failed.
+            let _ = (&self.waker).write(&[1]);
         }
     }
 
-    /// Says goodbye and closes.
+    /// Sends a goodbye and closes the lanes.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Release);
-        // A panic is not a goodbye: the others should see this member as lost.
+        // A member that panics sends no goodbye: the others should see it as lost.
         if !std::thread::panicking() {
-            self.say(notice::Kind::Goodbye(Goodbye {}));
+            self.send(notice::Kind::Goodbye(Goodbye {}));
         }
         for lane in self.lanes.iter().flatten() {
             let _ = lane.shutdown(Shutdown::Both);
         }
     }
 
-    /// Takes a notice of member `from`.
-    pub(super) fn take(&self, from: usize, notice: Notice) {
+    /// Handles a notice of member `from`.
+    pub(super) fn handle(&self, from: usize, notice: Notice) {
         match notice.kind {
             Some(notice::Kind::Beat(beat)) => {
-                let call = Call::read(&beat.call).map(|(call, _)| call);
-                if let Err(error) = self.board.note(from, Position { call, inside: beat.inside }) {
+                let call = beat.call.and_then(|call| Call::read(&call)).map(|(call, _)| call);
+                if let Err(error) = self.failure_state.record(from, Position { call, inside: beat.inside }) {
                     self.fail(error);
                 }
             }
-            Some(notice::Kind::Abort(fault)) => {
-                let unknown = || Error::new(Code::JobFailed, format!("{} failed", self.board.name(from)));
-                self.fail(from_wire(fault).unwrap_or_else(unknown));
+            Some(notice::Kind::Abort(error)) => {
+                let unknown = || Error::new(Code::JobFailed, format!("{} failed", self.failure_state.name(from)));
+                self.fail(error_from_bytes(&error[..]).unwrap_or_else(unknown));
             }
-            Some(notice::Kind::Goodbye(_)) => self.board.set_left(from),
+            Some(notice::Kind::Goodbye(_)) => self.failure_state.set_left(from),
             None => {}
         }
     }
 }
 
-/// The first notice in `bytes`, taken out; an error if there can be none.
+/// Removes the first notice from `bytes`; `None` if it is incomplete, an error if it is malformed.
 pub(super) fn first_notice(bytes: &mut Vec<u8>) -> Result<Option<Notice>, ()> {
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_le_bytes(*length) as usize;
-    if length > LONGEST {
+    if length > MAX_BYTES {
         return Err(());
     }
-    let Some(whole) = rest.get(..length) else { return Ok(None) };
-    let notice = Notice::decode(whole).map_err(|_| ())?;
+    let Some(bytes_of_notice) = rest.get(..length) else { return Ok(None) };
+    let notice = Notice::decode(bytes_of_notice).map_err(|_| ())?;
     bytes.drain(..4 + length);
     Ok(Some(notice))
 }

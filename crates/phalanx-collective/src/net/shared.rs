@@ -1,4 +1,4 @@
-//! Two neighbours agree on memory to share: one offers a file, the other takes it or not.
+//! Two members on the same host agree on shared memory: one offers a file, the other accepts it or not.
 
 use super::memory::{Ends, SIZE, Side, ends};
 use phalanx_wire::memory;
@@ -8,9 +8,9 @@ use std::os::unix::net::UnixStream;
 const MEMORY: u8 = b'M';
 const SOCKET: u8 = b'S';
 
-/// Offers memory to the neighbour, or says that there is none to share. [`agreed`] hears the answer.
+/// Offers memory to the peer, or declines to share any. [`agreed`] receives the answer.
 pub(super) fn offer(stream: &UnixStream, wanted: bool) -> io::Result<Option<Ends>> {
-    // Where there is no memory to share, the socket does.
+    // Without shared memory, the socket is used.
     let make = || memory::file(SIZE).and_then(|file| Ok((ends(&file, Side::Offering)?, file)));
     let Some((ends, file)) = wanted.then(make).and_then(Result::ok) else {
         (&mut &*stream).write_all(&[SOCKET])?;
@@ -20,7 +20,7 @@ pub(super) fn offer(stream: &UnixStream, wanted: bool) -> io::Result<Option<Ends
     Ok(Some(ends))
 }
 
-/// Takes what the neighbour offers, and tells it so.
+/// Accepts or declines the memory that the peer offers.
 pub(super) fn accept(stream: &UnixStream, wanted: bool) -> io::Result<Option<Ends>> {
     let (word, file) = memory::receive(stream)?;
     let file = file.filter(|_| wanted && word == MEMORY);
@@ -29,7 +29,7 @@ pub(super) fn accept(stream: &UnixStream, wanted: bool) -> io::Result<Option<End
     Ok(ends)
 }
 
-/// Whether the neighbour took what was offered.
+/// Receives whether the peer accepted the offered memory.
 pub(super) fn agreed(stream: &UnixStream) -> io::Result<bool> {
     let mut word = [0];
     (&mut &*stream).read_exact(&mut word)?;

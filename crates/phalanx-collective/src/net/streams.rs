@@ -4,7 +4,7 @@ use super::bridge::Bridge;
 use super::link::Link;
 use super::notices::Notices;
 use super::watch::watch;
-use crate::board::Board;
+use crate::group_failure::GroupFailure;
 use crate::pipes::Pipes;
 use phalanx_base::{Code, Context, Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -15,24 +15,24 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often a member looks again, letting others run, before it sleeps: waking up takes longer than a short wait.
+/// How often a member yields and looks again before it sleeps: waking up takes longer than a short wait.
 const SPINS: usize = 30;
 
 pub(super) struct Streams {
     links: Vec<Option<Link>>,
-    bell: UnixStream,
+    wakeups: UnixStream,
     notices: Arc<Notices>,
     watcher: Option<JoinHandle<()>>,
     bridge: Bridge,
 }
 
 impl Streams {
-    /// Starts with a link to each other member for numbers, and a socket for notices.
+    /// Starts the watch thread. Each other member has a link for numbers and a lane for notices.
     pub(super) fn start(
         rank: usize,
         links: Vec<Option<Link>>,
         lanes: Vec<Option<UnixStream>>,
-        board: Arc<Board>,
+        failure_state: Arc<GroupFailure>,
         bridge: Bridge,
         silence: Duration,
     ) -> Result<Self> {
@@ -41,20 +41,20 @@ impl Streams {
         for stream in data.chain(lanes.iter().flatten()) {
             stream.set_nonblocking(true).context(Code::Internal, wrong)?;
         }
-        let (bell, rope) = UnixStream::pair().context(Code::Internal, wrong)?;
-        rope.set_nonblocking(true).context(Code::Internal, wrong)?;
-        let notices = Arc::new(Notices::new(rank, lanes, board, rope));
+        let (wakeups, waker) = UnixStream::pair().context(Code::Internal, wrong)?;
+        waker.set_nonblocking(true).context(Code::Internal, wrong)?;
+        let notices = Arc::new(Notices::new(rank, lanes, failure_state, waker));
         let watched = Arc::clone(&notices);
         let watcher = std::thread::Builder::new().name("phalanx-watch".into()).spawn(move || watch(&watched, silence));
         let watcher = Some(watcher.context(Code::Internal, "the thread that watches the group cannot be started")?);
-        Ok(Self { links, bell, notices, watcher, bridge })
+        Ok(Self { links, wakeups, notices, watcher, bridge })
     }
 
     fn link(&mut self, peer: usize) -> io::Result<&mut Link> {
         self.links.get_mut(peer).and_then(Option::as_mut).ok_or_else(|| ErrorKind::NotConnected.into())
     }
 
-    /// Whether it is known without the kernel that there is no need to wait.
+    /// Whether bytes can be moved now, as far as can be told without a system call.
     fn is_ready(&self, to: Option<usize>, from: Option<usize>) -> bool {
         let link = |peer: Option<usize>| peer.and_then(|peer| self.links[peer].as_ref());
         link(to).is_some_and(|link| link.is_ready(true, false))
@@ -84,14 +84,14 @@ impl Pipes for Streams {
         }
         each.iter().for_each(|(link, send)| link.iter().for_each(|link| link.will_wait(*send, !*send)));
         if !self.is_ready(to, from) {
-            let bell = || PollFd::new(&self.bell, PollFlags::IN);
+            let wakeups = || PollFd::new(&self.wakeups, PollFlags::IN);
             let fd = |side: usize| match each[side] {
                 (Some(link), send) => PollFd::new(&link.stream, link.events(send)),
-                _ => bell(),
+                _ => wakeups(),
             };
-            let mut polled = [bell(), fd(0), fd(1)];
+            let mut polled = [wakeups(), fd(0), fd(1)];
             let timeout = Timespec::try_from(timeout).unwrap_or_default();
-            // Whatever happened, or did not: the caller looks for itself.
+            // The caller checks by itself what happened.
             let _ = poll(&mut polled, Some(&timeout));
         }
         for (peer, send) in sides {
@@ -101,8 +101,8 @@ impl Pipes for Streams {
         }
     }
 
-    fn spread(&mut self, error: &Error) {
-        self.notices.spread(error);
+    fn broadcast_failure(&mut self, error: &Error) {
+        self.notices.broadcast_failure(error);
     }
 
     fn close(&mut self) {

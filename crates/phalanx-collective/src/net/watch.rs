@@ -1,4 +1,4 @@
-//! The thread that listens to notices and gives signs of life, whatever the member computes meanwhile.
+//! The thread that receives notices and sends heartbeats while the member computes.
 
 use super::notices::{Notices, first_notice};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often a sign of life is given.
+/// The interval of heartbeats.
 const BEAT: Duration = Duration::from_millis(250);
 
 /// What is known of one other member.
 struct Other {
     open: bool,
     heard: Instant,
-    /// A notice of which a part has come.
+    /// The beginning of an incomplete notice.
     bytes: Vec<u8>,
 }
 
@@ -32,27 +32,27 @@ pub(super) fn watch(notices: &Arc<Notices>, silence: Duration) {
             next_beat = now + BEAT;
         }
         let ready = wait(notices, &others, next_beat.saturating_duration_since(now));
-        // Everybody is heard before anybody is judged: whoever closed may have said why, or another may have.
+        // All notices are read before a closed lane counts as a loss: one of them may have the reason.
         let closed: Vec<usize> = ready.into_iter().filter(|&rank| !hear(notices, &mut others[rank], rank)).collect();
         if notices.closing.load(Ordering::Acquire) {
             return;
         }
         for rank in closed {
             others[rank].open = false;
-            if !notices.board.left(rank) {
-                notices.fail(notices.board.gone(rank));
+            if !notices.failure_state.left(rank) {
+                notices.fail(notices.failure_state.gone(rank));
             }
         }
         let now = Instant::now();
         let silent = |other: &Other| other.open && now.duration_since(other.heard) > silence;
         if let Some(rank) = others.iter().position(silent) {
-            let why = format!("it has given no sign of life for {} s", silence.as_secs_f32());
-            notices.fail(notices.board.lost(rank, &why));
+            let why = format!("no heartbeat for {} s", silence.as_secs_f32());
+            notices.fail(notices.failure_state.lost(rank, &why));
         }
     }
 }
 
-/// The members that have something to say.
+/// Waits for notices, and returns the members whose lanes are ready.
 fn wait(notices: &Notices, others: &[Other], timeout: Duration) -> Vec<usize> {
     let open = notices.lanes.iter().zip(others).enumerate().filter(|(_, (_, other))| other.open);
     let lanes: Vec<(usize, &UnixStream)> = open.filter_map(|(rank, (lane, _))| Some((rank, lane.as_ref()?))).collect();
@@ -68,7 +68,7 @@ fn wait(notices: &Notices, others: &[Other], timeout: Duration) -> Vec<usize> {
     }
 }
 
-/// Takes in what a member says; false when its lane is closed.
+/// Reads the notices of a member; false if its lane is closed.
 fn hear(notices: &Notices, other: &mut Other, rank: usize) -> bool {
     let Some(mut lane) = notices.lanes[rank].as_ref() else { return true };
     let mut buffer = [0; 4096];
@@ -80,7 +80,7 @@ fn hear(notices: &Notices, other: &mut Other, rank: usize) -> bool {
                 other.bytes.extend_from_slice(&buffer[..bytes]);
                 loop {
                     match first_notice(&mut other.bytes) {
-                        Ok(Some(notice)) => notices.take(rank, notice),
+                        Ok(Some(notice)) => notices.handle(rank, notice),
                         Ok(None) => break,
                         Err(()) => return false,
                     }

@@ -7,12 +7,12 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
+use crate::{Column, StringsView};
 pub(crate) use copy::Pick;
+use phalanx_base::{Code, Error, Result};
 pub(crate) use rows::{RowReader, RowWriter};
 pub use schema::Schema;
-
-use crate::{Column, StringsView};
-use phalanx_base::{Code, Error, Result};
+pub(crate) use schema::no_column;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -1,17 +1,17 @@
-//! Rows as bytes: what a shuffle keeps.
+//! Rows as bytes, as a shuffle keeps them.
 //!
-//! A row picked at random out of a buffer larger than the processor's caches costs a cache miss per column where
-//! columns lie apart, and few where the row lies together. With 40 columns that is most of the time of a shuffle.
+//! Picking a random row out of a buffer larger than the CPU's caches costs a cache miss per column if columns are stored
+//! apart, and few if the row is contiguous. With 40 columns that is most of the time of a shuffle.
 //!
 //! Hot: no allocation per row, one pass over the columns per row.
 
 use super::Batch;
 use crate::{Column, DType, Strings, Values, ValuesView};
 
-/// Every row ends with so many bytes of nothing, so that short strings can be copied in one piece of fixed size.
+/// Every row ends with this many padding bytes, so that short strings can be copied as one block of fixed size.
 const SLACK: usize = Strings::SHORT;
 
-/// Takes rows out of a batch.
+/// Encodes rows of a batch as bytes.
 pub(crate) struct RowWriter<'a>(Vec<From<'a>>);
 
 impl<'a> RowWriter<'a> {
@@ -19,7 +19,7 @@ impl<'a> RowWriter<'a> {
         Self(batch.columns.iter().map(From::new).collect())
     }
 
-    /// Replaces what is in `out` by one row.
+    /// Replaces the content of `out` with one row.
     #[inline]
     pub(crate) fn write(&self, row: usize, out: &mut Vec<u8>) {
         out.clear();
@@ -28,14 +28,14 @@ impl<'a> RowWriter<'a> {
     }
 }
 
-/// Puts rows into a batch again.
+/// Decodes rows into a batch.
 pub(crate) struct RowReader {
     columns: Vec<To>,
     rows: usize,
 }
 
 impl RowReader {
-    /// For about so many rows that were taken out of batches of the layout of `like`.
+    /// Creates a reader for about `rows` rows of batches with the layout of `like`.
     pub(crate) fn new(like: &Batch, rows: usize) -> Self {
         Self { columns: like.columns.iter().map(|column| To::new(column, rows)).collect(), rows: 0 }
     }
@@ -57,7 +57,7 @@ impl RowReader {
     }
 }
 
-/// A column that rows are taken from.
+/// A column that rows are read from.
 struct From<'a> {
     values: ValuesView<'a>,
     splits: Option<&'a [usize]>,
@@ -88,7 +88,7 @@ impl<'a> From<'a> {
     }
 }
 
-/// A column that rows are put into.
+/// A column that rows are appended to.
 struct To {
     values: Values,
     splits: Option<Vec<usize>>,
@@ -169,7 +169,7 @@ fn length(row: &[u8]) -> (usize, &[u8]) {
     match row.split_first() {
         Some((255, rest)) => match rest.split_first_chunk() {
             Some((bytes, rest)) => (u64::from_le_bytes(*bytes) as usize, rest),
-            // Rows are only ever made here: they are whole.
+            // Rows are made only here, so they are complete.
             None => (0, rest),
         },
         Some((&length, rest)) => (usize::from(length), rest),

@@ -55,15 +55,7 @@ impl Schema {
     /// # Errors
     /// When there is none of that name; says which there are, and the nearest.
     pub fn index(&self, name: &str) -> Result<usize> {
-        self.find(name).ok_or_else(|| {
-            let known: Vec<&str> = self.names.iter().map(|name| &**name).collect();
-            let error = Error::new(Code::DataColumn, format!("there is no column {name:?}"))
-                .because(format!("the columns are {}", shorten(&known)));
-            match nearest(name, known.iter().copied()) {
-                Some(near) => error.help(format!("did you mean {near:?}?")),
-                None => error.help("use one of these names, or add the column where the input is read"),
-            }
-        })
+        self.find(name).ok_or_else(|| no_column("column", name, self.names.iter().map(|name| &**name)))
     }
 
     /// The same names with one marked as the label.
@@ -97,12 +89,20 @@ impl Schema {
     }
 }
 
-/// A list of names that stays readable when there are hundreds.
-fn shorten(names: &[&str]) -> String {
+/// The error for a column that is missing: lists the columns there are, and suggests the most similar name. `what` is
+/// what the source calls a column.
+pub(crate) fn no_column<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Error {
     const SHOWN: usize = 24;
-    let mut text = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
-    if names.len() > SHOWN {
-        text += &format!(" and {} more", names.len() - SHOWN);
+    let known: Vec<&str> = known.collect();
+    let mut list = known.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+    if known.len() > SHOWN {
+        list += &format!(" and {} more", known.len() - SHOWN);
     }
-    if names.is_empty() { "none".to_string() } else { text }
+    let list = if known.is_empty() { "none" } else { &list };
+    let error =
+        Error::new(Code::DataColumn, format!("there is no {what} {name:?}")).because(format!("the {what}s are {list}"));
+    match nearest(name, known) {
+        Some(near) => error.help(format!("did you mean {near:?}?")),
+        None => error.help("use one of these names"),
+    }
 }

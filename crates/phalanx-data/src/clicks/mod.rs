@@ -1,4 +1,4 @@
-//! A click log made on the spot: the default data of demonstrations and benchmarks.
+//! A synthetic click log: the default data of demonstrations and benchmarks.
 //!
 //! 13 numbers and 26 columns of ids with the cardinalities of a public click log, ids by a power law, and labels drawn
 //! from a fixed teacher, 25.6 % of them positive. The teacher is known, and with it the best AUC that any model can
@@ -12,7 +12,7 @@ mod quality;
 mod source;
 mod teacher;
 
-pub use quality::Best;
+pub use quality::AttainableMetrics;
 pub use source::Clicks;
 
 /// A click log of `rows` rows.

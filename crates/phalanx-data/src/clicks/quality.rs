@@ -3,12 +3,12 @@
 use super::generator::Generator;
 use super::math::ln;
 
-/// What the teacher's own probabilities reach, which no model can beat but by luck.
+/// The metrics of the teacher's own probabilities, which no model can beat except by chance.
 ///
 /// Taken from 200,000 rows whose labels are not drawn but counted with their probabilities, so that it does not depend
 /// on the seed by more than a few parts in a thousand.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Best {
+pub struct AttainableMetrics {
     /// The area under the ROC curve.
     pub auc: f64,
     /// The mean log loss, in nats.
@@ -20,7 +20,7 @@ pub struct Best {
 const ROWS: u64 = 200_000;
 const BLOCK: u64 = 4096;
 
-pub(super) fn best(generator: &Generator) -> Best {
+pub(super) fn best(generator: &Generator) -> AttainableMetrics {
     let mut probabilities = Vec::with_capacity(ROWS as usize);
     for first in (0..ROWS).step_by(BLOCK as usize) {
         let count = BLOCK.min(ROWS - first) as usize;
@@ -31,7 +31,7 @@ pub(super) fn best(generator: &Generator) -> Best {
 }
 
 /// The expected figures of labels that are drawn with these sorted probabilities.
-fn expected(sorted: &[f64]) -> Best {
+fn expected(sorted: &[f64]) -> AttainableMetrics {
     let positives: f64 = sorted.iter().sum();
     let negatives = sorted.len() as f64 - positives;
     let (mut below, mut pairs, mut loss) = (0.0, 0.0, 0.0);
@@ -43,7 +43,7 @@ fn expected(sorted: &[f64]) -> Best {
         loss -= p * ln(inside) + (1.0 - p) * ln(1.0 - inside);
     }
     let rows = sorted.len() as f64;
-    Best { auc: pairs / (positives * negatives), log_loss: loss / rows, positives: positives / rows }
+    AttainableMetrics { auc: pairs / (positives * negatives), log_loss: loss / rows, positives: positives / rows }
 }
 
 #[cfg(test)]

@@ -1,13 +1,11 @@
 //! The click log as a source.
 
-use std::sync::{Arc, OnceLock};
-
-use phalanx_base::{Code, Error, Result};
-
 use super::columns::{CARDINALITIES, NUMBERS, category_name, number_name};
 use super::generator::Generator;
-use super::quality::{Best, best};
+use super::quality::{AttainableMetrics, best};
 use crate::{Batch, Column, PartPosition, Reader, Schema, Source};
+use phalanx_base::{Code, Error, Result};
+use std::sync::{Arc, OnceLock};
 
 /// How many rows a part has at least, and how many parts there are at most: enough for many workers to share.
 const PART_ROWS: u64 = 8_192;
@@ -70,7 +68,7 @@ impl Clicks {
 
     /// The best AUC and log loss that any model can reach; takes about a quarter of a second.
     #[must_use]
-    pub fn best(&self) -> Best {
+    pub fn best(&self) -> AttainableMetrics {
         best(&self.made().generator)
     }
 
@@ -106,7 +104,7 @@ impl Source for Clicks {
         if from.row > end - start || part as u64 >= self.part_count() {
             return Err(Error::new(Code::DataFormat, "the click log is shorter than it was")
                 .at(self.part_name(part))
-                .because(format!("reading is to go on after row {} of {}", from.row, end - start)));
+                .because(format!("reading was to resume after row {} of {}", from.row, end - start)));
         }
         Ok(Box::new(ClicksReader { made: self.made().clone(), start, next: start + from.row, end }))
     }
@@ -185,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_quarter_are_positive_and_the_best_is_the_same_for_all_seeds() {
-        let bests: Vec<Best> = (1..4)
+        let bests: Vec<AttainableMetrics> = (1..4)
             .map(|seed| {
                 let log = Clicks::new(seed, 200_000);
                 let clicks: i64 = (0..log.parts().unwrap())

@@ -4,12 +4,11 @@
 //! TensorFlow would take float64), anything else a string; empty fields say nothing, and a column of nothing else is a
 //! string. Spaces around a number do not count.
 
-use phalanx_base::{Code, Error, Result};
-
 use super::number::{parse_f32, parse_i64};
 use super::options::CsvOptions;
 use super::scan::{Found, Scan};
 use crate::DType;
+use phalanx_base::{Code, Error, Result};
 
 /// The type of every field, from the first rows of all files together.
 pub(super) fn types(files: &[String], names: &[String], options: &CsvOptions) -> Result<Vec<DType>> {

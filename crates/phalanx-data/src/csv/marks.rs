@@ -76,9 +76,8 @@ fn put(mut mask: u64, at: u32, found: &mut Vec<u32>) {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
 
     fn plain(bytes: &[u8], delimiter: u8, quotes: bool) -> Vec<u32> {
         let is_mark = |byte: u8| byte == delimiter || matches!(byte, b'\n' | b'\r') || (quotes && byte == b'"');

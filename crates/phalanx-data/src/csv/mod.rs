@@ -1,9 +1,9 @@
-//! CSV files: names from the header or given, types given or found, rows parsed straight into columns.
+//! CSV files: names and types are given, or taken from the header and the first rows; rows are parsed straight into
+//! columns.
 //!
-//! The rules are those of TensorFlow's `make_csv_dataset`, held against TensorFlow's own output. Where we differ, we
-//! refuse less or say more: blank lines are left out where rows have several fields, a leading `+` is part of a number,
-//! a float field of spaces alone is an error and not 0.0, denormal numbers are kept, and nothing is shuffled or repeated
-//! that nobody asked to be.
+//! The rules are those of TensorFlow's `make_csv_dataset`, tested against its output, with these differences: blank lines
+//! are skipped if rows have several fields, a leading `+` is part of a number, a float field of spaces is an error and not
+//! 0.0, denormal numbers are kept, and nothing is shuffled or repeated by default.
 
 mod builder;
 mod infer;
@@ -20,16 +20,15 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-pub use options::CsvDefault;
-pub use source::Csv;
-
 use crate::Files;
+pub use options::CsvDefault;
 use options::CsvOptions;
+pub use source::Csv;
 
 /// Reads CSV files: a path, a pattern or a list of them; plain or gzip.
 ///
-/// Unless said otherwise as with TensorFlow's `make_csv_dataset`: a header, a comma, quotes, types from the first 100
-/// rows, missing values 0 or empty.
+/// The defaults are those of TensorFlow's `make_csv_dataset`: a header, a comma, quotes, types from the first 100 rows,
+/// missing values 0 or empty.
 ///
 /// ```
 /// use phalanx_data::{DType, PartPosition, Source, csv};

@@ -1,8 +1,8 @@
-//! Numbers from the bytes of a field: a fast way for what files mostly hold, and `str::parse` for the rest.
+//! Parses the numbers in fields: a fast path for common forms, and `str::parse` for the rest.
 //!
-//! Both are exact: an integer that does not fit is refused, a float is the nearest one.
-//! As in TensorFlow, spaces around a number do not count. Unlike there, a leading `+` is accepted in integers too, a
-//! field of spaces alone is no number (TensorFlow takes it for 0.0), and denormal numbers are kept.
+//! Both are exact: an integer that does not fit is rejected, a float is the nearest one. As in TensorFlow, spaces around a
+//! number are ignored. Unlike there, a leading `+` is accepted in integers too, a field of spaces is not a number (for
+//! TensorFlow it is 0.0), and denormal numbers are kept.
 
 /// Powers of ten that a double holds exactly.
 const POWERS: [f64; 23] = [
@@ -10,7 +10,7 @@ const POWERS: [f64; 23] = [
     1e21, 1e22,
 ];
 
-/// The integer that `field` is.
+/// Parses an integer.
 #[inline]
 pub(crate) fn parse_i64(field: &[u8]) -> Option<i64> {
     let digits = match field {
@@ -36,7 +36,7 @@ pub(crate) fn parse_i64(field: &[u8]) -> Option<i64> {
     trimmed(field)?.parse().ok()
 }
 
-/// The float that `field` is; beyond the range of `f32` it is infinite, as in TensorFlow.
+/// Parses a float; beyond the range of `f32` it is infinite, as in TensorFlow.
 #[inline]
 pub(crate) fn parse_f32(field: &[u8]) -> Option<f32> {
     let text = match field {
@@ -49,7 +49,7 @@ pub(crate) fn parse_f32(field: &[u8]) -> Option<f32> {
     }
 }
 
-/// Digits with a point and a sign perhaps, where one rounding makes the result certain.
+/// Parses digits with an optional point and sign, if one rounding gives the exact result.
 #[inline]
 fn simple(text: &[u8]) -> Option<f32> {
     let (negative, text) = match text {
@@ -88,15 +88,13 @@ fn simple(text: &[u8]) -> Option<f32> {
 
 fn trimmed(field: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(field.trim_ascii()).ok()?;
-    // Rust reads what no CSV means.
     if text.is_empty() { None } else { Some(text) }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn integers_and_their_limits() {

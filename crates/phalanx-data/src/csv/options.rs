@@ -1,4 +1,4 @@
-//! What can be said about CSV files.
+//! The options of CSV files.
 
 use super::plan::Default;
 use crate::{BadRows, DType};
@@ -20,7 +20,7 @@ pub(super) struct CsvOptions {
     pub(super) infer_rows: usize,
 }
 
-/// One thing that was said about a column.
+/// One option of a column.
 #[derive(Clone, Debug)]
 pub(super) enum Given {
     Type(DType),
@@ -56,48 +56,31 @@ impl std::default::Default for CsvOptions {
 }
 
 impl CsvOptions {
-    /// Every column that was spoken of.
+    /// Returns every column that an option names.
     pub(super) fn named(&self) -> impl Iterator<Item = &String> {
         self.columns.iter().map(|(name, _)| name).chain(&self.label)
     }
 }
 
-/// A default for missing values: a number or a text.
+/// A default for missing values: a number or a string.
 #[derive(Clone, Debug)]
 pub struct CsvDefault(pub(super) Default);
 
-impl From<f32> for CsvDefault {
-    fn from(value: f32) -> Self {
-        Self(Default::F32(Some(value)))
-    }
+macro_rules! csv_defaults {
+    ($($type:ty: $value:ident => $default:expr;)*) => {$(
+        impl From<$type> for CsvDefault {
+            fn from($value: $type) -> Self {
+                Self($default)
+            }
+        }
+    )*};
 }
 
-impl From<f64> for CsvDefault {
-    fn from(value: f64) -> Self {
-        Self(Default::F32(Some(value as f32)))
-    }
-}
-
-impl From<i32> for CsvDefault {
-    fn from(value: i32) -> Self {
-        Self(Default::I64(Some(value.into())))
-    }
-}
-
-impl From<i64> for CsvDefault {
-    fn from(value: i64) -> Self {
-        Self(Default::I64(Some(value)))
-    }
-}
-
-impl From<&str> for CsvDefault {
-    fn from(value: &str) -> Self {
-        Self(Default::Bytes(Some(value.into())))
-    }
-}
-
-impl From<&[u8]> for CsvDefault {
-    fn from(value: &[u8]) -> Self {
-        Self(Default::Bytes(Some(value.into())))
-    }
+csv_defaults! {
+    f32: value => Default::F32(Some(value));
+    f64: value => Default::F32(Some(value as f32));
+    i32: value => Default::I64(Some(value.into()));
+    i64: value => Default::I64(Some(value));
+    &str: value => Default::Bytes(Some(value.into()));
+    &[u8]: value => Default::Bytes(Some(value.into()));
 }

@@ -1,12 +1,11 @@
 //! What is read from each row: decided once for all files, before the first of them is read.
 
-use std::sync::Arc;
-
-use phalanx_base::{Code, Error, Result, nearest};
-
 use super::options::{CsvOptions, Given};
 use super::{infer, scan::Scan};
+use crate::batch::no_column;
 use crate::{DType, Schema};
+use phalanx_base::{Code, Error, Result};
+use std::sync::Arc;
 
 /// What a missing value becomes; `None` where the value must be there. Also says the column's type.
 #[derive(Clone, Debug, PartialEq)]
@@ -139,17 +138,8 @@ fn selected(names: &[String], options: &CsvOptions, file: &str) -> Result<Vec<us
 }
 
 fn index_of(names: &[String], name: &str, file: &str) -> Result<usize> {
-    names.iter().position(|known| known == name).ok_or_else(|| {
-        let shown: Vec<String> = names.iter().take(24).map(|name| format!("{name:?}")).collect();
-        let more = if names.len() > 24 { format!(" and {} more", names.len() - 24) } else { String::new() };
-        let error = Error::new(Code::DataColumn, format!("there is no column {name:?}"))
-            .at(file)
-            .because(format!("the columns are {}{more}", shown.join(", ")));
-        match nearest(name, names.iter().map(String::as_str)) {
-            Some(near) => error.help(format!("did you mean {near:?}?")),
-            None => error.help("use one of these names"),
-        }
-    })
+    let missing = || no_column("column", name, names.iter().map(String::as_str)).at(file);
+    names.iter().position(|known| known == name).ok_or_else(missing)
 }
 
 fn check_unique(names: &[String], file: &str) -> Result<()> {

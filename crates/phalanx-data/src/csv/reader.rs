@@ -1,17 +1,15 @@
 //! Reads one CSV file into batches.
 
-use std::sync::Arc;
-
-use phalanx_base::{Code, Error, Result};
-
 use super::builder::{Builder, Refused};
 use super::plan::Plan;
 use super::scan::{Found, Scan};
 use crate::{Batch, PartPosition, Reader};
+use phalanx_base::{Code, Error, Result};
+use std::sync::Arc;
 
 /// How much text becomes one batch at most.
 const CHUNK: u64 = 1 << 20;
-/// A field that nobody wants.
+/// A field that is not read.
 const UNWANTED: usize = usize::MAX;
 
 /// The rows of one file. `byte` of its position is the next row's first byte (of the decompressed file), `line` its
@@ -23,7 +21,7 @@ pub(super) struct CsvReader {
     sink: Sink,
     /// Rows of the batch under way.
     rows: usize,
-    /// An error whose turn comes after the rows before it, and where it was found.
+    /// An error that is returned after the rows before it, and where it was found.
     pending: Option<(Error, PartPosition)>,
     ended: bool,
 }
@@ -166,7 +164,7 @@ impl Reader for CsvReader {
     }
 
     fn position(&self) -> PartPosition {
-        // Whoever goes on from here must meet the bad row too.
+        // A reader that resumes here must find the bad row too.
         self.pending.as_ref().map_or_else(|| self.place_of_next(), |(_, place)| *place)
     }
 }

@@ -10,18 +10,18 @@ pub(super) struct Dialect {
     pub(super) quotes: bool,
 }
 
-/// What was found at the place of a row.
+/// The result of walking over a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Walk {
-    /// A row of so many fields. `next` and `mark` are the next row's; `lines` is how many lines it had.
+    /// A row of `fields` fields and `lines` lines; `next` and `mark` are where the next row starts.
     Row { fields: usize, next: usize, mark: usize, lines: u64 },
-    /// The row goes on behind the text.
+    /// The row continues after the text in memory.
     More,
     /// It breaks the rules of quotes, in this field.
     Broken { field: usize, why: &'static str },
 }
 
-/// The text in memory and the place of a row.
+/// The text in memory and the position of a row in it.
 #[derive(Clone, Copy)]
 pub(super) struct Place<'a> {
     pub(super) text: &'a [u8],

@@ -1,12 +1,11 @@
 //! Rows of one file, one after another: blank lines and comments left out, the header read, lines counted.
 
-use phalanx_base::{Code, Error, Result};
-
 use super::marks::Marks;
 use super::options::CsvOptions;
 use super::row::{Dialect, Place, Walk, line_end, walk};
 use super::text::Text;
 use crate::PartPosition;
+use phalanx_base::{Code, Error, Result};
 
 /// Reads rows of one file.
 pub(super) struct Scan {
@@ -21,11 +20,11 @@ pub(super) struct Scan {
 
 /// A row, or why there is none.
 pub(super) enum Found {
-    /// A row of so many fields.
+    /// A row with this number of fields.
     Row { fields: usize },
-    /// A row that breaks the rules of quotes in the field of that number; the line it began on is skipped.
+    /// A row that breaks the rules of quotes in `field`; the line it began on is skipped.
     Broken { field: usize, why: &'static str },
-    /// No row any more.
+    /// The end of the file.
     End,
 }
 
@@ -55,8 +54,8 @@ impl Scan {
         self.text.offset()
     }
 
-    /// Hands the next row's fields to `each`. Where the row is not all in memory, `again` is called and the fields come
-    /// once more from the first. `several` says that rows have several fields, so that a blank line is none.
+    /// Calls `each` with every field of the next row. If the row is not completely in memory, calls `again` and starts
+    /// over. `several` is whether rows have several fields, so that a blank line is not a row.
     #[inline]
     pub(super) fn row<S>(
         &mut self,

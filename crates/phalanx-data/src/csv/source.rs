@@ -1,20 +1,18 @@
 //! CSV files as a source.
 
-use std::sync::{Arc, OnceLock};
-
-use phalanx_base::Result;
-
 use super::options::{CsvDefault, CsvOptions, Given};
 use super::plan::Plan;
 use super::reader::CsvReader;
 use crate::{BadRows, DType, Files, PartPosition, Reader, Source};
+use phalanx_base::Result;
+use std::sync::{Arc, OnceLock};
 
 /// CSV files and how to read them; made by [`csv`](crate::csv()).
 #[derive(Clone, Debug)]
 pub struct Csv {
     files: Files,
     options: CsvOptions,
-    /// Made at first use, and then the same for all parts and epochs.
+    /// Made at first use; the same for all parts and epochs.
     plan: OnceLock<Result<Arc<Plan>>>,
 }
 
@@ -29,25 +27,25 @@ impl Csv {
         Self::new(self.files, options)
     }
 
-    /// Names for the columns. Where files have a header, it is skipped.
+    /// Sets the names of the columns. The header of the files, if any, is then skipped.
     #[must_use]
     pub fn names<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
         self.with(|options| options.names = Some(names.into_iter().map(Into::into).collect()))
     }
 
-    /// Whether the first row of every file is a header; it is, unless said otherwise.
+    /// Sets whether the first row of every file is a header. Default: true.
     #[must_use]
     pub fn header(self, header: bool) -> Self {
         self.with(|options| options.header = header)
     }
 
-    /// Gives a column its type; the others are found from the first rows. Float32, int64 or string.
+    /// Sets the type of a column: float32, int64 or string. Other types are inferred from the first rows.
     #[must_use]
     pub fn column(self, name: impl Into<String>, dtype: DType) -> Self {
         self.with(|options| options.columns.push((name.into(), Given::Type(dtype))))
     }
 
-    /// What a missing value of a column becomes, instead of 0 or the empty text; also gives the column its type.
+    /// Sets the value that replaces missing ones in a column, instead of 0 or the empty string; also sets its type.
     #[must_use]
     pub fn default_value(self, name: impl Into<String>, value: impl Into<CsvDefault>) -> Self {
         self.with(|options| options.columns.push((name.into(), Given::Default(value.into().0))))
@@ -59,38 +57,38 @@ impl Csv {
         self.with(|options| options.columns.push((name.into(), Given::Required)))
     }
 
-    /// What separates fields: a comma, unless said otherwise.
+    /// Sets the byte that separates fields. Default: a comma.
     #[must_use]
     pub fn delimiter(self, delimiter: u8) -> Self {
         self.with(|options| options.delimiter = delimiter)
     }
 
-    /// Whether `"` quotes fields; it does, unless said otherwise.
+    /// Sets whether `"` quotes fields. Default: true.
     #[must_use]
     pub fn quotes(self, quotes: bool) -> Self {
         self.with(|options| options.quotes = quotes)
     }
 
-    /// Whether spaces around a text are taken off (around numbers they never count). They are kept, unless said
-    /// otherwise, as TensorFlow does.
+    /// Sets whether spaces around strings are removed (around numbers they are always ignored). Default: false, as in
+    /// TensorFlow.
     #[must_use]
     pub fn trim(self, trim: bool) -> Self {
         self.with(|options| options.trim = trim)
     }
 
-    /// A text that means "missing", as an empty field does: `?`, `NA`.
+    /// Sets a text that means "missing", as an empty field does: `?`, `NA`.
     #[must_use]
     pub fn na_value(self, text: impl Into<String>) -> Self {
         self.with(|options| options.na = text.into().into_bytes())
     }
 
-    /// Lines that begin with this byte are left out.
+    /// Skips lines that begin with this byte.
     #[must_use]
     pub fn comment(self, byte: u8) -> Self {
         self.with(|options| options.comment = Some(byte))
     }
 
-    /// Reads these columns only (and the label); the other fields are not even looked at.
+    /// Reads only these columns (and the label); other fields are not parsed.
     #[must_use]
     pub fn select<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
         self.with(|options| options.select = Some(names.into_iter().map(Into::into).collect()))
@@ -102,19 +100,19 @@ impl Csv {
         self.with(|options| options.label = Some(name.into()))
     }
 
-    /// What to do with rows that do not parse; reading stops at the first, unless said otherwise.
+    /// Sets what happens to rows that do not parse. Default: reading stops at the first.
     #[must_use]
     pub fn bad_rows(self, bad_rows: BadRows) -> Self {
         self.with(|options| options.bad_rows = bad_rows)
     }
 
-    /// How many rows types are found from: 100, unless said otherwise.
+    /// Sets how many rows types are inferred from. Default: 100.
     #[must_use]
     pub fn infer_rows(self, rows: usize) -> Self {
         self.with(|options| options.infer_rows = rows.max(1))
     }
 
-    /// The columns and their types, as they will be read.
+    /// Returns the columns and their types.
     ///
     /// # Errors
     /// When files are missing, or the header or the first rows do not parse.

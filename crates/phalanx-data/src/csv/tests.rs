@@ -1,4 +1,5 @@
 use crate::csv::csv;
+use crate::testing::{first_error, read_all};
 use crate::{BadRows, DType, PartPosition, Source};
 use phalanx_base::Code;
 use proptest::prelude::*;
@@ -8,26 +9,6 @@ fn file(text: &[u8]) -> (tempfile::TempDir, String) {
     let path = folder.path().join("a.csv").to_string_lossy().into_owned();
     std::fs::write(&path, text).unwrap();
     (folder, path)
-}
-
-fn read_all(source: &impl Source, chunk: usize) -> Vec<crate::Batch> {
-    let mut reader = source.open(0, PartPosition::START).unwrap();
-    let mut batches = Vec::new();
-    while let Some(batch) = reader.read(chunk).unwrap() {
-        batches.push(batch);
-    }
-    batches
-}
-
-fn first_error(source: &impl Source) -> phalanx_base::Error {
-    let mut reader = source.open(0, PartPosition::START).unwrap();
-    loop {
-        match reader.read(1000) {
-            Ok(Some(_)) => {}
-            Ok(None) => panic!("no error"),
-            Err(error) => return error,
-        }
-    }
 }
 
 #[test]
@@ -45,7 +26,7 @@ fn the_rows_before_a_bad_one_come_first() {
     let source = csv(&*path).column("a", DType::I64);
     let mut reader = source.open(0, PartPosition::START).unwrap();
     assert_eq!(reader.read(10).unwrap().unwrap().i64("a").unwrap(), [1, 2]);
-    // Whoever goes on from here meets it as well.
+    // A reader that resumes here finds it too.
     let mut again = source.open(0, reader.position()).unwrap();
     assert_eq!(again.read(10).unwrap_err().place(), reader.read(10).unwrap_err().place());
 }
@@ -57,7 +38,7 @@ fn bad_rows_are_skipped_and_counted_up_to_a_limit() {
     let bad = BadRows::skip_at_most(4);
     let source = csv(&*path).column("a", DType::I64).bad_rows(bad.clone());
     for _epoch in 0..2 {
-        let batches = read_all(&source, 100);
+        let batches = read_all(&source, PartPosition::START, 100);
         assert_eq!(batches[0].i64("a").unwrap(), [1, 5, 7]);
         assert_eq!(bad.skipped(), 4);
     }
@@ -104,7 +85,7 @@ fn a_header_that_is_no_text() {
 fn byte_order_mark_comments_and_trimming() {
     let (_folder, path) = file(b"\xef\xbb\xbfa,b\n# no row\n1, ? \n 2, x\n");
     let source = csv(&*path).comment(b'#').trim(true).na_value("?").default_value("b", "none");
-    let batch = read_all(&source, 10).remove(0);
+    let batch = read_all(&source, PartPosition::START, 10).remove(0);
     assert_eq!(batch.i64("a").unwrap(), [1, 2]);
     assert_eq!(batch.bytes("b").unwrap().iter().collect::<Vec<_>>(), [&b"none"[..], b"x"]);
 }
@@ -144,7 +125,7 @@ proptest! {
         let (_folder, path) = file(written(&rows, if crlf { "\r\n" } else { "\n" }).as_bytes());
         let source = csv(&*path).column("n", DType::I64).column("f", DType::F32).column("s", DType::Bytes);
         let mut read = Vec::new();
-        for batch in read_all(&source, chunk) {
+        for batch in read_all(&source, PartPosition::START, chunk) {
             prop_assert!(batch.rows() <= chunk);
             for row in 0..batch.rows() {
                 let text = String::from_utf8(batch.bytes("s").unwrap().get(row).to_vec()).unwrap();
@@ -183,7 +164,7 @@ fn rows_longer_than_a_block_and_rows_across_blocks() {
     }
     let (_folder, path) = file(text.as_bytes());
     let source = csv(&*path).column("n", DType::I64).column("s", DType::Bytes);
-    let batches = read_all(&source, 1000);
+    let batches = read_all(&source, PartPosition::START, 1000);
     assert_eq!(batches[0].bytes("s").unwrap().get(0).len(), 700_000);
     let numbers: Vec<i64> = batches.iter().flat_map(|batch| batch.i64("n").unwrap().to_vec()).collect();
     assert!(numbers == (1..60_000).collect::<Vec<i64>>());

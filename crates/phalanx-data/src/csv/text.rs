@@ -1,9 +1,8 @@
 //! The part of a CSV file that is in memory, with its marks.
 
-use phalanx_base::{Code, Error, Result};
-
 use super::marks::Marks;
 use crate::files::InputFile;
+use phalanx_base::{Code, Error, Result};
 
 /// How much is read at once: it stays in the second-level cache while its rows are parsed.
 const BLOCK: usize = 256 << 10;

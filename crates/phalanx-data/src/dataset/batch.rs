@@ -1,6 +1,6 @@
 //! `batch`: rows become batches.
 
-use super::node::{Context, Kind, Node, Op, Stage, open_input};
+use super::node::{Context, ElementKind, Node, Op, Stage, open_input};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Column, Dataset};
 use phalanx_base::{Code, Error, Result};
@@ -21,8 +21,8 @@ impl Op for BatchOp {
         Ok(Box::new(BatchStage { upstream, kind, size: self.size, drop_remainder: self.drop_remainder }))
     }
 
-    fn kind(&self, _: &[Node]) -> Kind {
-        Kind::Batches
+    fn kind(&self, _: &[Node]) -> ElementKind {
+        ElementKind::Batches
     }
 
     fn batch_size(&self, _: &[Node]) -> Option<usize> {
@@ -32,7 +32,7 @@ impl Op for BatchOp {
 
 struct BatchStage {
     upstream: Box<dyn Stage>,
-    kind: Kind,
+    kind: ElementKind,
     size: usize,
     drop_remainder: bool,
 }
@@ -43,8 +43,8 @@ impl Stage for BatchStage {
             return Ok(None);
         };
         let parts = match self.kind {
-            Kind::Rows => parts,
-            Kind::Batches => parts.iter().map(as_row).collect::<Result<_>>()?,
+            ElementKind::Rows => parts,
+            ElementKind::Batches => parts.iter().map(as_row).collect::<Result<_>>()?,
         };
         Batch::concat(&parts).map(Some).map_err(|error| error.at(format!("batch({})", self.size)))
     }
@@ -57,7 +57,7 @@ impl Stage for BatchStage {
 /// Exactly `size` elements in one or more chunks; fewer at the end, unless the remainder is dropped.
 pub(super) fn collect(
     upstream: &mut dyn Stage,
-    kind: Kind,
+    kind: ElementKind,
     size: usize,
     drop_remainder: bool,
 ) -> Result<Option<Vec<Batch>>> {

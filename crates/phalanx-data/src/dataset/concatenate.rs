@@ -1,6 +1,6 @@
 //! `concatenate`: one dataset after another.
 
-use super::node::{Context, Kind, Node, Op, Stage};
+use super::node::{Context, ElementKind, Node, Op, Stage};
 use crate::position::{Loader, Saver, damaged};
 use crate::{Batch, Dataset};
 use phalanx_base::{Code, Error, Result};
@@ -61,7 +61,7 @@ impl Stage for ConcatenateStage {
         self.stage.save(out);
     }
 
-    fn skip(&mut self, count: u64, kind: Kind) -> Result<u64> {
+    fn skip(&mut self, count: u64, kind: ElementKind) -> Result<u64> {
         let mut skipped = self.stage.skip(count, kind)?;
         while skipped < count && self.index + 1 < self.inputs.len() {
             self.index += 1;

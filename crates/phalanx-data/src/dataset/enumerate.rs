@@ -1,6 +1,6 @@
 //! `enumerate`: counts the elements.
 
-use super::node::{Context, Kind, Node, Op, Passage, Stage, open_counted};
+use super::node::{Context, ElementKind, Node, Op, Shardability, Stage, open_counted};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Column, Dataset};
 use phalanx_base::{Code, Error, Result};
@@ -19,8 +19,8 @@ impl Op for EnumerateOp {
         Ok(Box::new(EnumerateStage { upstream, start: self.start, count }))
     }
 
-    fn passage(&self) -> Passage {
-        Passage::ByOrder
+    fn shardability(&self) -> Shardability {
+        Shardability::ByOrder
     }
 }
 
@@ -59,7 +59,7 @@ impl Dataset {
     /// ```
     #[must_use]
     pub fn enumerate(self, start: i64) -> Self {
-        if self.node().kind() == Kind::Batches {
+        if self.node().kind() == ElementKind::Batches {
             return Self::broken(
                 Error::new(Code::BadSetting, "enumerate counts rows, not batches")
                     .at("enumerate after batch")

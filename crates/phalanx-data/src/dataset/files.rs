@@ -1,7 +1,7 @@
-//! The rows of a source's parts: one after the other, or several by turns.
+//! The rows of a source's parts: part after part, or interleaved.
 
 use super::interleave::{Inner, Inners, InterleaveStage};
-use super::node::{CHUNK, Context, Kind, Node, Op, Passage, Stage};
+use super::node::{CHUNK, Context, ElementKind, Node, Op, Shardability, Stage};
 use super::prefetch::PrefetchStage;
 use crate::position::{Loader, Saver};
 use crate::{Batch, Dataset, PartPosition, Reader, Source};
@@ -48,7 +48,7 @@ impl Op for FilesOp {
         // Places beyond the number of files are never taken: the order is the same without them.
         let cycle = cx.options.threads_for(self.cycle).min(parts.count.max(1));
         let threads = if self.cycle > 1 { cycle } else { 0 };
-        let stage = InterleaveStage::open(parts, cycle, 1, threads, Kind::Rows, from, |parts, from| {
+        let stage = InterleaveStage::open(parts, cycle, 1, threads, ElementKind::Rows, from, |parts, from| {
             let (count, next) = (from.usize()?, from.usize()?);
             if count != parts.count || next > count {
                 return Err(Error::new(Code::CheckpointMismatch, "the saved input position is of other files")
@@ -65,8 +65,8 @@ impl Op for FilesOp {
         Ok(Box::new(stage))
     }
 
-    fn passage(&self) -> Passage {
-        Passage::Source
+    fn shardability(&self) -> Shardability {
+        Shardability::Source
     }
 
     fn files(&self) -> Option<&FilesOp> {
@@ -126,7 +126,7 @@ impl PartStage {
             used = from.u64()?;
         }
         let mut stage = Self { reader: source.open(part, before)?, before, chunk: None, used: 0 };
-        if stage.skip(used, Kind::Rows)? < used {
+        if stage.skip(used, ElementKind::Rows)? < used {
             let name = source.part_name(part);
             return Err(Error::new(
                 Code::CheckpointMismatch,
@@ -166,19 +166,17 @@ impl Stage for PartStage {
 }
 
 impl Dataset {
-    /// The rows of a source, part after part.
-    ///
-    /// The readers of this crate (`csv`, `parquet`, …) end here; so does a format of your own.
+    /// Returns the rows of a source, part after part: of this crate's (`csv`, `parquet`, …), or of your own format.
     #[must_use]
     pub fn from_source(source: Arc<dyn Source>) -> Self {
-        Self::from_source_by_turns(source, 1)
+        Self::from_source_interleaved(source, 1)
     }
 
-    /// The rows of a source, `cycle` parts at a time: one row of each by turns, each part read by its own thread.
+    /// Returns the rows of a source, interleaved: one row of each of `cycle` parts in turn, each read by its own thread.
     ///
-    /// The order is the same every time. It is `interleave` over the files, but workers can still share the files.
+    /// The order is the same every time. Unlike with `interleave` over the files, workers can still divide the files.
     #[must_use]
-    pub fn from_source_by_turns(source: Arc<dyn Source>, cycle: usize) -> Self {
+    pub fn from_source_interleaved(source: Arc<dyn Source>, cycle: usize) -> Self {
         if cycle == 0 {
             return Self::broken(Error::new(Code::BadSetting, "cycle_length must be > 0").at("reading files by turns"));
         }
@@ -187,7 +185,7 @@ impl Dataset {
 }
 
 /// Wraps a stage so that a thread reads ahead of it.
-pub(crate) fn read_ahead(stage: Box<dyn Stage>, kind: Kind) -> Result<Box<dyn Stage>> {
-    let elements = if kind == Kind::Rows { 2 * CHUNK } else { 2 };
+pub(crate) fn read_ahead(stage: Box<dyn Stage>, kind: ElementKind) -> Result<Box<dyn Stage>> {
+    let elements = if kind == ElementKind::Rows { 2 * CHUNK } else { 2 };
     Ok(Box::new(PrefetchStage::start(stage, kind, elements)?))
 }

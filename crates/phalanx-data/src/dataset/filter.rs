@@ -1,6 +1,6 @@
 //! `filter`: leaves elements out.
 
-use super::node::{Context, Kind, Node, Op, Stage};
+use super::node::{Context, ElementKind, Node, Op, Stage};
 use super::transform::{ChunkFn, Outcome, TransformStage};
 use crate::position::Loader;
 use crate::{Batch, Dataset};
@@ -39,12 +39,12 @@ impl Dataset {
     #[must_use]
     pub fn filter(self, keep: impl Fn(&Batch) -> Result<bool> + Send + Sync + 'static) -> Self {
         let function: ChunkFn = match self.node().kind() {
-            Kind::Batches => Arc::new(move |batch| match keep(&batch) {
+            ElementKind::Batches => Arc::new(move |batch| match keep(&batch) {
                 Ok(true) => Ok(batch).into(),
                 Ok(false) => Outcome::default(),
                 Err(error) => Err(error).into(),
             }),
-            Kind::Rows => Arc::new(move |chunk| {
+            ElementKind::Rows => Arc::new(move |chunk| {
                 let mut flags = Vec::with_capacity(chunk.rows());
                 for row in 0..chunk.rows() {
                     match keep(&chunk.slice(row..row + 1)) {

@@ -1,7 +1,7 @@
 //! The user's side of `flat_map` and `interleave`.
 
 use super::interleave::{Inner, Inners, InterleaveStage};
-use super::node::{Context, Kind, Node, Op, Stage, open_input};
+use super::node::{Context, ElementKind, Node, Op, Stage, open_input};
 use super::random::mix;
 use crate::position::{Loader, Saver, damaged};
 use crate::{Batch, Dataset};
@@ -24,7 +24,7 @@ type MakeDataset = Arc<dyn Fn(Batch) -> Result<Dataset> + Send + Sync>;
 pub struct Interleave {
     /// How many inner datasets are open at a time; [`AUTOTUNE`](crate::AUTOTUNE) for as many as there are cores.
     pub cycle_length: usize,
-    /// How many elements of one are taken before it is the next one's turn.
+    /// How many consecutive elements are taken from one of them.
     pub block_length: usize,
     /// How many of the open ones are read ahead by a thread of their own; 0 for none.
     pub num_parallel_calls: usize,
@@ -75,8 +75,8 @@ impl Op for InterleaveOp {
         Ok(Box::new(stage))
     }
 
-    fn kind(&self, _: &[Node]) -> Kind {
-        if self.turns.batched { Kind::Batches } else { Kind::Rows }
+    fn kind(&self, _: &[Node]) -> ElementKind {
+        if self.turns.batched { ElementKind::Batches } else { ElementKind::Rows }
     }
 
     fn batch_size(&self, _: &[Node]) -> Option<usize> {
@@ -90,7 +90,7 @@ struct FromElements {
     input: Node,
     upstream: Box<dyn Stage>,
     cx: Context,
-    kind: Kind,
+    kind: ElementKind,
     opened: u64,
 }
 
@@ -99,8 +99,8 @@ impl FromElements {
         let dataset = (self.make)(element)?;
         if dataset.node().kind() != self.kind {
             let (got, help) = match self.kind {
-                Kind::Rows => ("batches", "set `batched` in the Interleave settings, or unbatch them"),
-                Kind::Batches => ("rows", "batch them, or leave `batched` unset"),
+                ElementKind::Rows => ("batches", "set `batched` in the Interleave settings, or unbatch them"),
+                ElementKind::Batches => ("rows", "batch them, or leave `batched` unset"),
             };
             return Err(Error::new(Code::BadSetting, format!("the inner dataset has {got} as its elements")).help(help));
         }
@@ -153,7 +153,7 @@ impl Dataset {
         self.then(InterleaveOp { make: Arc::new(make), turns, flat: true })
     }
 
-    /// The elements of the datasets made for several elements, by turns.
+    /// Interleaves the elements of the datasets made for several elements.
     ///
     /// ```
     /// use phalanx_data::{Dataset, Interleave};

@@ -1,6 +1,6 @@
 //! `from_fn`, `from_iter`: elements made by the user's own code.
 
-use super::node::{Context, Kind, Node, Op, Passage, Stage};
+use super::node::{Context, ElementKind, Node, Op, Shardability, Stage};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Dataset};
 use phalanx_base::Result;
@@ -20,12 +20,12 @@ impl Op for GenerateOp {
     fn open(&self, _: &[Node], _: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
         let done = from.map_or(Ok(0), Loader::u64)?;
         let mut stage = GenerateStage { items: Some((self.make)()), chunk: None, done: 0 };
-        stage.skip(done, Kind::Rows)?;
+        stage.skip(done, ElementKind::Rows)?;
         Ok(Box::new(stage))
     }
 
-    fn passage(&self) -> Passage {
-        Passage::Source
+    fn shardability(&self) -> Shardability {
+        Shardability::Source
     }
 }
 

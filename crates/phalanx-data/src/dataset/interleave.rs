@@ -1,8 +1,8 @@
-//! `flat_map`, `interleave`: a dataset for each element, joined end to end or by turns.
+//! `flat_map`, `interleave`: a dataset for each element, concatenated or interleaved.
 
-use super::feed::Feed;
+use super::chunk_buffer::ChunkBuffer;
 use super::files::read_ahead;
-use super::node::{CHUNK, Kind, Stage};
+use super::node::{CHUNK, ElementKind, Stage};
 use crate::Batch;
 use crate::batch::Pick;
 use crate::position::{Loader, Saver, damaged};
@@ -25,7 +25,7 @@ pub(crate) trait Inners: Send {
 /// An open inner input.
 struct Slot {
     key: Vec<u8>,
-    feed: Feed,
+    feed: ChunkBuffer,
 }
 
 /// Takes `block` elements from each of `cycle` inner inputs by turns.
@@ -39,8 +39,8 @@ pub(crate) struct InterleaveStage<I> {
     /// Elements taken in this turn.
     taken: usize,
     block: usize,
-    kind: Kind,
-    /// So many of the slots have a thread that reads ahead.
+    kind: ElementKind,
+    /// How many of the slots have a thread that reads ahead.
     threads: usize,
     inners_ended: bool,
     /// Elements that came before the error go first.
@@ -53,7 +53,7 @@ impl<I: Inners> InterleaveStage<I> {
         cycle: usize,
         block: usize,
         threads: usize,
-        kind: Kind,
+        kind: ElementKind,
         from: Option<&mut Loader<'_>>,
         load: impl FnOnce(&mut I, &mut Loader<'_>) -> Result<()>,
     ) -> Result<Self> {
@@ -89,7 +89,7 @@ impl<I: Inners> InterleaveStage<I> {
             match self.inners.next_inner()? {
                 Some((key, stage)) => {
                     let stage = ahead(stage, self.turn < self.threads, self.kind)?;
-                    self.slots[self.turn] = Some(Slot { key, feed: Feed::new(stage) });
+                    self.slots[self.turn] = Some(Slot { key, feed: ChunkBuffer::new(stage) });
                     return Ok(true);
                 }
                 None => self.inners_ended = true,
@@ -157,7 +157,7 @@ impl<I: Inners> Stage for InterleaveStage<I> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        if self.slots.len() == 1 || self.kind == Kind::Batches {
+        if self.slots.len() == 1 || self.kind == ElementKind::Batches {
             return self.next_whole(max);
         }
         let mut mix = Mixture { chunks: Vec::new(), current: vec![None; self.slots.len()], picks: Vec::new() };
@@ -188,9 +188,9 @@ impl<I: Inners> Stage for InterleaveStage<I> {
     }
 }
 
-fn reopen<I: Inners>(inners: &mut I, thread: bool, kind: Kind, from: &mut Loader<'_>) -> Result<Slot> {
+fn reopen<I: Inners>(inners: &mut I, thread: bool, kind: ElementKind, from: &mut Loader<'_>) -> Result<Slot> {
     let key = from.bytes()?.to_vec();
-    let feed = Feed::open(Some(from), |from| {
+    let feed = ChunkBuffer::open(Some(from), |from| {
         let Some(from) = from else { return Err(damaged("a place is missing")) };
         let used = from.u64()?;
         let mut stage = inners.reopen(&key, from)?;
@@ -200,7 +200,7 @@ fn reopen<I: Inners>(inners: &mut I, thread: bool, kind: Kind, from: &mut Loader
     Ok(Slot { key, feed })
 }
 
-fn ahead(stage: Box<dyn Stage>, thread: bool, kind: Kind) -> Result<Box<dyn Stage>> {
+fn ahead(stage: Box<dyn Stage>, thread: bool, kind: ElementKind) -> Result<Box<dyn Stage>> {
     if thread { read_ahead(stage, kind) } else { Ok(Box::new(Plain(stage))) }
 }
 
@@ -218,7 +218,7 @@ impl Stage for Plain {
         self.0.save(out);
     }
 
-    fn skip(&mut self, count: u64, kind: Kind) -> Result<u64> {
+    fn skip(&mut self, count: u64, kind: ElementKind) -> Result<u64> {
         self.0.skip(count, kind)
     }
 }

@@ -1,24 +1,24 @@
 //! One pass over a dataset.
 
 use super::Dataset;
-use super::node::{Kind, Stage};
+use super::node::{ElementKind, Stage};
 use crate::position::Saver;
 use crate::{Batch, Position};
 use phalanx_base::Result;
 
-/// Hands out the elements of a dataset; made by [`Dataset::iter`].
+/// An iterator over the elements of a dataset; made by [`Dataset::iter`].
 ///
 /// An element of a batched dataset is a batch; of others, a batch of one row. After an error it ends.
 pub struct DatasetIter {
     stage: Box<dyn Stage>,
-    kind: Kind,
+    kind: ElementKind,
     fingerprint: u64,
     iteration: u64,
     seed: u64,
     elements: u64,
     ended: bool,
     failed: bool,
-    /// Where the stages were before the last call: their place if that call fails.
+    /// The position of the stages before the last call, which counts if that call fails.
     before: Saver,
 }
 
@@ -53,7 +53,7 @@ impl DatasetIter {
     /// ```
     ///
     /// # Errors
-    /// What goes wrong in the pipeline, once, with the place where it went wrong. The iterator then ends.
+    /// The first error of the pipeline, with the location where it occurred. The iterator then ends.
     pub fn next_chunk(&mut self, max: usize) -> Result<Option<Batch>> {
         if self.ended || self.failed || max == 0 {
             return Ok(None);
@@ -71,14 +71,14 @@ impl DatasetIter {
             }
             Err(error) => {
                 self.failed = true;
-                // A reader knows file and line; where nobody said a place, the count of elements is one.
+                // A reader knows file and line; otherwise the number of elements is the location.
                 let place = format!("after element {} of the input", self.elements);
                 Err(if error.place().is_none() { error.at(place) } else { error })
             }
         }
     }
 
-    /// Where the iterator stands: after the elements handed out so far, also when the next one failed.
+    /// Returns the position after the elements returned so far, also if the next one failed.
     #[must_use]
     pub fn position(&self) -> Position {
         let mut stages = Saver::default();
@@ -97,7 +97,7 @@ impl DatasetIter {
         }
     }
 
-    /// How many elements were handed out in this pass.
+    /// Returns how many elements this pass has returned.
     #[must_use]
     pub fn elements(&self) -> u64 {
         self.elements

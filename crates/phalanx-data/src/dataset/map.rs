@@ -1,6 +1,6 @@
 //! `map`, `map_batches`: a function over every element.
 
-use super::node::{Context, Kind, Node, Op, Stage};
+use super::node::{Context, ElementKind, Node, Op, Stage};
 use super::parallel::ParallelStage;
 use super::transform::{ChunkFn, Outcome, TransformStage, join_rows};
 use crate::position::Loader;
@@ -25,7 +25,7 @@ pub struct Parallel {
 }
 
 impl Parallel {
-    /// So many threads, in order.
+    /// Runs on `calls` threads and keeps the order.
     #[must_use]
     pub fn calls(calls: usize) -> Self {
         Self { calls, deterministic: None }
@@ -104,8 +104,8 @@ impl Dataset {
         function: impl Fn(Batch) -> Result<Batch> + Send + Sync + 'static,
     ) -> Self {
         let function: ChunkFn = match self.node().kind() {
-            Kind::Batches => Arc::new(move |batch| function(batch).into()),
-            Kind::Rows => Arc::new(move |chunk| {
+            ElementKind::Batches => Arc::new(move |batch| function(batch).into()),
+            ElementKind::Rows => Arc::new(move |chunk| {
                 join_rows((0..chunk.rows()).map(|row| one_row(function(chunk.slice(row..row + 1))?)))
             }),
         };
@@ -132,8 +132,8 @@ impl Dataset {
         function: impl Fn(Batch) -> Result<Batch> + Send + Sync + 'static,
     ) -> Self {
         let function: ChunkFn = match self.node().kind() {
-            Kind::Batches => Arc::new(move |batch| function(batch).into()),
-            Kind::Rows => Arc::new(move |chunk| {
+            ElementKind::Batches => Arc::new(move |batch| function(batch).into()),
+            ElementKind::Rows => Arc::new(move |chunk| {
                 let rows = chunk.rows();
                 Outcome::from(function(chunk).and_then(|out| same_rows(out, rows)))
             }),

@@ -1,18 +1,18 @@
 //! `from_tensors`, `from_tensor_slices`: data already in memory.
 
-use super::node::{Context, Kind, Node, Op, Passage, Stage};
+use super::node::{Context, ElementKind, Node, Op, Shardability, Stage};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Dataset};
 use phalanx_base::Result;
 
 struct MemoryOp {
     batch: Batch,
-    kind: Kind,
+    kind: ElementKind,
 }
 
 impl Op for MemoryOp {
     fn describe(&self) -> String {
-        let name = if self.kind == Kind::Rows { "from_tensor_slices" } else { "from_tensors" };
+        let name = if self.kind == ElementKind::Rows { "from_tensor_slices" } else { "from_tensors" };
         format!("{name}({} rows)", self.batch.rows())
     }
 
@@ -21,22 +21,22 @@ impl Op for MemoryOp {
         Ok(Box::new(MemoryStage { batch: self.batch.clone(), kind: self.kind, next }))
     }
 
-    fn kind(&self, _: &[Node]) -> Kind {
+    fn kind(&self, _: &[Node]) -> ElementKind {
         self.kind
     }
 
-    fn passage(&self) -> Passage {
-        Passage::Source
+    fn shardability(&self) -> Shardability {
+        Shardability::Source
     }
 
     fn batch_size(&self, _: &[Node]) -> Option<usize> {
-        (self.kind == Kind::Batches).then_some(self.batch.rows())
+        (self.kind == ElementKind::Batches).then_some(self.batch.rows())
     }
 }
 
 struct MemoryStage {
     batch: Batch,
-    kind: Kind,
+    kind: ElementKind,
     next: usize,
 }
 
@@ -55,8 +55,8 @@ impl Stage for MemoryStage {
         let start = self.next;
         self.next += count;
         Ok(Some(match self.kind {
-            Kind::Rows => self.batch.slice(start..self.next),
-            Kind::Batches => {
+            ElementKind::Rows => self.batch.slice(start..self.next),
+            ElementKind::Batches => {
                 self.next = start + 1;
                 self.batch.clone()
             }
@@ -67,7 +67,7 @@ impl Stage for MemoryStage {
         out.u64(self.next as u64);
     }
 
-    fn skip(&mut self, count: u64, _: Kind) -> Result<u64> {
+    fn skip(&mut self, count: u64, _: ElementKind) -> Result<u64> {
         let here = usize::try_from(count).unwrap_or(usize::MAX).min(self.left());
         self.next += here;
         Ok(here as u64)
@@ -85,7 +85,7 @@ impl Dataset {
     /// ```
     #[must_use]
     pub fn from_tensors(batch: Batch) -> Self {
-        Self::from_op(MemoryOp { batch, kind: Kind::Batches })
+        Self::from_op(MemoryOp { batch, kind: ElementKind::Batches })
     }
 
     /// A dataset of the rows of a batch.
@@ -99,6 +99,6 @@ impl Dataset {
     /// ```
     #[must_use]
     pub fn from_tensor_slices(batch: Batch) -> Self {
-        Self::from_op(MemoryOp { batch, kind: Kind::Rows })
+        Self::from_op(MemoryOp { batch, kind: ElementKind::Rows })
     }
 }

@@ -1,10 +1,10 @@
-//! `Dataset`: a plan of an input pipeline that can be gone through again and again.
+//! `Dataset`: the plan of an input pipeline, which can be iterated repeatedly.
 
 mod batch;
 mod cache;
+mod chunk_buffer;
 mod concatenate;
 mod enumerate;
-mod feed;
 mod files;
 mod filter;
 mod flat_map;
@@ -30,22 +30,20 @@ mod transform;
 mod unbatch;
 mod zip;
 
+use crate::position::{Loader, damaged};
+use crate::{Position, Sharding};
 pub use flat_map::Interleave;
 pub use iter::DatasetIter;
 pub use map::Parallel;
+use node::{Context, Op, Stage};
+pub(crate) use node::{ElementKind, Node, Shardability};
 pub use options::{AUTOTUNE, Options};
 pub use padded::Padding;
-pub use shard::Share;
-pub use start::Input;
-
-pub(crate) use node::{Kind, Node, Passage};
-pub(crate) use shard::ShardOp;
-
-use crate::position::{Loader, damaged};
-use crate::{Position, Sharding};
-use node::{Context, Op, Stage};
 use phalanx_base::{Code, Error, Result};
 use random::{fresh_seed, mix};
+pub(crate) use shard::ShardOp;
+pub use shard::ShardSpec;
+pub use start::SourceExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -71,7 +69,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Dataset {
     node: Node,
     options: Options,
-    /// How many passes were begun: each is shuffled differently. Shared by clones, as in TensorFlow.
+    /// How many passes have started: each is shuffled differently. Shared by clones, as in TensorFlow.
     passes: Arc<AtomicU64>,
     /// What un-seeded shuffles draw from.
     seed: u64,
@@ -122,25 +120,25 @@ impl Dataset {
         Self { options: self.options.then(options), passes: Arc::default(), ..self }
     }
 
-    /// The options set so far.
+    /// Returns the options set so far.
     #[must_use]
     pub fn options(&self) -> Options {
         self.options
     }
 
-    /// How it was divided among workers; to be said once. `None` where it was not.
+    /// Returns how the dataset is divided among workers, if it is; worth logging once.
     #[must_use]
     pub fn sharding(&self) -> Option<&Sharding> {
         self.sharding.as_deref()
     }
 
-    /// Whether an element is a batch (or a row).
+    /// Whether an element is a batch rather than a row.
     #[must_use]
     pub fn is_batched(&self) -> bool {
-        self.node.kind() == Kind::Batches
+        self.node.kind() == ElementKind::Batches
     }
 
-    /// The most rows an element has, where that can be known beforehand: the size of the last `batch`.
+    /// Returns the maximum number of rows of an element, if it is known in advance: the size of the last `batch`.
     #[must_use]
     pub fn batch_size(&self) -> Option<usize> {
         self.node.batch_size()
@@ -149,8 +147,8 @@ impl Dataset {
     /// Starts a pass over the elements.
     ///
     /// # Errors
-    /// When a setting is wrong, or a file cannot be opened. What goes wrong later arrives in its place among the
-    /// elements, once; the iterator then ends.
+    /// When a setting is wrong, or a file cannot be opened. The iterator returns later errors in place of an element, and
+    /// then ends.
     pub fn iter(&self) -> Result<DatasetIter> {
         self.iter_pass(self.passes.fetch_add(1, Ordering::Relaxed))
     }
@@ -164,7 +162,7 @@ impl Dataset {
         Ok(DatasetIter::new(stage, self, pass, self.seed))
     }
 
-    /// Continues a pass with exactly the element after those handed out when the position was taken.
+    /// Continues a pass with exactly the element after those returned when the position was taken.
     ///
     /// The next [`Dataset::iter`] is then the pass after that one.
     ///
@@ -190,7 +188,7 @@ impl Dataset {
         Ok(DatasetIter::new(stage, self, position.iteration, position.seed).resumed(position))
     }
 
-    /// The stages on one line, sources first.
+    /// Returns the stages on one line, sources first.
     ///
     /// ```
     /// use phalanx_data::Dataset;
@@ -201,7 +199,7 @@ impl Dataset {
         self.node.describe()
     }
 
-    /// Stands for the stages and those of their settings that decide which elements come.
+    /// Identifies the stages and those of their settings that determine the elements.
     pub(crate) fn fingerprint(&self) -> u64 {
         phalanx_formats::fingerprint::fingerprint64(self.describe().as_bytes())
     }
@@ -217,7 +215,7 @@ impl std::fmt::Debug for Dataset {
     }
 }
 
-/// Stands where a stage had wrong settings.
+/// Replaces a stage that had wrong settings.
 struct BrokenOp(Error);
 
 impl Op for BrokenOp {
@@ -229,8 +227,8 @@ impl Op for BrokenOp {
         Err(self.0.clone())
     }
 
-    fn passage(&self) -> Passage {
-        Passage::Source
+    fn shardability(&self) -> Shardability {
+        Shardability::Source
     }
 }
 

@@ -1,4 +1,4 @@
-//! The plan of a pipeline (nodes, immutable) and its carrying out (stages, one set per iterator).
+//! The plan of a pipeline (immutable nodes) and its execution (stages, one set per iterator).
 
 use super::options::Options;
 use super::random::mix;
@@ -7,19 +7,19 @@ use crate::position::{Loader, Saver};
 use phalanx_base::Result;
 use std::sync::Arc;
 
-/// How many rows stages pass on at once, where nobody asked for fewer.
+/// How many rows a stage passes on at once, unless fewer are requested.
 pub(crate) const CHUNK: usize = 1024;
 
 /// What one element of a dataset is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ElementKind {
     /// A row: chunks of many elements travel between stages.
     Rows,
     /// A whole batch: each travels alone.
     Batches,
 }
 
-impl Kind {
+impl ElementKind {
     /// How many elements a chunk is.
     pub(crate) fn elements(self, chunk: &Batch) -> usize {
         match self {
@@ -29,23 +29,23 @@ impl Kind {
     }
 }
 
-/// How a stage takes to being fed only a worker's share of the rows.
+/// Whether a stage may be given only one worker's share of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passage {
-    /// The workers' results together are the whole result: `map`, `shuffle`, `batch`.
+pub(crate) enum Shardability {
+    /// It may: the results of all workers together are the complete result. `map`, `shuffle`, `batch`.
     ByRow,
-    /// The result depends on how many rows came before: `take`, `enumerate`, `zip`.
+    /// It may not: the result depends on how many rows came before. `take`, `enumerate`, `zip`.
     ByOrder,
-    /// The rows begin here.
+    /// The stage is a source of rows.
     Source,
 }
 
-/// What a stage is told when it is opened.
+/// The settings a stage is opened with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context {
-    /// What un-seeded shuffles draw from.
+    /// The seed of shuffles without a seed of their own.
     pub(crate) seed: u64,
-    /// Stands for the pass over the dataset and the rounds of every `repeat` above.
+    /// Identifies the pass over the dataset and the rounds of every `repeat` above.
     pub(crate) epoch: u64,
     /// Where in the plan the stage is, so that two shuffles differ.
     pub(crate) path: u64,
@@ -64,15 +64,15 @@ impl Context {
 
 /// A stage at work.
 pub(crate) trait Stage: Send {
-    /// The next elements: of rows at least one and at most `max` (which is not 0), of batches exactly one. `None` at
-    /// the end, and from then on. After an error it is not asked again.
+    /// Returns the next elements: at least one row and at most `max` (which is not 0), or exactly one batch. `None` at the
+    /// end, and from then on. After an error it is not called again.
     fn next(&mut self, max: usize) -> Result<Option<Batch>>;
 
-    /// Writes what [`Op::open`] needs to continue after the elements handed out so far.
+    /// Saves what [`Op::open`] needs to continue after the elements returned so far.
     fn save(&self, out: &mut Saver);
 
-    /// Leaves out up to `count` elements; returns how many there were.
-    fn skip(&mut self, count: u64, kind: Kind) -> Result<u64> {
+    /// Skips up to `count` elements; returns how many there were.
+    fn skip(&mut self, count: u64, kind: ElementKind) -> Result<u64> {
         let mut skipped = 0;
         while skipped < count {
             let max = usize::try_from(count - skipped).unwrap_or(CHUNK).min(CHUNK);
@@ -85,22 +85,22 @@ pub(crate) trait Stage: Send {
 
 /// One kind of stage with its settings: the plan.
 pub(crate) trait Op: Send + Sync {
-    /// Name and the settings that decide which elements come: part of the fingerprint. Empty for stages that change
-    /// nothing about the elements, so that a position outlives a change of buffers.
+    /// Returns the name and the settings that determine the elements: part of the fingerprint. Empty for stages that do
+    /// not change the elements, so that a position remains valid when buffers change.
     fn describe(&self) -> String;
 
-    /// Starts the stage, and what feeds it, at the beginning or at a saved place.
+    /// Starts the stage and its inputs, at the beginning or at a saved position.
     fn open(&self, inputs: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>>;
 
-    fn kind(&self, inputs: &[Node]) -> Kind {
-        inputs.first().map_or(Kind::Rows, Node::kind)
+    fn kind(&self, inputs: &[Node]) -> ElementKind {
+        inputs.first().map_or(ElementKind::Rows, Node::kind)
     }
 
-    fn passage(&self) -> Passage {
-        Passage::ByRow
+    fn shardability(&self) -> Shardability {
+        Shardability::ByRow
     }
 
-    /// The most rows an element has, where that is known; the global batch is read off here.
+    /// Returns the maximum number of rows of an element, if known: the size of the global batch.
     fn batch_size(&self, inputs: &[Node]) -> Option<usize> {
         inputs.first().and_then(Node::batch_size)
     }
@@ -110,23 +110,23 @@ pub(crate) trait Op: Send + Sync {
         None
     }
 
-    /// The same stage with the order of elements kept, if it does not keep it.
+    /// Returns a variant of the stage that keeps the order of elements, if this one does not.
     fn ordered(&self) -> Option<Arc<dyn Op>> {
         None
     }
 
-    /// The same stage without what it remembers: needed when its input changes.
+    /// Returns the same stage without its cached elements: needed when its input changes.
     fn renewed(&self) -> Option<Arc<dyn Op>> {
         None
     }
 
-    /// Whether the order of elements is drawn anew without a seed, so that workers disagree on it.
+    /// Whether the order of elements is random without a seed, so that workers disagree on it.
     fn is_unseeded(&self) -> bool {
         false
     }
 }
 
-/// A stage of the plan with what feeds it. Cheap to clone.
+/// A stage of the plan with its inputs. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Node {
     op: Arc<dyn Op>,
@@ -150,7 +150,7 @@ impl Node {
         Self { op: self.op.renewed().unwrap_or_else(|| self.op.clone()), inputs: inputs.into() }
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> ElementKind {
         self.op.kind(&self.inputs)
     }
 
@@ -162,7 +162,7 @@ impl Node {
         self.op.open(&self.inputs, cx, from)
     }
 
-    /// The whole plan on one line, sources first.
+    /// Returns the plan on one line, sources first.
     pub(crate) fn describe(&self) -> String {
         let inputs: Vec<String> = self.inputs.iter().map(Self::describe).collect();
         let own = self.op.describe();
@@ -175,7 +175,7 @@ impl Node {
     }
 }
 
-/// Opens the only input of a stage that keeps one number, which stands before it in a position: `fresh` at the start.
+/// Opens the only input of a stage that saves one number before it in a position; the number is `fresh` at the start.
 pub(crate) fn open_counted(
     inputs: &[Node],
     cx: Context,

@@ -2,10 +2,10 @@
 
 use crate::shard::AutoShardPolicy;
 
-/// Let the library choose a number of threads or a buffer.
+/// Lets the library choose the number of threads or the size of a buffer.
 pub const AUTOTUNE: usize = usize::MAX;
 
-/// Settings of a dataset; those left at `None` keep what was set before, or the default.
+/// Settings of a dataset; `None` keeps the previous setting, or the default.
 ///
 /// ```
 /// use phalanx_data::{AutoShardPolicy, Dataset, Options};
@@ -16,7 +16,7 @@ pub const AUTOTUNE: usize = usize::MAX;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Whether parallel stages keep the order of their input where they were not told themselves. Default: they do.
+    /// Whether parallel stages without a setting of their own keep the order of their input. Default: true.
     pub deterministic: Option<bool>,
     /// How workers share the input. Default: [`AutoShardPolicy::Auto`].
     pub auto_shard_policy: Option<AutoShardPolicy>,

@@ -1,7 +1,7 @@
 //! `padded_batch`: batches of rows of different lengths, filled up.
 
 use super::batch::{collect, size_error};
-use super::node::{Context, Kind, Node, Op, Stage, open_input};
+use super::node::{Context, ElementKind, Node, Op, Stage, open_input};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Column, DType, Dataset, Strings, Values};
 use phalanx_base::{Code, Error, Result};
@@ -87,8 +87,8 @@ impl Op for PaddedOp {
         Ok(Box::new(PaddedStage { upstream: open_input(inputs, cx, from)?, op: self.clone() }))
     }
 
-    fn kind(&self, _: &[Node]) -> Kind {
-        Kind::Batches
+    fn kind(&self, _: &[Node]) -> ElementKind {
+        ElementKind::Batches
     }
 
     fn batch_size(&self, _: &[Node]) -> Option<usize> {
@@ -104,7 +104,7 @@ struct PaddedStage {
 impl Stage for PaddedStage {
     fn next(&mut self, _: usize) -> Result<Option<Batch>> {
         let op = &self.op;
-        let Some(parts) = collect(&mut *self.upstream, Kind::Rows, op.size, op.drop_remainder)? else {
+        let Some(parts) = collect(&mut *self.upstream, ElementKind::Rows, op.size, op.drop_remainder)? else {
             return Ok(None);
         };
         let first = &parts[0];
@@ -230,7 +230,7 @@ impl Dataset {
         if size == 0 {
             return Self::broken(size_error("padded_batch"));
         }
-        if self.node().kind() == Kind::Batches {
+        if self.node().kind() == ElementKind::Batches {
             return Self::broken(
                 Error::new(Code::BadSetting, "padded_batch takes rows, not batches")
                     .at("padded_batch after batch")

@@ -6,7 +6,7 @@
 
 mod work;
 
-use super::node::{Context, Kind, Node, Stage, open_input};
+use super::node::{Context, ElementKind, Node, Stage, open_input};
 use super::transform::ChunkFn;
 use crate::Batch;
 use crate::position::{Loader, Saver, damaged};
@@ -14,7 +14,7 @@ use phalanx_base::{Code, Context as _, Result};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use work::{Done, Input, Shared, lock};
+use work::{Done, Shared, SharedInput, lock};
 
 /// The consumer's side.
 pub(crate) struct ParallelStage {
@@ -53,8 +53,8 @@ impl ParallelStage {
         stage.save(&mut place);
         let old_holes = holes.clone();
         let shared = Arc::new(Shared {
-            input: Mutex::new(Input { stage, next: 0, elements: 0, holes, ended: false }),
-            board: Mutex::default(),
+            input: Mutex::new(SharedInput { stage, next: 0, elements: 0, holes, ended: false }),
+            progress: Mutex::default(),
             work: Condvar::new(),
             result: Condvar::new(),
             function,
@@ -83,19 +83,19 @@ impl ParallelStage {
 
     /// The next finished chunk, waiting for it.
     fn take_done(&mut self) -> Option<(u64, Done)> {
-        let mut board = lock(&self.shared.board);
+        let mut progress = lock(&self.shared.progress);
         loop {
-            let ready = if self.ordered { board.done.remove_entry(&self.base) } else { board.done.pop_first() };
+            let ready = if self.ordered { progress.done.remove_entry(&self.base) } else { progress.done.pop_first() };
             if let Some((number, done)) = ready {
-                board.under_way -= 1;
-                drop(board);
+                progress.under_way -= 1;
+                drop(progress);
                 self.shared.work.notify_one();
                 return Some((number, done));
             }
-            if board.under_way == 0 && board.total.is_some() {
+            if progress.under_way == 0 && progress.total.is_some() {
                 return None;
             }
-            board = self.shared.result.wait(board).unwrap_or_else(PoisonError::into_inner);
+            progress = self.shared.result.wait(progress).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -123,7 +123,7 @@ impl Stage for ParallelStage {
                 continue;
             };
             if let Some(piece) = done.outcome.pieces.pop_front() {
-                let whole = self.shared.kind == Kind::Batches || piece.rows() <= max;
+                let whole = self.shared.kind == ElementKind::Batches || piece.rows() <= max;
                 let out = if whole {
                     piece
                 } else {
@@ -182,7 +182,7 @@ fn load_holes(from: &mut Loader<'_>) -> Result<Vec<(u64, u64)>> {
 
 impl Drop for ParallelStage {
     fn drop(&mut self) {
-        lock(&self.shared.board).closed = true;
+        lock(&self.shared.progress).closed = true;
         self.shared.work.notify_all();
         for thread in self.threads.drain(..) {
             let _ = thread.join();

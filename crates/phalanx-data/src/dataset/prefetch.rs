@@ -1,6 +1,6 @@
 //! `prefetch`: a thread that works ahead of the consumer.
 
-use super::node::{CHUNK, Context, Kind, Node, Op, Stage, open_input};
+use super::node::{CHUNK, Context, ElementKind, Node, Op, Stage, open_input};
 use super::options::AUTOTUNE;
 use crate::position::{Loader, Saver};
 use crate::{Batch, Dataset};
@@ -30,7 +30,7 @@ impl Op for PrefetchOp {
             }
         };
         let buffer = match self.buffer {
-            0 | AUTOTUNE if kind == Kind::Rows => 2 * CHUNK,
+            0 | AUTOTUNE if kind == ElementKind::Rows => 2 * CHUNK,
             0 | AUTOTUNE => 2,
             wanted => wanted,
         };
@@ -51,16 +51,16 @@ pub(crate) struct PrefetchStage {
     base: Vec<u8>,
     /// The chunk in hand, the elements used of it, and the input's place after it.
     chunk: Option<(Batch, usize, Vec<u8>)>,
-    kind: Kind,
+    kind: ElementKind,
 }
 
 impl PrefetchStage {
     /// Starts a thread that holds up to `buffer` elements.
-    pub(crate) fn start(stage: Box<dyn Stage>, kind: Kind, buffer: usize) -> Result<Self> {
+    pub(crate) fn start(stage: Box<dyn Stage>, kind: ElementKind, buffer: usize) -> Result<Self> {
         let mut base = Saver::default();
         stage.save(&mut base);
         // One chunk waits in the thread's hands, the others in the channel: together they are the buffer.
-        let chunk = if kind == Kind::Rows { (buffer / 2).clamp(1, CHUNK) } else { 1 };
+        let chunk = if kind == ElementKind::Rows { (buffer / 2).clamp(1, CHUNK) } else { 1 };
         let (sender, receiver) = sync_channel((buffer / chunk).saturating_sub(1).min(1 << 16));
         let thread = std::thread::Builder::new()
             .name("px-prefetch".to_string())
@@ -128,11 +128,11 @@ impl Stage for PrefetchStage {
         }
         let Some((batch, used, _)) = &mut self.chunk else { return Ok(None) };
         let (out, end) = match self.kind {
-            Kind::Rows => {
+            ElementKind::Rows => {
                 let end = batch.rows().min(used.saturating_add(max));
                 (batch.slice(*used..end), end)
             }
-            Kind::Batches => (batch.clone(), 1),
+            ElementKind::Batches => (batch.clone(), 1),
         };
         *used = end;
         if end >= self.kind.elements(batch)

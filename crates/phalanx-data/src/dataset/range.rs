@@ -1,6 +1,6 @@
 //! `range`: integers.
 
-use super::node::{Context, Kind, Node, Op, Passage, Stage};
+use super::node::{Context, ElementKind, Node, Op, Shardability, Stage};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Column, Dataset, Schema};
 use phalanx_base::{Code, Error, Result};
@@ -24,8 +24,8 @@ impl Op for RangeOp {
         Ok(Box::new(RangeStage { op: self.clone(), next }))
     }
 
-    fn passage(&self) -> Passage {
-        Passage::Source
+    fn shardability(&self) -> Shardability {
+        Shardability::Source
     }
 }
 
@@ -51,7 +51,7 @@ impl Stage for RangeStage {
         out.u64(self.next);
     }
 
-    fn skip(&mut self, count: u64, _: Kind) -> Result<u64> {
+    fn skip(&mut self, count: u64, _: ElementKind) -> Result<u64> {
         let here = count.min(self.op.count - self.next);
         self.next += here;
         Ok(here)

@@ -1,7 +1,7 @@
-//! `rebatch`: the same rows in batches of other sizes, by turns.
+//! `rebatch`: the same rows in batches of other sizes.
 
-use super::feed::Feed;
-use super::node::{CHUNK, Context, Kind, Node, Op, Stage};
+use super::chunk_buffer::ChunkBuffer;
+use super::node::{CHUNK, Context, ElementKind, Node, Op, Stage};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Dataset};
 use phalanx_base::{Code, Error, Result};
@@ -20,14 +20,14 @@ impl Op for RebatchOp {
     fn open(&self, inputs: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
         let open = |from: Option<&mut Loader<'_>>| inputs[0].open(cx.child(0), from);
         let (turn, feed) = match from {
-            Some(from) => (from.usize()? % self.sizes.len(), Feed::open(Some(from), open)?),
-            None => (0, Feed::open(None, open)?),
+            Some(from) => (from.usize()? % self.sizes.len(), ChunkBuffer::open(Some(from), open)?),
+            None => (0, ChunkBuffer::open(None, open)?),
         };
         Ok(Box::new(RebatchStage { feed, sizes: self.sizes.clone(), turn, like: None }))
     }
 
-    fn kind(&self, _: &[Node]) -> Kind {
-        Kind::Batches
+    fn kind(&self, _: &[Node]) -> ElementKind {
+        ElementKind::Batches
     }
 
     fn batch_size(&self, _: &[Node]) -> Option<usize> {
@@ -36,7 +36,7 @@ impl Op for RebatchOp {
 }
 
 struct RebatchStage {
-    feed: Feed,
+    feed: ChunkBuffer,
     sizes: Arc<[usize]>,
     turn: usize,
     /// The columns of an empty batch.
@@ -131,7 +131,7 @@ impl Op for Arc<SplitOp> {
             how: Self::clone(self),
             next: self.own.start,
         };
-        stage.skip(skipped, Kind::Batches)?;
+        stage.skip(skipped, ElementKind::Batches)?;
         Ok(Box::new(stage))
     }
 
@@ -189,7 +189,7 @@ impl Dataset {
         self.then(Arc::new(SplitOp { pieces: of.max(1), own, even: true }))
     }
 
-    /// The same rows, in batches of these sizes by turns, across the borders of the batches they came in.
+    /// Returns the same rows in batches of these sizes, in rotation, across the borders of the input's batches.
     ///
     /// A size may be 0, as long as not all are. The last batch may be shorter. This is how a global batch is divided
     /// among replicas.
@@ -207,7 +207,7 @@ impl Dataset {
         if sizes.iter().all(|&size| size == 0) {
             return Self::broken(Error::new(Code::BadSetting, "rebatch needs a size greater than zero").at("rebatch"));
         }
-        if self.node().kind() == Kind::Rows {
+        if self.node().kind() == ElementKind::Rows {
             return Self::broken(
                 Error::new(Code::BadSetting, "rebatch takes batches, not rows").at("rebatch").help("call batch first"),
             );

@@ -1,6 +1,6 @@
 //! `repeat`: the elements again and again.
 
-use super::node::{Context, Kind, Node, Op, Stage, open_input};
+use super::node::{Context, ElementKind, Node, Op, Stage, open_input};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Dataset};
 use phalanx_base::Result;
@@ -62,7 +62,7 @@ impl Stage for RepeatStage {
         }
     }
 
-    fn skip(&mut self, count: u64, kind: Kind) -> Result<u64> {
+    fn skip(&mut self, count: u64, kind: ElementKind) -> Result<u64> {
         let mut skipped = 0;
         while skipped < count {
             let Some(stage) = &mut self.stage else { break };
@@ -78,7 +78,7 @@ impl Stage for RepeatStage {
 }
 
 impl RepeatStage {
-    /// Goes on after the end of a round.
+    /// Starts the next round, if there is one.
     fn next_round(&mut self) -> Result<()> {
         // The threads of the old round end before those of the new one start.
         self.stage = None;
@@ -93,7 +93,7 @@ impl RepeatStage {
 }
 
 impl Dataset {
-    /// The elements again and again, for ever; nothing, where there are none.
+    /// Repeats the elements endlessly; a dataset without elements stays empty.
     ///
     /// `shuffle` before `repeat` keeps the rounds apart, each in its own order; after it, rounds run into each other.
     ///
@@ -108,7 +108,7 @@ impl Dataset {
         self.then(RepeatOp { count: None })
     }
 
-    /// The elements `count` times over.
+    /// Repeats the elements `count` times.
     ///
     /// ```
     /// use phalanx_data::Dataset;

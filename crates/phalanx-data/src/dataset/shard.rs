@@ -1,6 +1,6 @@
 //! `shard`: every n-th element.
 
-use super::node::{CHUNK, Context, Kind, Node, Op, Passage, Stage, open_counted};
+use super::node::{CHUNK, Context, ElementKind, Node, Op, Shardability, Stage, open_counted};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Dataset, InputContext};
 use phalanx_base::{Code, Error, Result};
@@ -22,14 +22,14 @@ impl Op for ShardOp {
         Ok(Box::new(ShardStage { upstream, kind, of: self.of, index: self.index, phase }))
     }
 
-    fn passage(&self) -> Passage {
-        Passage::ByOrder
+    fn shardability(&self) -> Shardability {
+        Shardability::ByOrder
     }
 }
 
 struct ShardStage {
     upstream: Box<dyn Stage>,
-    kind: Kind,
+    kind: ElementKind,
     of: usize,
     index: usize,
     /// The next element's number, modulo `of`.
@@ -52,7 +52,7 @@ impl Stage for ShardStage {
             if first >= count {
                 continue;
             }
-            if self.kind == Kind::Batches {
+            if self.kind == ElementKind::Batches {
                 return Ok(Some(chunk));
             }
             return Ok(Some(chunk.pick_rows((first..count).step_by(self.of).map(|row| row as u32))));
@@ -67,7 +67,7 @@ impl Stage for ShardStage {
 
 /// What [`Dataset::shard`] takes: a worker's context, or a number of shards and an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Share {
+pub enum ShardSpec {
     /// A worker's share, divided by file or by element as [`Dataset::shard_for`] chooses.
     Worker(InputContext),
     /// The elements whose number, at this place of the pipeline, leaves the remainder `index` when divided by `of`.
@@ -79,19 +79,19 @@ pub enum Share {
     },
 }
 
-impl From<InputContext> for Share {
+impl From<InputContext> for ShardSpec {
     fn from(cx: InputContext) -> Self {
         Self::Worker(cx)
     }
 }
 
-impl From<&InputContext> for Share {
+impl From<&InputContext> for ShardSpec {
     fn from(cx: &InputContext) -> Self {
         Self::Worker(*cx)
     }
 }
 
-impl From<(usize, usize)> for Share {
+impl From<(usize, usize)> for ShardSpec {
     fn from((of, index): (usize, usize)) -> Self {
         Self::Every { of, index }
     }
@@ -116,15 +116,15 @@ impl Dataset {
     /// # Ok::<(), phalanx_base::Error>(())
     /// ```
     #[must_use]
-    pub fn shard(self, share: impl Into<Share>) -> Self {
+    pub fn shard(self, share: impl Into<ShardSpec>) -> Self {
         let (of, index) = match share.into() {
-            Share::Worker(cx) => {
+            ShardSpec::Worker(cx) => {
                 return match self.shard_for(&cx) {
                     Ok((own, _)) => own,
                     Err(error) => Self::broken(error),
                 };
             }
-            Share::Every { of, index } => (of, index),
+            ShardSpec::Every { of, index } => (of, index),
         };
         let place = format!("shard({of}, {index})");
         if of == 0 {

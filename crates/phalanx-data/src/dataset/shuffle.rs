@@ -79,7 +79,8 @@ impl Dataset {
         self.shuffle_with(buffer, Some(seed), true)
     }
 
-    /// [`Dataset::shuffle`], and whether every pass is shuffled anew.
+    /// Shuffles as [`Dataset::shuffle`] does, with an optional seed; without `reshuffle_each_iteration` every pass has the
+    /// same order.
     #[must_use]
     pub fn shuffle_with(self, buffer: usize, seed: Option<u64>, reshuffle_each_iteration: bool) -> Self {
         if buffer == 0 {

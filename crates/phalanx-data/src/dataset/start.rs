@@ -1,6 +1,6 @@
-//! Every source begins a dataset: `csv("train-*.csv").shuffle(10_000).repeat().batch(128)`.
+//! Datasets start from sources: `csv("train-*.csv").shuffle(10_000).repeat().batch(128)`.
 
-use super::{Dataset, DatasetIter, Share};
+use super::{Dataset, DatasetIter, ShardSpec};
 use crate::{Batch, Parallel, Source};
 use phalanx_base::Result;
 use std::sync::Arc;
@@ -11,10 +11,20 @@ impl<S: Source + 'static> From<S> for Dataset {
     }
 }
 
-/// The methods of [`Dataset`] that a pipeline may begin with, on every [`Source`].
+/// Defines methods that turn a source into a dataset and call the method of that name.
+macro_rules! forward {
+    ($($name:ident($($argument:ident: $type:ty),*);)*) => {$(
+        #[doc = concat!("See [`Dataset::", stringify!($name), "`].")]
+        fn $name(self, $($argument: $type),*) -> Dataset {
+            self.dataset().$name($($argument),*)
+        }
+    )*};
+}
+
+/// The methods of [`Dataset`] that a pipeline may start with, for every [`Source`].
 ///
 /// ```
-/// use phalanx_data::{Input, csv};
+/// use phalanx_data::{SourceExt, csv};
 /// let folder = tempfile::tempdir().unwrap();
 /// std::fs::write(folder.path().join("a.csv"), "age,income\n39,0\n50,1\n").unwrap();
 /// let data = csv(folder.path().join("*.csv")).label("income").shuffle(10_000).repeat().batch(3);
@@ -22,79 +32,30 @@ impl<S: Source + 'static> From<S> for Dataset {
 /// assert_eq!((batch.rows(), batch.label().unwrap().rows()), (3, 3));
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
-pub trait Input: Source + Sized + 'static {
-    /// The rows, file after file.
+pub trait SourceExt: Source + Sized + 'static {
+    /// Returns the rows, file after file.
     fn dataset(self) -> Dataset {
         Dataset::from(self)
     }
 
-    /// The rows, `cycle` files at a time by turns; see [`Dataset::from_source_by_turns`].
-    fn by_turns(self, cycle: usize) -> Dataset {
-        Dataset::from_source_by_turns(Arc::new(self), cycle)
+    /// Returns the rows, interleaved from `cycle` files at a time; see [`Dataset::from_source_interleaved`].
+    fn interleave_files(self, cycle: usize) -> Dataset {
+        Dataset::from_source_interleaved(Arc::new(self), cycle)
     }
 
-    /// See [`Dataset::shard`].
-    fn shard(self, share: impl Into<Share>) -> Dataset {
-        self.dataset().shard(share)
-    }
-
-    /// See [`Dataset::shuffle`].
-    fn shuffle(self, buffer: usize) -> Dataset {
-        self.dataset().shuffle(buffer)
-    }
-
-    /// See [`Dataset::shuffle_seeded`].
-    fn shuffle_seeded(self, buffer: usize, seed: u64) -> Dataset {
-        self.dataset().shuffle_seeded(buffer, seed)
-    }
-
-    /// See [`Dataset::repeat`].
-    fn repeat(self) -> Dataset {
-        self.dataset().repeat()
-    }
-
-    /// See [`Dataset::batch`].
-    fn batch(self, size: usize) -> Dataset {
-        self.dataset().batch(size)
-    }
-
-    /// See [`Dataset::map`].
-    fn map(self, function: impl Fn(Batch) -> Result<Batch> + Send + Sync + 'static) -> Dataset {
-        self.dataset().map(function)
-    }
-
-    /// See [`Dataset::map_batches`].
-    fn map_batches(
-        self,
-        parallel: Parallel,
-        function: impl Fn(Batch) -> Result<Batch> + Send + Sync + 'static,
-    ) -> Dataset {
-        self.dataset().map_batches(parallel, function)
-    }
-
-    /// See [`Dataset::filter`].
-    fn filter(self, keep: impl Fn(&Batch) -> Result<bool> + Send + Sync + 'static) -> Dataset {
-        self.dataset().filter(keep)
-    }
-
-    /// See [`Dataset::take`].
-    fn take(self, count: u64) -> Dataset {
-        self.dataset().take(count)
-    }
-
-    /// See [`Dataset::skip`].
-    fn skip(self, count: u64) -> Dataset {
-        self.dataset().skip(count)
-    }
-
-    /// See [`Dataset::prefetch`].
-    fn prefetch(self, buffer: usize) -> Dataset {
-        self.dataset().prefetch(buffer)
-    }
-
-    /// See [`Dataset::cache`].
-    fn cache(self) -> Dataset {
-        self.dataset().cache()
+    forward! {
+        shard(share: impl Into<ShardSpec>);
+        shuffle(buffer: usize);
+        shuffle_seeded(buffer: usize, seed: u64);
+        repeat();
+        batch(size: usize);
+        map(function: impl Fn(Batch) -> Result<Batch> + Send + Sync + 'static);
+        map_batches(parallel: Parallel, function: impl Fn(Batch) -> Result<Batch> + Send + Sync + 'static);
+        filter(keep: impl Fn(&Batch) -> Result<bool> + Send + Sync + 'static);
+        take(count: u64);
+        skip(count: u64);
+        prefetch(buffer: usize);
+        cache();
     }
 
     /// Starts a pass over the rows; see [`Dataset::iter`].
@@ -106,4 +67,4 @@ pub trait Input: Source + Sized + 'static {
     }
 }
 
-impl<S: Source + Sized + 'static> Input for S {}
+impl<S: Source + Sized + 'static> SourceExt for S {}

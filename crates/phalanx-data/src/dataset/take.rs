@@ -1,36 +1,50 @@
 //! `take`, `skip`: the first elements, or all but those.
 
-use super::node::{Context, Kind, Node, Op, Passage, Stage, open_counted};
+use super::node::{Context, ElementKind, Node, Op, Shardability, Stage, open_counted};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Dataset};
 use phalanx_base::Result;
 
-struct TakeOp(u64);
+/// `take` or `skip`.
+struct LimitOp {
+    count: u64,
+    skip: bool,
+}
 
-impl Op for TakeOp {
+impl Op for LimitOp {
     fn describe(&self) -> String {
-        format!("take({})", self.0)
+        format!("{}({})", if self.skip { "skip" } else { "take" }, self.count)
     }
 
     fn open(&self, inputs: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
         let kind = inputs[0].kind();
-        let (left, upstream) = open_counted(inputs, cx, from, self.0)?;
-        Ok(Box::new(TakeStage { upstream, kind, left }))
+        let (left, upstream) = open_counted(inputs, cx, from, self.count)?;
+        Ok(Box::new(LimitStage { upstream, kind, left, skip: self.skip }))
     }
 
-    fn passage(&self) -> Passage {
-        Passage::ByOrder
+    fn shardability(&self) -> Shardability {
+        Shardability::ByOrder
     }
 }
 
-struct TakeStage {
+struct LimitStage {
     upstream: Box<dyn Stage>,
-    kind: Kind,
+    kind: ElementKind,
+    /// Elements still to take or to skip.
     left: u64,
+    skip: bool,
 }
 
-impl Stage for TakeStage {
+impl Stage for LimitStage {
     fn next(&mut self, max: usize) -> Result<Option<Batch>> {
+        if self.skip {
+            // Skips at the first call, so that opening stays quick.
+            if self.left > 0 {
+                self.upstream.skip(self.left, self.kind)?;
+                self.left = 0;
+            }
+            return self.upstream.next(max);
+        }
         let max = usize::try_from(self.left).unwrap_or(max).min(max);
         if max == 0 {
             return Ok(None);
@@ -46,48 +60,8 @@ impl Stage for TakeStage {
     }
 }
 
-struct SkipOp(u64);
-
-impl Op for SkipOp {
-    fn describe(&self) -> String {
-        format!("skip({})", self.0)
-    }
-
-    fn open(&self, inputs: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
-        let kind = inputs[0].kind();
-        let (left, upstream) = open_counted(inputs, cx, from, self.0)?;
-        Ok(Box::new(SkipStage { upstream, kind, left }))
-    }
-
-    fn passage(&self) -> Passage {
-        Passage::ByOrder
-    }
-}
-
-/// Skips when it is first asked, not before: opening stays quick.
-struct SkipStage {
-    upstream: Box<dyn Stage>,
-    kind: Kind,
-    left: u64,
-}
-
-impl Stage for SkipStage {
-    fn next(&mut self, max: usize) -> Result<Option<Batch>> {
-        if self.left > 0 {
-            self.upstream.skip(self.left, self.kind)?;
-            self.left = 0;
-        }
-        self.upstream.next(max)
-    }
-
-    fn save(&self, out: &mut Saver) {
-        out.u64(self.left);
-        self.upstream.save(out);
-    }
-}
-
 impl Dataset {
-    /// The first `count` elements, or all where there are fewer.
+    /// Returns the first `count` elements, or all if there are fewer.
     ///
     /// ```
     /// use phalanx_data::Dataset;
@@ -96,10 +70,10 @@ impl Dataset {
     /// ```
     #[must_use]
     pub fn take(self, count: u64) -> Self {
-        self.then(TakeOp(count))
+        self.then(LimitOp { count, skip: false })
     }
 
-    /// All but the first `count` elements.
+    /// Returns all but the first `count` elements.
     ///
     /// ```
     /// use phalanx_data::Dataset;
@@ -108,6 +82,6 @@ impl Dataset {
     /// ```
     #[must_use]
     pub fn skip(self, count: u64) -> Self {
-        self.then(SkipOp(count))
+        self.then(LimitOp { count, skip: true })
     }
 }

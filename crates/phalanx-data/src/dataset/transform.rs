@@ -1,6 +1,6 @@
 //! What `map` and `filter` have in common: a function over chunks that may stop in the middle of one.
 
-use super::node::{CHUNK, Context, Kind, Node, Stage, open_input};
+use super::node::{CHUNK, Context, ElementKind, Node, Stage, open_input};
 use crate::Batch;
 use crate::position::{Loader, Saver};
 use phalanx_base::{Error, Result};
@@ -30,7 +30,7 @@ pub(crate) type ChunkFn = Arc<dyn Fn(Batch) -> Outcome + Send + Sync>;
 pub(crate) struct TransformStage {
     upstream: Box<dyn Stage>,
     function: ChunkFn,
-    kind: Kind,
+    kind: ElementKind,
     outcome: Outcome,
     /// Where the input was before the chunk in work.
     before: Saver,
@@ -66,7 +66,7 @@ impl Stage for TransformStage {
     fn next(&mut self, max: usize) -> Result<Option<Batch>> {
         loop {
             if let Some(piece) = self.outcome.pieces.pop_front() {
-                if self.kind == Kind::Rows && piece.rows() > max {
+                if self.kind == ElementKind::Rows && piece.rows() > max {
                     self.outcome.pieces.push_front(piece.slice(max..piece.rows()));
                     self.used += max as u64;
                     return Ok(Some(piece.slice(0..max)));

@@ -1,7 +1,7 @@
 //! `unbatch`: batches become rows.
 
-use super::feed::Feed;
-use super::node::{CHUNK, Context, Kind, Node, Op, Stage};
+use super::chunk_buffer::ChunkBuffer;
+use super::node::{CHUNK, Context, ElementKind, Node, Op, Stage};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Column, Dataset};
 use phalanx_base::{Code, Error, Result};
@@ -14,16 +14,16 @@ impl Op for UnbatchOp {
     }
 
     fn open(&self, inputs: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
-        let split = inputs[0].kind() == Kind::Rows;
-        let feed = Feed::open(from, |from| {
+        let split = inputs[0].kind() == ElementKind::Rows;
+        let feed = ChunkBuffer::open(from, |from| {
             let stage = inputs[0].open(cx.child(0), from)?;
             Ok(Box::new(NotEmpty { stage, split }) as Box<dyn Stage>)
         })?;
         Ok(Box::new(UnbatchStage { feed }))
     }
 
-    fn kind(&self, _: &[Node]) -> Kind {
-        Kind::Rows
+    fn kind(&self, _: &[Node]) -> ElementKind {
+        ElementKind::Rows
     }
 
     fn batch_size(&self, _: &[Node]) -> Option<usize> {
@@ -32,7 +32,7 @@ impl Op for UnbatchOp {
 }
 
 struct UnbatchStage {
-    feed: Feed,
+    feed: ChunkBuffer,
 }
 
 impl Stage for UnbatchStage {

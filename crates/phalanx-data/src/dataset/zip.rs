@@ -1,6 +1,6 @@
 //! `zip`: two datasets side by side.
 
-use super::node::{Context, Kind, Node, Op, Passage, Stage};
+use super::node::{Context, ElementKind, Node, Op, Shardability, Stage};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Dataset};
 use phalanx_base::{Code, Error, Result};
@@ -24,15 +24,15 @@ impl Op for ZipOp {
         Ok(Box::new(ZipStage { left, right, kind: inputs[0].kind(), ended }))
     }
 
-    fn passage(&self) -> Passage {
-        Passage::ByOrder
+    fn shardability(&self) -> Shardability {
+        Shardability::ByOrder
     }
 }
 
 struct ZipStage {
     left: Box<dyn Stage>,
     right: Box<dyn Stage>,
-    kind: Kind,
+    kind: ElementKind,
     ended: bool,
 }
 
@@ -61,7 +61,7 @@ impl Stage for ZipStage {
             return Ok(None);
         }
         let right = Batch::concat(&parts)?;
-        let left = if self.kind == Kind::Rows { left.slice(0..have) } else { left };
+        let left = if self.kind == ElementKind::Rows { left.slice(0..have) } else { left };
         left.beside(&right).map(Some).map_err(|error| error.at("zip"))
     }
 

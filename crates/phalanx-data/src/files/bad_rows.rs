@@ -1,13 +1,12 @@
 //! What happens to rows that do not parse.
 
+use phalanx_base::{Error, Result};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use phalanx_base::{Error, Result};
-
-/// What a reader does with a bad row: stop (the default), or skip it and count.
+/// What a reader does with a bad row: stop (the default), or skip and count it.
 ///
-/// Clones share their count: keep one to ask how many rows were skipped.
+/// Clones share their count: keep one to query how many rows were skipped.
 ///
 /// ```
 /// use phalanx_data::BadRows;
@@ -30,31 +29,31 @@ struct Seen {
 }
 
 impl BadRows {
-    /// The first bad row ends the reading with its error.
+    /// Stops reading at the first bad row, with its error.
     #[must_use]
     pub fn stop() -> Self {
         Self { limit: None, seen: Arc::default() }
     }
 
-    /// Bad rows are left out; one more than `limit` different ones in all ends the reading.
+    /// Skips bad rows; more than `limit` different ones stop the reading.
     #[must_use]
     pub fn skip_at_most(limit: u64) -> Self {
         Self { limit: Some(limit), seen: Arc::default() }
     }
 
-    /// How many different rows were skipped so far.
+    /// Returns how many different rows were skipped so far.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.seen().places.len() as u64
     }
 
-    /// What was wrong with the first row that was skipped.
+    /// Returns the error of the first row that was skipped.
     #[must_use]
     pub fn first(&self) -> Option<Error> {
         self.seen().first.clone()
     }
 
-    /// Whether a reader may go on after this error, found in `part` at `place`.
+    /// Decides whether a reader may continue after this error, found in `part` at `place`.
     pub(crate) fn accept(&self, part: usize, place: u64, error: Error) -> Result<()> {
         let Some(limit) = self.limit else { return Err(error) };
         let mut seen = self.seen();
@@ -84,9 +83,8 @@ impl Default for BadRows {
 
 #[cfg(test)]
 mod tests {
-    use phalanx_base::Code;
-
     use super::*;
+    use phalanx_base::Code;
 
     #[test]
     fn each_row_counts_once_up_to_the_limit() {

@@ -1,12 +1,10 @@
 //! A file as a stream of plain bytes, whatever its compression, from any place on.
 
-use std::io::{ErrorKind, Read, SeekFrom};
-
-use flate2::read::MultiGzDecoder;
-use phalanx_base::{Code, Context, Error, Result};
-
 use super::ahead::ReadAhead;
 use super::open::{OpenFile, open};
+use flate2::read::MultiGzDecoder;
+use phalanx_base::{Code, Context, Error, Result};
+use std::io::{ErrorKind, Read, SeekFrom};
 
 /// The decompressed bytes of a file. Gzip is known by its first two bytes, not by the name.
 pub(crate) struct InputFile {
@@ -108,15 +106,14 @@ impl Read for InputFile {
 
 fn too_short(path: &str, from: u64, size: u64) -> Error {
     Error::new(Code::DataFormat, format!("{path:?} is shorter than it was"))
-        .because(format!("reading is to go on at byte {from}, and it has {size}"))
+        .because(format!("reading was to resume at byte {from}, and it has {size}"))
         .help("the files must not change between a checkpoint and its restoration")
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
+    use std::io::Write;
 
     fn files() -> (tempfile::TempDir, [String; 2]) {
         let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
 //! From patterns to a sorted list of files.
 
-use std::path::{Path, PathBuf};
-
 use phalanx_base::{Code, Error, Result, nearest};
 use phalanx_storage::{Dir, glob};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 /// Which files to read: paths, or patterns with `*`, `?`, `[a-z]` and `**`; local, or in an object store (`s3://…`).
 ///
@@ -50,34 +50,44 @@ impl Files {
     }
 }
 
-impl From<&str> for Files {
-    fn from(pattern: &str) -> Self {
-        Self { patterns: vec![pattern.to_owned()] }
+/// Files that are listed once, at first use.
+#[derive(Clone, Debug)]
+pub(crate) struct FileList {
+    files: Files,
+    list: OnceLock<Result<Arc<Vec<String>>>>,
+}
+
+impl FileList {
+    pub(crate) fn new(files: Files) -> Self {
+        Self { files, list: OnceLock::new() }
+    }
+
+    pub(crate) fn list(&self) -> Result<Arc<Vec<String>>> {
+        self.list.get_or_init(|| self.files.list().map(Arc::new)).clone()
+    }
+
+    /// Returns the path of one file, for messages also if the files cannot be listed.
+    pub(crate) fn name(&self, part: usize) -> String {
+        self.list().ok().and_then(|list| list.get(part).cloned()).unwrap_or_else(|| format!("file {part}"))
     }
 }
 
-impl From<String> for Files {
-    fn from(pattern: String) -> Self {
-        Self { patterns: vec![pattern] }
-    }
+macro_rules! files_from {
+    ($($type:ty: $pattern:ident => $text:expr;)*) => {$(
+        impl From<$type> for Files {
+            fn from($pattern: $type) -> Self {
+                Self { patterns: vec![$text] }
+            }
+        }
+    )*};
 }
 
-impl From<&Path> for Files {
-    fn from(path: &Path) -> Self {
-        path.to_string_lossy().into_owned().into()
-    }
-}
-
-impl From<PathBuf> for Files {
-    fn from(path: PathBuf) -> Self {
-        path.as_path().into()
-    }
-}
-
-impl From<&PathBuf> for Files {
-    fn from(path: &PathBuf) -> Self {
-        path.as_path().into()
-    }
+files_from! {
+    &str: pattern => pattern.to_owned();
+    String: pattern => pattern;
+    &Path: path => path.to_string_lossy().into_owned();
+    PathBuf: path => path.to_string_lossy().into_owned();
+    &PathBuf: path => path.to_string_lossy().into_owned();
 }
 
 impl<S: Into<String>> From<Vec<S>> for Files {

@@ -1,6 +1,6 @@
 //! Files as the readers see them: patterns become a sorted list, a path becomes a stream of decompressed bytes.
 //!
-//! This is the only place of the crate that opens anything, local or in an object store (`phalanx-storage` does both).
+//! Only this module opens files, local ones or objects in a store, through `phalanx-storage`.
 
 mod ahead;
 mod bad_rows;
@@ -10,8 +10,8 @@ mod open;
 mod side_by_side;
 
 pub use bad_rows::BadRows;
-pub use list::Files;
-
 pub(crate) use input_file::InputFile;
+pub(crate) use list::FileList;
+pub use list::Files;
 pub(crate) use open::{OpenFile, open};
 pub(crate) use side_by_side::SideBySide;

@@ -1,11 +1,9 @@
 //! Opens one file.
 
-use std::io::{BufReader, Read, Result, Seek, SeekFrom};
-
+use super::list::split;
 use phalanx_base::{Code, Error};
 use phalanx_storage::ReadFile;
-
-use super::list::split;
+use std::io::{BufReader, Read, Result, Seek, SeekFrom};
 
 /// What is asked of an object store at once: a request costs as much as a few megabytes.
 const REMOTE_BUFFER: usize = 4 << 20;

@@ -4,7 +4,7 @@ use super::Files;
 use phalanx_base::{Code, Error, Result};
 use std::sync::{Arc, OnceLock};
 
-/// The files of columns that are read side by side: as many for each column, looked for when first asked.
+/// The files of columns that are read side by side: as many for each column, listed at first use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SideBySide(OnceLock<Result<Arc<Vec<Vec<String>>>>>);
 

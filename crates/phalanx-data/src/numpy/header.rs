@@ -1,10 +1,8 @@
 //! The header of an array: a Python dictionary as text.
 
-use std::io::Read;
-
-use phalanx_base::{Code, Error, Result};
-
 use crate::strided::{Element, Layout};
+use phalanx_base::{Code, Error, Result};
+use std::io::Read;
 
 /// No header of NumPy's comes near this.
 const MAX_HEADER: u32 = 1 << 20;

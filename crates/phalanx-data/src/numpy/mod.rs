@@ -10,20 +10,19 @@
 //! Arrays in Fortran's order are refused, unless order makes no difference: their rows are scattered over the file.
 
 mod header;
+mod members;
 mod source;
-mod zip;
 
 #[cfg(test)]
 mod tests;
 
-pub use source::{Npy, Npz};
-
 use crate::Files;
+pub use source::{Npy, Npz};
 
 /// Reads `.npy` files as one column; [`Npy::column`] adds further ones.
 ///
 /// ```no_run
-/// use phalanx_data::{Input, npy};
+/// use phalanx_data::{SourceExt, npy};
 /// let data = npy("x", "train-x.npy").column("y", "train-y.npy").label("y").batch(32);
 /// # drop(data);
 /// ```
@@ -34,7 +33,7 @@ pub fn npy(name: impl Into<String>, files: impl Into<Files>) -> Npy {
 /// Reads `.npz` files: every array is a column under its own name, all of them with as many rows.
 ///
 /// ```no_run
-/// use phalanx_data::{Input, npz};
+/// use phalanx_data::{SourceExt, npz};
 /// let data = npz("mnist.npz").select(["x_train", "y_train"]).label("y_train").batch(32);
 /// # drop(data);
 /// ```

@@ -1,20 +1,14 @@
-use std::path::Path;
-
-use phalanx_base::Code;
-
+use crate::testing::{first_error, read_all};
 use crate::{Batch, PartPosition, Source, npy, npz};
+use phalanx_base::Code;
+use std::path::Path;
 
 fn fixture(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/numpy").join(name)
 }
 
 fn read(source: &dyn Source, from: u64) -> Batch {
-    let mut reader = source.open(0, PartPosition { row: from, ..PartPosition::START }).unwrap();
-    let mut batches = Vec::new();
-    while let Some(batch) = reader.read(2).unwrap() {
-        batches.push(batch);
-    }
-    Batch::concat(&batches).unwrap()
+    Batch::concat(&read_all(source, PartPosition { row: from, ..PartPosition::START }, 2)).unwrap()
 }
 
 #[test]
@@ -82,18 +76,8 @@ fn files_that_are_cut_short_never_panic() {
             std::fs::write(&path, &whole[..length]).unwrap();
             let source: Box<dyn Source> =
                 if name == "cube.npy" { Box::new(npy("x", &path)) } else { Box::new(npz(&path)) };
-            let opened = source.open(0, PartPosition::START);
-            let error = match opened {
-                Err(error) => error,
-                Ok(mut reader) => loop {
-                    match reader.read(10) {
-                        Ok(Some(_)) => {}
-                        Ok(None) => panic!("{name} of {length} bytes reads to its end"),
-                        Err(error) => break error,
-                    }
-                },
-            };
-            assert_eq!(error.code(), Code::DataFormat, "{error}");
+            let error = first_error(&*source);
+            assert_eq!(error.code(), Code::DataFormat, "{name} of {length} bytes: {error}");
         }
     }
 }

@@ -1,13 +1,11 @@
 //! An open file as the Parquet library wants it.
 
-use std::io::{BufReader, Read, Result, SeekFrom};
-use std::sync::{Arc, Mutex, PoisonError};
-
+use crate::files::OpenFile;
 use bytes::Bytes;
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
-
-use crate::files::OpenFile;
+use std::io::{BufReader, Read, Result, SeekFrom};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The decoder reads a page's header from a stream and its body by length: more would be read twice.
 const HEADER_BYTES: usize = 1 << 10;

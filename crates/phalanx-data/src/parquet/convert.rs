@@ -2,6 +2,8 @@
 //!
 //! Hot: buffers that nobody else holds are taken over as they are.
 
+use super::plan::Wanted;
+use crate::{Column, Strings, Values};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, BinaryType, ByteArrayType, Date32Type, Date64Type, Float32Type, Float64Type, Int8Type,
@@ -10,9 +12,6 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, GenericByteArray, PrimitiveArray};
 use arrow_schema::DataType;
 use phalanx_base::{Code, Error, Result};
-
-use super::plan::Wanted;
-use crate::{Column, Strings, Values};
 
 /// Makes a column of an array.
 pub(super) fn column(array: ArrayRef, wanted: &Wanted) -> Result<Column> {

@@ -19,9 +19,8 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub use source::Parquet;
-
 use crate::Files;
+pub use source::Parquet;
 
 /// Reads Parquet files: a path, a pattern or a list of them.
 ///

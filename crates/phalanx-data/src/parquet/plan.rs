@@ -1,9 +1,9 @@
 //! Which columns are read, and what they become.
 
-use arrow_schema::{DataType, Field, SchemaRef};
-use phalanx_base::{Code, Error, Result, nearest};
-
 use crate::DType;
+use crate::batch::no_column;
+use arrow_schema::{DataType, Field, SchemaRef};
+use phalanx_base::{Code, Error, Result};
 
 /// One column that is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,38 +14,38 @@ pub(super) struct Wanted {
     pub(super) required: bool,
 }
 
-/// What was said about the columns.
+/// The options of the columns.
 #[derive(Clone, Debug)]
-pub(super) struct Wishes {
+pub(super) struct ParquetOptions {
     pub(super) select: Option<Vec<String>>,
     pub(super) label: Option<String>,
     pub(super) required: Vec<String>,
     pub(super) decode_bytes: usize,
 }
 
-impl Default for Wishes {
+impl Default for ParquetOptions {
     fn default() -> Self {
         Self { select: None, label: None, required: Vec::new(), decode_bytes: 32 << 20 }
     }
 }
 
 /// The columns to read from a file of this schema, in the file's order.
-pub(super) fn wanted(schema: &SchemaRef, wishes: &Wishes, path: &str) -> Result<Vec<Wanted>> {
-    let named = wishes.select.iter().flatten().chain(&wishes.label).chain(&wishes.required);
+pub(super) fn wanted(schema: &SchemaRef, options: &ParquetOptions, path: &str) -> Result<Vec<Wanted>> {
+    let named = options.select.iter().flatten().chain(&options.label).chain(&options.required);
     for name in named {
         if schema.column_with_name(name).is_none() {
-            return Err(missing(name, schema, path));
+            return Err(no_column("column", name, schema.fields().iter().map(|field| field.name().as_str())).at(path));
         }
     }
-    let selected = |name: &String| match &wishes.select {
-        Some(select) => select.contains(name) || wishes.label.as_ref() == Some(name),
+    let selected = |name: &String| match &options.select {
+        Some(select) => select.contains(name) || options.label.as_ref() == Some(name),
         None => true,
     };
     let fields = schema.fields().iter().filter(|field| selected(field.name()));
-    fields.map(|field| describe(field, wishes, path)).collect()
+    fields.map(|field| describe(field, options, path)).collect()
 }
 
-fn describe(field: &Field, wishes: &Wishes, path: &str) -> Result<Wanted> {
+fn describe(field: &Field, options: &ParquetOptions, path: &str) -> Result<Wanted> {
     let (item, ragged) = match field.data_type() {
         DataType::List(item) => (item.data_type(), true),
         other => (other, false),
@@ -56,7 +56,7 @@ fn describe(field: &Field, wishes: &Wishes, path: &str) -> Result<Wanted> {
             .because(format!("its type is {}", field.data_type()))
             .help("leave it out with .select([…]), or write it as numbers, strings or lists of them"));
     };
-    let required = wishes.required.contains(field.name());
+    let required = options.required.contains(field.name());
     Ok(Wanted { name: field.name().clone(), dtype, ragged, required })
 }
 
@@ -70,19 +70,6 @@ fn dtype(data_type: &DataType) -> Option<DType> {
         DataType::Utf8 | DataType::Binary | DataType::FixedSizeBinary(_) => DType::Bytes,
         _ => return None,
     })
-}
-
-fn missing(name: &str, schema: &SchemaRef, path: &str) -> Error {
-    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-    let shown = names.iter().take(24).copied().collect::<Vec<_>>().join(", ");
-    let more = if names.len() > 24 { format!(" and {} more", names.len() - 24) } else { String::new() };
-    let error = Error::new(Code::DataColumn, format!("there is no column {name:?}"))
-        .at(path)
-        .because(format!("the columns are {shown}{more}"));
-    match nearest(name, names) {
-        Some(near) => error.help(format!("did you mean {near:?}?")),
-        None => error.help("use one of these names"),
-    }
 }
 
 /// Says how a file's columns differ from those of the first one.

@@ -1,16 +1,14 @@
 //! Reads one Parquet file into batches.
 
-use std::sync::Arc;
-
+use super::chunks::Chunks;
+use super::convert::column;
+use super::plan::{ParquetOptions, Wanted, wanted};
+use crate::files::open;
+use crate::{Batch, DType, PartPosition, Reader, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use phalanx_base::{Code, Error, Result};
-
-use super::chunks::Chunks;
-use super::convert::column;
-use super::plan::{Wanted, Wishes, wanted};
-use crate::files::open;
-use crate::{Batch, DType, PartPosition, Reader, Schema};
+use std::sync::Arc;
 
 /// An opened file whose footer has been read.
 pub(super) struct Opened {
@@ -21,21 +19,21 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    pub(super) fn open(path: &str, wishes: &Wishes) -> Result<Self> {
+    pub(super) fn open(path: &str, options: &ParquetOptions) -> Result<Self> {
         let file = open(path)?;
         let size = file.size().unwrap_or(0);
         let chunks = Chunks::new(file)
             .map_err(|error| Error::new(Code::DataMissing, format!("cannot read {path:?}")).because(error))?;
         // The writer's own types would only add kinds of arrays that mean the same.
-        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-        let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(chunks, options).map_err(|error| {
+        let decoding = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+        let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(chunks, decoding).map_err(|error| {
             let why = if size == 0 { "it is empty".to_owned() } else { error.to_string() };
-            Error::new(Code::DataFormat, format!("{path:?} is not a whole Parquet file"))
+            Error::new(Code::DataFormat, format!("{path:?} is not a complete Parquet file"))
                 .because(why)
                 .help("its writer may have been killed before it wrote the end, or the copy of it was not finished")
         })?;
-        let wanted = wanted(builder.schema(), wishes, path)?;
-        Ok(Self { builder, path: path.to_owned(), wanted, decode_bytes: wishes.decode_bytes })
+        let wanted = wanted(builder.schema(), options, path)?;
+        Ok(Self { builder, path: path.to_owned(), wanted, decode_bytes: options.decode_bytes })
     }
 
     /// Begins to read at a place.
@@ -50,7 +48,7 @@ impl Opened {
         };
         if beyond {
             return Err(Error::new(Code::DataFormat, format!("{:?} is shorter than it was", self.path))
-                .because(format!("reading is to go on at row {} of row group {first}", from.row))
+                .because(format!("reading was to resume at row {} of row group {first}", from.row))
                 .help("the files must not change between a checkpoint and its restoration"));
         }
         let roots = self.wanted.iter().filter_map(|wanted| self.builder.schema().index_of(&wanted.name).ok());

@@ -1,5 +1,4 @@
-use std::sync::Arc;
-
+use crate::{DType, PartPosition, Source, parquet};
 use ::parquet::arrow::ArrowWriter;
 use ::parquet::basic::Compression;
 use ::parquet::file::properties::WriterProperties;
@@ -9,8 +8,7 @@ use arrow_array::{
     TimestampMillisecondArray, UInt64Array,
 };
 use phalanx_base::Code;
-
-use crate::{DType, PartPosition, Source, parquet};
+use std::sync::Arc;
 
 fn write(path: &std::path::Path, columns: Vec<(&str, ArrayRef)>, group_rows: usize, compression: Compression) {
     let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap();
@@ -137,7 +135,7 @@ fn files_that_differ_or_are_damaged() {
     let whole = std::fs::read(path("a.parquet")).unwrap();
     std::fs::write(path("c"), &whole[..whole.len() - 9]).unwrap();
     std::fs::write(path("d"), b"").unwrap();
-    for (name, said) in [("c", "not a whole Parquet file"), ("d", "it is empty")] {
+    for (name, said) in [("c", "not a complete Parquet file"), ("d", "it is empty")] {
         let error = parquet(path(name)).parts().unwrap_err();
         assert_eq!(error.code(), Code::DataFormat);
         assert!(error.to_string().contains(said), "{error}");

@@ -1,8 +1,8 @@
-//! Small numbers in few bytes: what stages write of themselves into a position.
+//! The encoding of a position: small numbers take few bytes.
 
 use phalanx_base::{Code, Error, Result};
 
-/// Collects what a stage needs to be opened again at its place.
+/// Encodes the positions of stages.
 #[derive(Debug, Default)]
 pub(crate) struct Saver(Vec<u8>);
 
@@ -20,7 +20,7 @@ impl Saver {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Bytes saved before, in place of what they stand for.
+    /// Appends bytes that another `Saver` encoded.
     pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
@@ -42,7 +42,7 @@ impl Saver {
     }
 }
 
-/// Gives back what a [`Saver`] took.
+/// Decodes what a [`Saver`] encoded.
 #[derive(Debug)]
 pub(crate) struct Loader<'a>(&'a [u8]);
 

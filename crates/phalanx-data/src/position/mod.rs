@@ -1,24 +1,23 @@
-//! Where an iterator stands, as a small value that goes into a checkpoint.
+//! The resume state of an iterator: a small value that goes into a checkpoint.
 
 mod codec;
 
 pub(crate) use codec::{Loader, Saver, damaged};
-
 use phalanx_base::{Code, Error, Result};
 use phalanx_formats::checksum::masked;
 
 /// The first byte of every stored position; counts up when the bytes change their meaning.
 const VERSION: u8 = 1;
 
-/// The place of an iterator after the elements it has handed out.
+/// The position of an iterator after the elements it has returned.
 ///
-/// It says which file, which offset, which epoch, and how far a shuffle has drawn; it does not hold the content of
-/// buffers. So it has tens of bytes, up to some hundreds with interleaved files. What was read ahead but not handed
-/// out does not count: [`Dataset::iter_from`](crate::Dataset::iter_from) continues with exactly the next element.
+/// It contains the file, the offset, the epoch and the state of a shuffle, but not the content of buffers. So it has tens
+/// of bytes, up to some hundreds with interleaved files. Elements that were read ahead but not returned do not count:
+/// [`Dataset::iter_from`](crate::Dataset::iter_from) continues with exactly the next element.
 ///
-/// What restoring costs: files are opened at their offset; a shuffle draws its numbers again (some nanoseconds per
-/// element of the epoch so far) and reads again the elements in its buffer, from the oldest one; a generator is run
-/// from its start and skipped; an unfinished cache is filled again.
+/// The cost of restoring: files are opened at their offset; a shuffle repeats its random draws (some nanoseconds per
+/// element of the epoch so far) and reads the elements in its buffer again, from the oldest one; a generator runs from its
+/// start; an unfinished cache is filled again.
 ///
 /// ```
 /// use phalanx_data::{Dataset, Position};
@@ -37,18 +36,18 @@ pub struct Position {
     pub(crate) fingerprint: u64,
     /// Which pass over the dataset.
     pub(crate) iteration: u64,
-    /// What un-seeded shuffles draw from.
+    /// The seed of shuffles without a seed of their own.
     pub(crate) seed: u64,
     /// Elements handed out in this pass.
     pub(crate) elements: u64,
     /// Whether the end was reached.
     pub(crate) ended: bool,
-    /// The stages' own words.
+    /// The saved state of the stages.
     pub(crate) stages: Vec<u8>,
 }
 
 impl Position {
-    /// How many elements the iterator had handed out.
+    /// Returns how many elements the iterator had returned.
     #[must_use]
     pub fn elements(&self) -> u64 {
         self.elements

@@ -1,13 +1,11 @@
 //! Examples, a row each, parsed into columns.
 
-use std::sync::Arc;
-
-use phalanx_base::{Error, Result};
-use phalanx_formats::example::{self, ExampleParser, FeatureSpec};
-
 use super::Records;
 use super::raw::{CHUNK, RecordFile};
-use crate::{BadRows, Batch, Column, PartPosition, Reader, Schema, Source, Strings, Values};
+use crate::{BadRows, Batch, Column, PartPosition, Reader, Schema, Source, Values};
+use phalanx_base::{Error, Result};
+use phalanx_formats::example::{self, ExampleParser, FeatureSpec};
+use std::sync::Arc;
 
 /// TFRecord files of Examples; made by [`Records::parse`].
 ///
@@ -32,8 +30,8 @@ impl Examples {
         Self { label: Some(name.into()), ..self }
     }
 
-    /// What to do with records that are not as specified; reading stops at the first, unless said otherwise. A file
-    /// that is damaged or cut short always stops it.
+    /// Sets what happens to records that do not match the features. Default: reading stops at the first. A file that is
+    /// damaged or cut short always stops it.
     #[must_use]
     pub fn bad_rows(self, bad_rows: BadRows) -> Self {
         Self { bad_rows, ..self }
@@ -76,7 +74,7 @@ struct ExampleReader {
     parser: ExampleParser,
     schema: Arc<Schema>,
     bad_rows: BadRows,
-    /// An error whose turn comes after the rows before it, and where it was found.
+    /// An error that is returned after the rows before it, and where it was found.
     pending: Option<(Error, PartPosition)>,
 }
 
@@ -120,21 +118,17 @@ impl Reader for ExampleReader {
     }
 
     fn position(&self) -> PartPosition {
-        // Whoever goes on from here must meet the bad record too.
+        // A reader that resumes here must find the bad record too.
         self.pending.as_ref().map_or_else(|| self.file.position(), |(_, place)| *place)
     }
 }
 
-/// A parsed column as one of ours. Numbers are moved, not copied.
-fn convert(column: example::Column) -> Result<Column> {
+/// Turns a parsed column into one of this crate; the values are moved, not copied.
+fn convert(column: example::ExampleColumn) -> Result<Column> {
     let values = match column.values {
-        example::Values::F32(values) => Values::F32(values),
-        example::Values::I64(values) => Values::I64(values),
-        example::Values::Bytes(values) => {
-            let mut strings = Strings::with_capacity(values.len(), values.iter().map(<[u8]>::len).sum());
-            values.iter().for_each(|value| strings.push(value));
-            Values::Bytes(strings)
-        }
+        example::FeatureValues::F32(values) => Values::F32(values),
+        example::FeatureValues::I64(values) => Values::I64(values),
+        example::FeatureValues::Bytes(values) => Values::Bytes(values),
     };
     let mut made = Column::new(values);
     if column.width != 1 {

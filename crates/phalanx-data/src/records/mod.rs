@@ -3,10 +3,9 @@
 mod examples;
 mod raw;
 
+use crate::Files;
 pub use examples::Examples;
 pub use raw::Records;
-
-use crate::Files;
 
 /// Reads TFRecord files, plain, gzip or zlib: every record is a row of the string column `record`.
 /// [`Records::parse`] reads them as Examples instead.

@@ -1,15 +1,13 @@
 //! Records as they are, and what all readers of records share.
 
-use std::io::{Read, Seek, SeekFrom};
-use std::sync::{Arc, OnceLock};
-
+use super::Examples;
+use crate::files::{FileList, Files, OpenFile, open};
+use crate::{Batch, Column, PartPosition, Reader, Schema, Source, Strings};
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_formats::example::FeatureSpec;
 use phalanx_formats::record::{Compression, ReadOptions, RecordReader};
-
-use super::Examples;
-use crate::files::{Files, OpenFile, open};
-use crate::{Batch, Column, PartPosition, Reader, Schema, Source, Strings};
+use std::io::{Read, Seek, SeekFrom};
+use std::sync::Arc;
 
 /// How many bytes of records become one batch at most.
 pub(super) const CHUNK: usize = 1 << 20;
@@ -17,17 +15,16 @@ pub(super) const CHUNK: usize = 1 << 20;
 /// TFRecord files; made by [`tfrecord`](crate::tfrecord).
 #[derive(Clone, Debug)]
 pub struct Records {
-    files: Files,
+    files: FileList,
     compression: Option<Compression>,
-    list: OnceLock<Result<Arc<Vec<String>>>>,
 }
 
 impl Records {
     pub(super) fn new(files: Files) -> Self {
-        Self { files, compression: None, list: OnceLock::new() }
+        Self { files: FileList::new(files), compression: None }
     }
 
-    /// The files' compression, instead of what their first bytes tell.
+    /// Sets the compression of the files. Default: detected from their first bytes.
     #[must_use]
     pub fn compression(self, compression: Compression) -> Self {
         Self { compression: Some(compression), ..self }
@@ -38,10 +35,6 @@ impl Records {
         Examples::new(self, features.into_iter().collect())
     }
 
-    pub(super) fn list(&self) -> Result<Arc<Vec<String>>> {
-        self.list.get_or_init(|| self.files.list().map(Arc::new)).clone()
-    }
-
     pub(super) fn open_file(&self, part: usize, from: PartPosition) -> Result<RecordFile> {
         RecordFile::open(&self.part_name(part), self.compression, from)
     }
@@ -49,7 +42,7 @@ impl Records {
 
 impl Source for Records {
     fn parts(&self) -> Result<usize> {
-        Ok(self.list()?.len())
+        Ok(self.files.list()?.len())
     }
 
     fn open(&self, part: usize, from: PartPosition) -> Result<Box<dyn Reader>> {
@@ -62,7 +55,7 @@ impl Source for Records {
     }
 
     fn part_name(&self, part: usize) -> String {
-        self.list().ok().and_then(|list| list.get(part).cloned()).unwrap_or_else(|| format!("file {part}"))
+        self.files.name(part)
     }
 }
 
@@ -141,14 +134,14 @@ impl RecordFile {
 
 fn shorter(path: &str, from: u64) -> Error {
     Error::new(Code::DataFormat, format!("{path:?} is shorter than it was"))
-        .because(format!("reading is to go on at byte {from} of its records"))
+        .because(format!("reading was to resume at byte {from} of its records"))
         .help("the files must not change between a checkpoint and its restoration")
 }
 
 struct RawReader {
     file: RecordFile,
     schema: Arc<Schema>,
-    /// An error whose turn comes after the rows before it.
+    /// An error that is returned after the rows before it.
     pending: Option<Error>,
 }
 

@@ -1,6 +1,6 @@
 use crate::{BadRows, PartPosition, Source, tfrecord};
 use phalanx_base::Code;
-use phalanx_formats::example::{ExampleWriter, FeatureSpec, Kind, Values};
+use phalanx_formats::example::{ExampleWriter, FeatureKind, FeatureSpec, FeatureValues};
 use phalanx_formats::record::{Compression, RecordWriter};
 
 fn file(compression: Compression, records: &[Vec<u8>]) -> (tempfile::TempDir, String) {
@@ -21,11 +21,11 @@ fn example(i: i64) -> Vec<u8> {
 
 fn features() -> Vec<FeatureSpec> {
     vec![
-        FeatureSpec::fixed("x", Kind::F32, 2),
-        FeatureSpec::variable("ids", Kind::I64),
-        FeatureSpec::fixed("name", Kind::Bytes, 1),
-        FeatureSpec::fixed("y", Kind::I64, 1),
-        FeatureSpec::fixed("z", Kind::F32, 1).with_default(Values::F32(vec![9.0])),
+        FeatureSpec::fixed("x", FeatureKind::F32, 2),
+        FeatureSpec::variable("ids", FeatureKind::I64),
+        FeatureSpec::fixed("name", FeatureKind::Bytes, 1),
+        FeatureSpec::fixed("y", FeatureKind::I64, 1),
+        FeatureSpec::fixed("z", FeatureKind::F32, 1).with_default(FeatureValues::F32(vec![9.0])),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! How an input is shared, as a value that can be said.
+//! How an input is divided among workers.
 
 /// How workers should share an input; TensorFlow's `tf.data.experimental.AutoShardPolicy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum AutoShardPolicy {
     Off,
 }
 
-/// The choice made for one worker. Its text is one sentence, meant to be logged once.
+/// The part of the input that one worker reads, and why. Its text is one sentence, meant to be logged once.
 ///
 /// ```
 /// use phalanx_data::{Dataset, InputContext};
@@ -30,45 +30,38 @@ pub enum AutoShardPolicy {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Sharding {
-    /// This worker reads everything: it is alone, or sharding is off, or the input function shards by itself.
-    Whole {
-        /// Which worker, from 0.
-        worker: usize,
-        /// How many workers.
-        workers: usize,
-        /// Why.
-        why: &'static str,
-    },
-    /// This worker reads some of the files.
+pub struct Sharding {
+    /// Which worker, from 0.
+    pub worker: usize,
+    /// How many workers share the input.
+    pub workers: usize,
+    /// What this worker reads.
+    pub by: ShardedBy,
+}
+
+/// How a [`Sharding`] divides the input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ShardedBy {
+    /// Not at all, for the reason given: the worker reads everything.
+    Nothing(&'static str),
+    /// The worker reads some of the files.
     Files {
-        /// Which worker, from 0.
-        worker: usize,
-        /// How many workers.
-        workers: usize,
         /// How many files it reads.
         own: usize,
         /// How many files there are.
         files: usize,
     },
-    /// This worker reads everything and takes its part of every batch.
+    /// The worker reads everything and takes its part of every batch.
     Batches {
-        /// Which worker, from 0.
-        worker: usize,
-        /// How many workers.
-        workers: usize,
-        /// How many files there are; `None` when the input is not made of files.
+        /// How many files there are; `None` if the input is not made of files.
         files: Option<usize>,
         /// Why.
         why: &'static str,
     },
-    /// This worker takes every n-th element.
+    /// The worker takes every n-th element.
     Elements {
-        /// Which worker, from 0.
-        worker: usize,
-        /// How many workers.
-        workers: usize,
-        /// How many files there are; `None` when the input is not made of files.
+        /// How many files there are; `None` if the input is not made of files.
         files: Option<usize>,
         /// Why.
         why: &'static str,
@@ -76,44 +69,31 @@ pub enum Sharding {
 }
 
 impl Sharding {
-    /// Which worker, from 0, of how many.
-    #[must_use]
-    pub fn worker(&self) -> (usize, usize) {
-        match *self {
-            Self::Whole { worker, workers, .. }
-            | Self::Files { worker, workers, .. }
-            | Self::Batches { worker, workers, .. }
-            | Self::Elements { worker, workers, .. } => (worker, workers),
-        }
-    }
-
     /// Whether the worker reads everything.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        matches!(self, Self::Whole { .. })
+        matches!(self.by, ShardedBy::Nothing(_))
     }
 }
 
 impl std::fmt::Display for Sharding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Whole { worker, workers, why } => {
-                write!(f, "worker {worker} of {workers} reads the whole input: {why}")
-            }
-            Self::Files { worker, workers, own, files } => write!(
-                f,
-                "worker {worker} of {workers} reads {own} of {files} files, from number {worker} every {}: {files} files \
-                 for {workers} workers, so by file",
-                ordinal(*workers),
-            ),
-            Self::Elements { worker, workers, files, why } => {
+        let Self { worker, workers, by } = self;
+        write!(f, "worker {worker} of {workers} ")?;
+        match by {
+            ShardedBy::Nothing(why) => write!(f, "reads the whole input: {why}"),
+            ShardedBy::Files { own, files } => {
                 let every = ordinal(*workers);
-                write!(f, "worker {worker} of {workers} takes every {every} element from number {worker}: ")?;
+                write!(f, "reads {own} of {files} files, from number {worker} every {every}: ")?;
+                write!(f, "{files} files for {workers} workers, so by file")
+            }
+            ShardedBy::Elements { files, why } => {
+                write!(f, "takes every {} element from number {worker}: ", ordinal(*workers))?;
                 reason(f, *workers, *files, why)?;
                 f.write_str(", so by element")
             }
-            Self::Batches { worker, workers, files, why } => {
-                write!(f, "worker {worker} of {workers} takes its part of every batch: ")?;
+            ShardedBy::Batches { files, why } => {
+                f.write_str("takes its part of every batch: ")?;
                 reason(f, *workers, *files, why)?;
                 f.write_str(", and all workers have one order, so by batch")
             }

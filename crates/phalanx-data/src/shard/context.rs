@@ -1,4 +1,4 @@
-//! What an input function is told about the workers.
+//! The context that an input function gets about the workers.
 
 use phalanx_base::{Code, Error, Result};
 

@@ -1,12 +1,12 @@
-//! From a dataset to what the replicas of one worker are given, step by step.
+//! Divides a dataset into the batches of the replicas of one worker, step by step.
 
-use super::{InputContext, Sharding};
+use super::{InputContext, ShardedBy, Sharding};
 use crate::{Batch, Dataset, DatasetIter, Position};
 use phalanx_base::{Code, Error, Result};
 
 /// One worker's input: per-replica batches, several to a step.
 #[derive(Clone, Debug)]
-pub struct Distributed {
+pub struct ReplicaDataset {
     dataset: Dataset,
     replicas: usize,
     sharding: Sharding,
@@ -32,7 +32,7 @@ pub struct Distributed {
 ///
 /// # Errors
 /// When the dataset is not batched, the replicas do not divide evenly over the workers, or the input cannot be shared.
-pub fn distribute_dataset(dataset: &Dataset, cx: &InputContext) -> Result<Distributed> {
+pub fn distribute_dataset(dataset: &Dataset, cx: &InputContext) -> Result<ReplicaDataset> {
     let replicas = cx.replicas_per_pipeline()?;
     if !dataset.is_batched() {
         return Err(Error::new(Code::BadSetting, "a dataset without batches cannot be distributed")
@@ -43,7 +43,7 @@ pub fn distribute_dataset(dataset: &Dataset, cx: &InputContext) -> Result<Distri
     if let Some((whole, sharding)) = dataset.in_one_order(cx)? {
         let first = cx.input_pipeline_id * replicas;
         let dataset = whole.pieces(cx.num_replicas_in_sync, first..first + replicas);
-        return Ok(Distributed { dataset, replicas, sharding });
+        return Ok(ReplicaDataset { dataset, replicas, sharding });
     }
     let (share, sharding) = dataset.shard_for(cx)?;
     let dataset = match (cx.num_replicas_in_sync, dataset.batch_size()) {
@@ -51,7 +51,7 @@ pub fn distribute_dataset(dataset: &Dataset, cx: &InputContext) -> Result<Distri
         (_, Some(batch)) => share.rebatch(replica_batch_sizes(batch, cx)?),
         (all, None) => share.split_batches(all),
     };
-    Ok(Distributed { dataset, replicas, sharding })
+    Ok(ReplicaDataset { dataset, replicas, sharding })
 }
 
 /// Takes what an input function returns for this worker: batches per replica, sharded by the function itself.
@@ -72,7 +72,7 @@ pub fn distribute_dataset(dataset: &Dataset, cx: &InputContext) -> Result<Distri
 pub fn datasets_from_function(
     cx: &InputContext,
     function: impl FnOnce(&InputContext) -> Result<Dataset>,
-) -> Result<Distributed> {
+) -> Result<ReplicaDataset> {
     let replicas = cx.replicas_per_pipeline()?;
     let dataset = function(cx)?;
     if !dataset.is_batched() {
@@ -82,7 +82,7 @@ pub fn datasets_from_function(
     }
     let (worker, workers) = (cx.input_pipeline_id, cx.num_input_pipelines);
     let why = "the input function decides what is in it";
-    Ok(Distributed { dataset, replicas, sharding: Sharding::Whole { worker, workers, why } })
+    Ok(ReplicaDataset { dataset, replicas, sharding: Sharding { worker, workers, by: ShardedBy::Nothing(why) } })
 }
 
 /// The sizes of the batches that follow each other at one worker: as many as there are replicas in all.
@@ -105,7 +105,7 @@ pub fn replica_batch_sizes(global_batch: usize, cx: &InputContext) -> Result<Vec
     Ok(sizes)
 }
 
-impl Distributed {
+impl ReplicaDataset {
     /// The batches in the order in which the replicas take them.
     #[must_use]
     pub fn dataset(&self) -> &Dataset {
@@ -118,7 +118,7 @@ impl Distributed {
         self.replicas
     }
 
-    /// How the input was shared: to be said once.
+    /// Returns how the input is divided; worth logging once.
     #[must_use]
     pub fn sharding(&self) -> &Sharding {
         &self.sharding
@@ -128,29 +128,29 @@ impl Distributed {
     ///
     /// # Errors
     /// As [`Dataset::iter`].
-    pub fn iter(&self) -> Result<DistributedIter> {
-        Ok(DistributedIter { batches: self.dataset.iter()?, replicas: self.replicas, like: None })
+    pub fn iter(&self) -> Result<ReplicaIterator> {
+        Ok(ReplicaIterator { batches: self.dataset.iter()?, replicas: self.replicas, like: None })
     }
 
     /// Continues a pass after the steps handed out when the position was taken.
     ///
     /// # Errors
     /// As [`Dataset::iter_from`].
-    pub fn iter_from(&self, position: &Position) -> Result<DistributedIter> {
-        Ok(DistributedIter { batches: self.dataset.iter_from(position)?, replicas: self.replicas, like: None })
+    pub fn iter_from(&self, position: &Position) -> Result<ReplicaIterator> {
+        Ok(ReplicaIterator { batches: self.dataset.iter_from(position)?, replicas: self.replicas, like: None })
     }
 }
 
 /// The steps of one worker: a batch for each of its replicas.
 #[derive(Debug)]
-pub struct DistributedIter {
+pub struct ReplicaIterator {
     batches: DatasetIter,
     replicas: usize,
     like: Option<Batch>,
 }
 
-impl DistributedIter {
-    /// Where the iterator stands, after the steps handed out so far.
+impl ReplicaIterator {
+    /// Returns the position after the steps returned so far.
     #[must_use]
     pub fn position(&self) -> Position {
         self.batches.position()
@@ -180,7 +180,7 @@ impl DistributedIter {
     }
 }
 
-impl Iterator for DistributedIter {
+impl Iterator for ReplicaIterator {
     type Item = Result<Vec<Batch>>;
 
     fn next(&mut self) -> Option<Self::Item> {

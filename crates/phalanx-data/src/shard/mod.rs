@@ -5,6 +5,8 @@ mod context;
 mod distribute;
 mod plan;
 
-pub use choice::{AutoShardPolicy, Sharding};
+pub use choice::{AutoShardPolicy, ShardedBy, Sharding};
 pub use context::InputContext;
-pub use distribute::{Distributed, DistributedIter, datasets_from_function, distribute_dataset, replica_batch_sizes};
+pub use distribute::{
+    ReplicaDataset, ReplicaIterator, datasets_from_function, distribute_dataset, replica_batch_sizes,
+};

@@ -5,9 +5,9 @@
 //! `enumerate`, `shard` and a cache file depend on all elements in order: the share is cut after them, and every
 //! worker must then see the same order before.
 
-use super::{AutoShardPolicy, InputContext, Sharding};
+use super::{AutoShardPolicy, InputContext, ShardedBy, Sharding};
 use crate::Dataset;
-use crate::dataset::{Node, Passage, ShardOp};
+use crate::dataset::{Node, ShardOp, Shardability};
 use phalanx_base::{Code, Error, Result};
 use std::sync::Arc;
 
@@ -40,11 +40,14 @@ impl Dataset {
     pub fn shard_for(&self, cx: &InputContext) -> Result<(Self, Sharding)> {
         cx.replicas_per_pipeline()?;
         let (workers, worker) = (cx.num_input_pipelines, cx.input_pipeline_id);
-        let done = |node: Node, sharding: Sharding| Ok((self.shared(node, &sharding), sharding));
-        let whole = |why| done(self.node().clone(), Sharding::Whole { worker, workers, why });
+        let done = |node: Node, by: ShardedBy| {
+            let sharding = Sharding { worker, workers, by };
+            Ok((self.shared(node, &sharding), sharding))
+        };
+        let whole = |why| done(self.node().clone(), ShardedBy::Nothing(why));
         if let Some(sharding) = self.sharding().filter(|sharding| !sharding.is_whole()) {
             // A share of a share would lose elements.
-            return if sharding.worker() == (worker, workers) {
+            return if (sharding.worker, sharding.workers) == (worker, workers) {
                 Ok((self.clone(), sharding.clone()))
             } else {
                 Err(Error::new(Code::BadSetting, "the input was shared among workers before, and differently")
@@ -63,11 +66,11 @@ impl Dataset {
         if sources.by_file(policy, workers)? {
             let node = share_files(self.node(), workers, worker);
             let own = Sources::of(&node)?.files;
-            return done(node, Sharding::Files { worker, workers, own, files: sources.files });
+            return done(node, ShardedBy::Files { own, files: sources.files });
         }
         let node = share_elements(self.node(), workers, worker)?;
         let files = sources.only_files.then_some(sources.files);
-        done(node, Sharding::Elements { worker, workers, files, why: sources.why(policy, workers) })
+        done(node, ShardedBy::Elements { files, why: sources.why(policy, workers) })
     }
 }
 
@@ -86,7 +89,8 @@ impl Dataset {
         }
         let Ok(node) = same_order(self.node()) else { return Ok(None) };
         let files = sources.only_files.then_some(sources.files);
-        let sharding = Sharding::Batches { worker, workers, files, why: sources.why(policy, workers) };
+        let by = ShardedBy::Batches { files, why: sources.why(policy, workers) };
+        let sharding = Sharding { worker, workers, by };
         Ok(Some((self.shared(node, &sharding), sharding)))
     }
 }
@@ -109,15 +113,15 @@ impl Sources {
     }
 
     fn visit(&mut self, node: &Node) -> Result<()> {
-        match (node.op().passage(), node.op().files()) {
+        match (node.op().shardability(), node.op().files()) {
             (_, Some(files)) => {
                 let count = files.count()?;
                 self.files += count;
                 self.fewest = self.fewest.min(count);
             }
-            (Passage::Source, None) => self.only_files = false,
-            (Passage::ByOrder, None) => self.by_row = false,
-            (Passage::ByRow, None) => {}
+            (Shardability::Source, None) => self.only_files = false,
+            (Shardability::ByOrder, None) => self.by_row = false,
+            (Shardability::ByRow, None) => {}
         }
         node.inputs().iter().try_for_each(|input| self.visit(input))
     }
@@ -161,10 +165,10 @@ fn share_files(node: &Node, workers: usize, worker: usize) -> Node {
 
 fn share_elements(node: &Node, workers: usize, worker: usize) -> Result<Node> {
     let cut = |node: Node| Node::new(Arc::new(ShardOp { of: workers, index: worker }), [node]);
-    match node.op().passage() {
-        Passage::Source => Ok(cut(node.clone())),
-        Passage::ByOrder => Ok(cut(same_order(node)?)),
-        Passage::ByRow => {
+    match node.op().shardability() {
+        Shardability::Source => Ok(cut(node.clone())),
+        Shardability::ByOrder => Ok(cut(same_order(node)?)),
+        Shardability::ByRow => {
             let inputs = node.inputs().iter().map(|input| share_elements(input, workers, worker));
             Ok(node.with_inputs(inputs.collect::<Result<_>>()?))
         }

@@ -1,9 +1,8 @@
 //! The values of such files, and how they become ours.
 
-use phalanx_base::Result;
-
-use super::Become;
+use super::Conversion;
 use crate::{Column, Strings, Values};
+use phalanx_base::Result;
 
 /// The type of one value in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,9 +18,9 @@ pub(crate) enum Element {
     F64,
     /// One byte, 0 or 1.
     Bool,
-    /// So many bytes, zeros at the end do not count.
+    /// A string of this many bytes; trailing zeros do not count.
     Bytes(usize),
-    /// So many code points of four bytes each, zeros at the end do not count.
+    /// A string of this many code points of four bytes each; trailing zeros do not count.
     Unicode(usize),
 }
 
@@ -56,14 +55,14 @@ impl Layout {
     }
 
     /// The bytes of whole rows as a column.
-    pub(crate) fn column(&self, bytes: &[u8], rows: usize, become_: Become) -> Result<Column> {
+    pub(crate) fn column(&self, bytes: &[u8], rows: usize, conversion: Conversion) -> Result<Column> {
         let numbers = self.values(bytes);
-        let values = match (numbers, become_) {
-            (Values::U8(values), Become::Integers) => Values::I64(values.into_iter().map(i64::from).collect()),
-            (Values::U8(values), Become::Scaled) => {
+        let values = match (numbers, conversion) {
+            (Values::U8(values), Conversion::Integers) => Values::I64(values.into_iter().map(i64::from).collect()),
+            (Values::U8(values), Conversion::Scaled) => {
                 Values::F32(values.into_iter().map(|value| f32::from(value) / 255.0).collect())
             }
-            (Values::I64(values), Become::Scaled) => {
+            (Values::I64(values), Conversion::Scaled) => {
                 Values::F32(values.into_iter().map(|value| value as f32).collect())
             }
             (values, _) => values,

@@ -1,12 +1,10 @@
 //! Reads several files of equal rows side by side, one column each.
 
+use super::{Conversion, Layout};
+use crate::{Batch, PartPosition, Reader, Schema};
+use phalanx_base::{Code, Error, Result};
 use std::io::Read;
 use std::sync::Arc;
-
-use phalanx_base::{Code, Error, Result};
-
-use super::{Become, Layout};
-use crate::{Batch, PartPosition, Reader, Schema};
 
 /// How many bytes of one column become one batch at most.
 const CHUNK: usize = 1 << 20;
@@ -19,7 +17,7 @@ pub(crate) struct Opened {
     pub(crate) layout: Layout,
     /// At the first byte of the next row.
     pub(crate) stream: Box<dyn Read + Send>,
-    pub(crate) become_: Become,
+    pub(crate) conversion: Conversion,
 }
 
 /// Columns read side by side. `row` of its position counts the rows that were read.
@@ -46,7 +44,7 @@ impl StridedReader {
         }
         if next > rows {
             return Err(Error::new(Code::DataFormat, format!("{} is shorter than it was", columns[0].place))
-                .because(format!("reading is to go on after row {next}, and it has {rows}")));
+                .because(format!("reading was to resume after row {next}, and it has {rows}")));
         }
         Ok(Self { columns, schema: Arc::new(schema), rows, next, buffer: Vec::new() })
     }
@@ -93,9 +91,9 @@ impl Opened {
         if buffer.len() < wanted {
             let row = next + (buffer.len() / stride.max(1)) as u64;
             return Err(Error::new(Code::DataFormat, format!("{} is cut short", self.place))
-                .because(format!("its header says {} rows, it ends inside of row {row}", self.layout.rows))
+                .because(format!("its header promises {} rows, it ends inside row {row}", self.layout.rows))
                 .help("copy it again; its writer may have been killed"));
         }
-        self.layout.column(buffer, rows, self.become_)
+        self.layout.column(buffer, rows, self.conversion)
     }
 }

@@ -1,9 +1,9 @@
-//! `BaselineClassifier` and `BaselineRegressor`: what can be predicted without looking.
+//! `BaselineClassifier` and `BaselineRegressor`: predictions without features.
 
-use super::Canned;
-use super::parts::Builder;
-use super::settings::{HeadSettings, head_settings, optimizer_setting};
-use crate::IntoModel;
+use super::parts::ModelPlan;
+use super::settings::{head_settings, into_model, optimizer_setting};
+use super::{Network, Parts};
+use crate::Head;
 use phalanx_base::Result;
 use phalanx_nn::model::Initializer;
 use phalanx_optim::{Ftrl, Optimizer};
@@ -16,7 +16,7 @@ macro_rules! baseline {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub struct $name {
-            head: HeadSettings,
+            head: Head,
             optimizer: Optimizer,
         }
 
@@ -24,7 +24,7 @@ macro_rules! baseline {
             /// A bias for each logit, with FTRL at a rate of 0.3.
             #[must_use]
             pub fn new() -> Self {
-                Self { head: HeadSettings::$kind(), optimizer: Ftrl::new(LEARNING_RATE).into() }
+                Self { head: Head::$kind(), optimizer: Ftrl::new(LEARNING_RATE).into() }
             }
         }
 
@@ -36,26 +36,22 @@ macro_rules! baseline {
 
         optimizer_setting!($name, "the bias");
         head_settings!($kind $name);
+        into_model!($name);
 
-        impl IntoModel for $name {
-            type Model = Canned;
-
-            fn to_model(&self, seed: u64) -> Result<Canned> {
-                let (head, mut kept) = (self.head.head(), Builder::new(seed));
-                let units = vec![head.logits_dimension()];
-                let bias = kept.variable("baseline/bias".to_owned(), units, Initializer::Zeros, self.optimizer);
-                let canned = Canned::new(head, None, None, kept)?;
-                Ok(Canned { baseline: Some(bias), ..canned })
+        impl $name {
+            fn parts(&self, units: usize, plan: &mut ModelPlan) -> Result<Parts> {
+                let bias = plan.variable("baseline/bias".to_owned(), vec![units], Initializer::Zeros, self.optimizer);
+                Ok((None, Some(Network::Bias(bias))))
             }
         }
     };
 }
 
 baseline! {
-    /// `tf.estimator.BaselineClassifier`: how often each class is seen.
+    /// `tf.estimator.BaselineClassifier`: predicts the frequency of each class.
     BaselineClassifier, classifier
 }
 baseline! {
-    /// `tf.estimator.BaselineRegressor`: the mean of what is seen.
+    /// `tf.estimator.BaselineRegressor`: predicts the mean of the labels.
     BaselineRegressor, regressor
 }

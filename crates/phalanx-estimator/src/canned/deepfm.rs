@@ -1,29 +1,26 @@
 //! `DeepFmClassifier`: a factorization machine and a deep model over the same embeddings.
 
-use super::Canned;
 use super::deep::INPUT;
 use super::fields::{Fields, second_order};
-use super::hidden::{Drift, Hidden, Layers, Sums};
+use super::hidden::{ForwardPass, LayerSettings, Mlp};
 use super::linear::Linear;
-use super::parts::Builder;
-use super::settings::{HeadSettings, head_settings, layer_settings};
-use crate::IntoModel;
-use crate::variables::Variables;
+use super::parts::ModelPlan;
+use super::settings::{head_settings, into_model, layer_settings, two_optimizers};
+use super::{Network, Parts};
+use crate::Head;
 use phalanx_base::Result;
 use phalanx_feature::{Combiner, FeatureColumn};
-use phalanx_nn::Precision;
 use phalanx_nn::burn::tensor::Tensor;
-use phalanx_nn::model::{Function, Mode};
 use phalanx_optim::{Adagrad, Ftrl, Optimizer};
 
-/// What both parts learn at where nothing else is said: rows begin near 0, and few batches name a rare id.
+/// The default learning rate of both parts: high, since rows start near 0 and few batches contain a rare id.
 const LEARNING_RATE: f32 = 0.15;
 
-/// DeepFM (Guo and others, 2017): a weight for every id, every pair of embeddings multiplied, and hidden layers over
-/// the same embeddings. For two classes.
+/// DeepFM (Guo et al., 2017) for two classes: a weight for every id, the dot products of all pairs of embeddings, and
+/// hidden layers over the same embeddings.
 ///
-/// The columns are embeddings of one dimension, each of which is a field, and whatever numbers stand beside them. Every
-/// embedding's ids have linear weights too. Over variables of its own it has those of wide & deep, under their names.
+/// The columns are embeddings of one dimension, each of which is a field, and any dense columns. The ids of every
+/// embedding also have linear weights. The variables have the names of wide & deep.
 ///
 /// ```
 /// use phalanx_estimator::DeepFmClassifier;
@@ -39,57 +36,42 @@ const LEARNING_RATE: f32 = 0.15;
 #[derive(Clone, Debug)]
 pub struct DeepFmClassifier {
     columns: Vec<FeatureColumn>,
-    head: HeadSettings,
-    linear_optimizer: Optimizer,
+    head: Head,
+    linear_optimizer: Option<Optimizer>,
     dnn_optimizer: Optimizer,
-    layers: Layers,
+    layers: LayerSettings,
 }
 
 impl DeepFmClassifier {
-    /// A model of these columns: FTRL for the weights of ids, Adagrad for embeddings and layers, both at a rate of 0.15.
+    /// A model of these columns: FTRL for linear weights, Adagrad for embeddings and layers, both at a rate of 0.15.
     #[must_use]
     pub fn new(columns: impl Into<Vec<FeatureColumn>>) -> Self {
         Self {
             columns: columns.into(),
-            head: HeadSettings::classifier(),
-            linear_optimizer: Ftrl::new(LEARNING_RATE).into(),
+            head: Head::classes(2),
+            linear_optimizer: None,
             dnn_optimizer: Adagrad::new(LEARNING_RATE).into(),
-            layers: Layers::default(),
+            layers: LayerSettings::default(),
         }
-    }
-
-    /// How gradients change the weights of single ids and numbers.
-    #[must_use]
-    pub fn linear_optimizer(mut self, optimizer: impl Into<Optimizer>) -> Self {
-        self.linear_optimizer = optimizer.into();
-        self
-    }
-
-    /// How gradients change embeddings and hidden layers.
-    #[must_use]
-    pub fn dnn_optimizer(mut self, optimizer: impl Into<Optimizer>) -> Self {
-        self.dnn_optimizer = optimizer.into();
-        self
     }
 }
 
 layer_settings!(DeepFmClassifier);
+two_optimizers!(DeepFmClassifier);
 head_settings!(binary DeepFmClassifier);
 
-impl IntoModel for DeepFmClassifier {
-    type Model = Canned;
-
-    fn to_model(&self, seed: u64) -> Result<Canned> {
-        let (head, mut kept) = (self.head.head(), Builder::new(seed));
-        let linear = Linear::plan(&self.linear_columns(), Combiner::Sum, 1, self.linear_optimizer, &mut kept)?;
-        let machine = Machine::plan(&self.columns, &self.layers, self.dnn_optimizer, &mut kept)?;
-        let canned = Canned::new(head, Some(linear), None, kept)?;
-        Ok(Canned { machine: Some(machine), ..canned })
-    }
-}
+into_model!(DeepFmClassifier);
 
 impl DeepFmClassifier {
-    /// What has weights of its own: the ids behind embeddings and indicators, each once, and numbers.
+    fn parts(&self, _: usize, plan: &mut ModelPlan) -> Result<Parts> {
+        let optimizer = self.linear_optimizer.unwrap_or_else(|| Ftrl::new(LEARNING_RATE).into());
+        let linear = Linear::plan(&self.linear_columns(), Combiner::Sum, 1, optimizer, plan)?;
+        let machine = FactorizationMachine::plan(&self.columns, &self.layers, self.dnn_optimizer, plan)?;
+        Ok((Some(linear), Some(Network::FactorizationMachine(machine))))
+    }
+
+    /// Returns the columns of the linear part: the categorical columns of embeddings and indicators, each once, and the
+    /// dense columns.
     fn linear_columns(&self) -> Vec<FeatureColumn> {
         let mut columns: Vec<FeatureColumn> = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
@@ -102,42 +84,38 @@ impl DeepFmClassifier {
     }
 }
 
-/// The machine and the layers; the linear part stands beside it.
-pub(crate) struct Machine {
+/// The second-order terms and the hidden layers; the linear part is separate.
+pub(crate) struct FactorizationMachine {
     pub(crate) fields: Fields,
-    pub(crate) hidden: Hidden,
-    pub(crate) logits: Sums,
+    pub(crate) mlp: Mlp,
 }
 
-impl Machine {
-    fn plan(columns: &[FeatureColumn], layers: &Layers, optimizer: Optimizer, builder: &mut Builder) -> Result<Self> {
+impl FactorizationMachine {
+    fn plan(
+        columns: &[FeatureColumn],
+        layers: &LayerSettings,
+        optimizer: Optimizer,
+        plan: &mut ModelPlan,
+    ) -> Result<Self> {
         layers.check()?;
-        let fields = Fields::plan(columns, INPUT, optimizer, builder)?;
+        let fields = Fields::plan(columns, INPUT, optimizer, plan)?;
         let width = fields.dense_width() + fields.width();
-        let (hidden, width) = Hidden::plan("dnn", layers, width, optimizer, builder);
-        let logits = Sums::plan("dnn/logits", [width, 1], optimizer, builder);
-        Ok(Self { fields, hidden, logits })
+        let mlp = Mlp::plan(["dnn", "dnn/logits"], layers, [width, 1], optimizer, plan);
+        Ok(Self { fields, mlp })
     }
 
-    /// The logits that are not linear; the layers see numbers first, then the embeddings.
+    /// Returns the logits without the linear part. The layers see the dense columns first, then the embeddings.
     pub(crate) fn logits(
         &self,
-        variables: &Variables,
+        pass: &mut ForwardPass<'_>,
         dense: Option<Tensor<2>>,
         embeddings: Tensor<2>,
-        mode: Mode,
-        drift: &mut Drift,
     ) -> Result<Tensor<2>> {
         let pairs = second_order(self.fields.stacked(embeddings.clone()));
         let input = match dense {
             Some(dense) => Tensor::cat(vec![dense, embeddings], 1),
             None => embeddings,
         };
-        Ok(self.logits.of(
-            variables,
-            self.hidden.of(variables, input, mode, drift)?,
-            Function::Linear,
-            Precision::F32,
-        )? + pairs)
+        Ok(self.mlp.logits(pass, input)? + pairs)
     }
 }

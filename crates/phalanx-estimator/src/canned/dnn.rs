@@ -1,16 +1,16 @@
 //! `DNNClassifier` and `DNNRegressor`.
 
-use super::Canned;
 use super::deep::Deep;
-use super::hidden::Layers;
-use super::parts::Builder;
-use super::settings::{HeadSettings, head_settings, layer_settings, optimizer_setting};
-use crate::IntoModel;
+use super::hidden::LayerSettings;
+use super::parts::ModelPlan;
+use super::settings::{head_settings, into_model, layer_settings, optimizer_setting};
+use super::{Network, Parts};
+use crate::Head;
 use phalanx_base::Result;
 use phalanx_feature::FeatureColumn;
 use phalanx_optim::{Adagrad, Optimizer};
 
-/// Keras' rate, which TensorFlow's Estimator has where its optimizer is not said.
+/// The default learning rate of Keras, which TensorFlow's Estimator uses too.
 const LEARNING_RATE: f32 = 0.001;
 
 macro_rules! dnn {
@@ -19,39 +19,36 @@ macro_rules! dnn {
         #[derive(Clone, Debug)]
         pub struct $name {
             columns: Vec<FeatureColumn>,
-            head: HeadSettings,
+            head: Head,
             optimizer: Optimizer,
-            layers: Layers,
+            layers: LayerSettings,
         }
 
         impl $name {
             /// A deep model of these columns, with Adagrad at a rate of 0.001.
             #[must_use]
             pub fn new(columns: impl Into<Vec<FeatureColumn>>) -> Self {
-                let (optimizer, layers) = (Adagrad::new(LEARNING_RATE).into(), Layers::default());
-                Self { columns: columns.into(), head: HeadSettings::$kind(), optimizer, layers }
+                let (optimizer, layers) = (Adagrad::new(LEARNING_RATE).into(), LayerSettings::default());
+                Self { columns: columns.into(), head: Head::$kind(), optimizer, layers }
             }
         }
 
         layer_settings!($name);
         optimizer_setting!($name, "the weights");
         head_settings!($kind $name);
+        into_model!($name);
 
-        impl IntoModel for $name {
-            type Model = Canned;
-
-            fn to_model(&self, seed: u64) -> Result<Canned> {
-                let (head, mut kept) = (self.head.head(), Builder::new(seed));
-                let units = head.logits_dimension();
-                let deep = Deep::plan(&self.columns, &self.layers, units, self.optimizer, &mut kept)?;
-                Canned::new(head, None, Some(deep), kept)
+        impl $name {
+            fn parts(&self, units: usize, plan: &mut ModelPlan) -> Result<Parts> {
+                let deep = Deep::plan(&self.columns, &self.layers, units, self.optimizer, plan)?;
+                Ok((None, Some(Network::Deep(deep))))
             }
         }
     };
 }
 
 dnn! {
-    /// `tf.estimator.DNNClassifier`: classes from hidden layers over dense columns and embeddings.
+    /// `tf.estimator.DNNClassifier`: hidden layers over dense columns and embeddings.
     ///
     /// ```
     /// use phalanx_estimator::DnnClassifier;
@@ -63,6 +60,6 @@ dnn! {
     DnnClassifier, classifier
 }
 dnn! {
-    /// `tf.estimator.DNNRegressor`: numbers from hidden layers over dense columns and embeddings.
+    /// `tf.estimator.DNNRegressor`: hidden layers over dense columns and embeddings.
     DnnRegressor, regressor
 }

@@ -1,17 +1,16 @@
-//! Fields: embeddings of one length that meet each other, beside what else the columns say.
+//! Fields: embeddings of one dimension that interact pairwise, and the dense columns beside them.
 
-use super::lookup::Lookup;
-use super::parts::{Builder, Columns, plan_tables};
+use super::parts::{Columns, ModelPlan, plan_lookups};
 use phalanx_base::{Code, Error, Result};
-use phalanx_feature::{FeatureColumn, Initializer, Slot, Transform};
+use phalanx_feature::{EmbeddingInitializer, FeatureColumn, Transform};
 use phalanx_nn::burn::tensor::{Device, Int, Tensor, TensorData};
 use phalanx_optim::Optimizer;
 
-/// How rows begin where a column does not say it: a sum of hundreds of products must not begin as noise that outweighs
-/// the labels, as it does at the length that suits a single layer.
-const START: Initializer = Initializer::TruncatedNormal { mean: 0.0, stddev: 0.01 };
+/// The default initializer of rows. With that of a single layer, the sum of hundreds of products would start as noise
+/// that outweighs the labels.
+const START: EmbeddingInitializer = EmbeddingInitializer::TruncatedNormal { mean: 0.0, stddev: 0.01 };
 
-/// The columns of a model in which embeddings meet. Its matrix holds the embeddings alone, field after field.
+/// The columns of a model whose embeddings interact. Its matrix holds only the embeddings, field after field.
 pub(crate) struct Fields {
     pub(crate) columns: Columns,
     pub(crate) count: usize,
@@ -24,77 +23,67 @@ impl Fields {
         columns: &[FeatureColumn],
         scope: &str,
         optimizer: Optimizer,
-        builder: &mut Builder,
+        plan: &mut ModelPlan,
     ) -> Result<Self> {
         let transform = Transform::dense_features(columns)?;
         let dimension = one_dimension(&transform)?;
-        let tables = plan_tables(&transform, scope, Some(START), optimizer, builder);
-        let mut lookups = Vec::new();
-        for column in transform.columns() {
-            if let Slot::Table { index, table, combiner, max_norm } = column.slot {
-                let trainable = transform.tables()[table].trainable;
-                let at = lookups.len() * dimension..(lookups.len() + 1) * dimension;
-                lookups.push(Lookup { sparse: index, table: tables[table], combiner, max_norm, trainable, at });
-            }
-        }
+        let at = |field: usize, _| field * dimension..(field + 1) * dimension;
+        let lookups = plan_lookups(&transform, scope, Some(START), optimizer, plan, at);
         let count = lookups.len();
         Ok(Self { columns: Columns::new(columns, transform, lookups), count, dimension })
     }
 
-    /// How many numbers a row of the matrix of embeddings has.
+    /// Returns the width of the matrix of embeddings.
     pub(crate) fn width(&self) -> usize {
         self.count * self.dimension
     }
 
-    /// How many numbers a row has that are not embeddings.
+    /// Returns the width of the dense columns.
     pub(crate) fn dense_width(&self) -> usize {
         self.columns.transform.dense_width()
     }
 
-    /// The numbers that are not embeddings; `None` where there are none.
+    /// Returns the dense columns, or `None` if there are none.
     pub(crate) fn dense(&self, values: &[f32], device: &Device) -> Option<Tensor<2>> {
         let width = self.dense_width();
         let rows = values.len().checked_div(width)?;
         Some(Tensor::from_data(TensorData::new(values.to_vec(), [rows, width]), device))
     }
 
-    /// `[rows, fields, dimension]` of the matrix of embeddings.
+    /// Reshapes the matrix of embeddings to `[rows, fields, dimension]`.
     pub(crate) fn stacked(&self, embeddings: Tensor<2>) -> Tensor<3> {
         let [rows, _] = embeddings.dims();
         embeddings.reshape([rows, self.count, self.dimension])
     }
 }
 
-/// The length that all embeddings have.
+/// Returns the dimension that all embeddings have.
 fn one_dimension(transform: &Transform) -> Result<usize> {
     let tables = transform.tables();
     let Some(first) = tables.first() else {
-        return Err(Error::new(Code::BadSetting, "a model in which embeddings meet has none").help(
+        return Err(Error::new(Code::BadSetting, "the model has no embedding columns").help(
             "give it embedding columns, such as embedding_column(categorical_column_with_identity(\"ad\", 1000), 16)",
         ));
     };
     match tables.iter().find(|table| table.dimension != first.dimension) {
         None => Ok(first.dimension),
-        Some(other) => Err(Error::new(Code::BadSetting, "embeddings that meet are of different lengths")
-            .because(format!(
-                "{:?} has {} numbers, {:?} has {}",
-                first.name, first.dimension, other.name, other.dimension
-            ))
+        Some(other) => Err(Error::new(Code::BadSetting, "the embeddings have different dimensions")
+            .because(format!("{:?} has {}, {:?} has {}", first.name, first.dimension, other.name, other.dimension))
             .help("give all embedding columns of the model one dimension")),
     }
 }
 
-/// Every field's product with every other, added up: a factorization machine. `[rows, 1]`.
+/// Returns the sum of the dot products of all pairs of fields, `[rows, 1]`: a factorization machine.
 pub(crate) fn second_order(fields: Tensor<3>) -> Tensor<2> {
     let rows = fields.dims()[0];
-    // Σ over pairs of a·b is half of (Σ a)² - Σ a², which needs no pairs.
+    // The sum of a·b over all pairs is ((Σ a)² - Σ a²) / 2.
     let sum: Tensor<3> = fields.clone().sum_dim(1);
     let whole = super::hidden::squared(sum).sum_dim(2);
     let own = super::hidden::squared(fields).sum_dim(1).sum_dim(2);
     ((whole - own) * 0.5).reshape([rows, 1])
 }
 
-/// The product of each pair of fields, each pair once: `[rows, pairs]` in the order of [`pairs`].
+/// Returns the dot product of each pair of fields, `[rows, pairs]` in the order of [`pairs`].
 pub(crate) fn products(fields: Tensor<3>) -> Tensor<2> {
     let [rows, count, _] = fields.dims();
     let device = fields.device();
@@ -105,7 +94,7 @@ pub(crate) fn products(fields: Tensor<3>) -> Tensor<2> {
     all.select(1, which)
 }
 
-/// Pairs of fields: (1, 0), (2, 0), (2, 1), …
+/// Iterates over the pairs of fields: (1, 0), (2, 0), (2, 1), …
 pub(crate) fn pairs(count: usize) -> impl Iterator<Item = (usize, usize)> {
     (1..count).flat_map(|a| (0..a).map(move |b| (a, b)))
 }

@@ -1,14 +1,14 @@
-//! A canned model as a graph of TensorFlow's ops.
+//! Canned models as graphs of TensorFlow ops.
 
-use super::Canned;
 use super::deep::Deep;
-use super::graph_fields::{machine_logits, meeting_logits};
-use super::hidden::{EPSILON, Hidden, Norm, Sums};
+use super::graph_fields::{dot_logits, machine_logits};
+use super::hidden::{BatchNorm, DenseLayer, EPSILON, HiddenLayers, Mlp};
 use super::linear::Linear;
 use super::lookup::Lookup;
-use super::parts::{Builder, Columns};
+use super::parts::{Columns, ModelPlan};
+use super::{Canned, Network};
 use crate::export::{Served, ServingInput};
-use phalanx_base::{Result, Shape};
+use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_feature::{FeatureColumn, GraphIds, GraphInputs, Slot};
 use phalanx_formats::saved_model::{GraphBuilder, Normalization, Output, Text};
 use phalanx_train::saved_model::activated;
@@ -16,46 +16,45 @@ use phalanx_train::saved_model::activated;
 impl Canned {
     pub(super) fn served(&self, input: ServingInput) -> Result<Served> {
         let mut graph = GraphBuilder::new();
-        let parts = [self.linear.as_ref().map(|part| &part.columns), self.deep_columns()];
-        let columns: Vec<FeatureColumn> = parts.into_iter().flatten().flat_map(|part| part.source.clone()).collect();
-        if let Some(bias) = self.baseline {
-            // It looks at nothing but how many rows there are.
+        if let Some(Network::Bias(bias)) = self.network {
+            // It needs only the number of rows.
             let serialized = graph.placeholder::<Text>("input_example_tensor", &[None]);
-            let bias = variable(&mut graph, &self.kept, bias)?;
+            let bias = variable(&mut graph, &self.plan, bias)?;
             let logits = graph.repeat_rows(bias, serialized);
             return Ok(Served { graph, logits, placeholders: vec![("examples".to_owned(), serialized.into())] });
         }
+        let columns = self.columns().into_iter().flatten().flat_map(|part| part.source.clone());
+        let columns: Vec<FeatureColumn> = columns.collect();
         let inputs = match input {
             ServingInput::Examples => GraphInputs::examples(&mut graph, &columns)?,
             ServingInput::Raw => GraphInputs::raw(&mut graph, &columns)?,
         };
-        let mut parts = Vec::new();
-        if let Some(linear) = &self.linear {
-            parts.push(linear_logits(&mut graph, &inputs, linear, &self.kept)?);
-        }
-        if let Some(deep) = &self.deep {
-            parts.push(deep_logits(&mut graph, &inputs, deep, &self.kept)?);
-        }
-        if let Some(machine) = &self.machine {
-            parts.push(machine_logits(&mut graph, &inputs, machine, &self.kept)?);
-        }
-        if let Some(meeting) = &self.meeting {
-            parts.push(meeting_logits(&mut graph, &inputs, meeting, &self.kept)?);
-        }
-        let logits = parts.into_iter().reduce(|others, own| graph.add(own, others));
-        let logits = logits.ok_or_else(|| phalanx_base::Error::new(phalanx_base::Code::Internal, "no part"))?;
+        let linear = self.linear.as_ref().map(|linear| linear_logits(&mut graph, &inputs, linear, &self.plan));
+        let network = match &self.network {
+            Some(Network::Deep(deep)) => Some(deep_logits(&mut graph, &inputs, deep, &self.plan)?),
+            Some(Network::FactorizationMachine(machine)) => {
+                Some(machine_logits(&mut graph, &inputs, machine, &self.plan)?)
+            }
+            Some(Network::DotInteraction(dot)) => Some(dot_logits(&mut graph, &inputs, dot, &self.plan)?),
+            Some(Network::Bias(_)) | None => None,
+        };
+        let logits = match (linear.transpose()?, network) {
+            (Some(linear), Some(network)) => graph.add(network, linear),
+            (Some(logits), None) | (None, Some(logits)) => logits,
+            (None, None) => return Err(Error::new(Code::Internal, "the model has no part")),
+        };
         Ok(Served { graph, logits, placeholders: inputs.placeholders().to_vec() })
     }
 }
 
-fn variable(graph: &mut GraphBuilder, kept: &Builder, at: usize) -> Result<Output<f32>> {
-    let plan = &kept.variables[at];
-    Ok(graph.variable(&plan.name, &Shape::new(plan.dims.clone())?))
+fn variable(graph: &mut GraphBuilder, plan: &ModelPlan, at: usize) -> Result<Output<f32>> {
+    let variable = &plan.variables[at];
+    Ok(graph.variable(&variable.name, &Shape::new(variable.dims.clone())?))
 }
 
-/// A table as the variable that it is in TensorFlow.
-fn table(graph: &mut GraphBuilder, kept: &Builder, at: usize) -> Result<Output<f32>> {
-    let table = &kept.tables[at];
+/// Adds a table as a variable.
+fn table(graph: &mut GraphBuilder, plan: &ModelPlan, at: usize) -> Result<Output<f32>> {
+    let table = &plan.tables[at];
     Ok(graph.variable(&table.spec.name, &Shape::new([table.rows, table.spec.dim])?))
 }
 
@@ -63,19 +62,19 @@ fn linear_logits(
     graph: &mut GraphBuilder,
     inputs: &GraphInputs,
     linear: &Linear,
-    kept: &Builder,
+    plan: &ModelPlan,
 ) -> Result<Output<f32>> {
     let Columns { transform, lookups, source } = &linear.columns;
-    let mut logits = variable(graph, kept, linear.bias)?;
+    let mut logits = variable(graph, plan, linear.bias)?;
     let (mut dense, mut sparse) = (linear.dense.iter(), lookups.iter());
     for (planned, column) in transform.columns().iter().zip(source) {
         let own = if let (Slot::Dense { .. }, Some(&at)) = (&planned.slot, dense.as_slice().first()) {
             dense.next();
-            let (values, weights) = (inputs.dense(graph, column)?, variable(graph, kept, at)?);
+            let (values, weights) = (inputs.dense(graph, column)?, variable(graph, plan, at)?);
             graph.matmul(values, weights)
         } else {
             let Some(lookup) = sparse.next() else { continue };
-            let (ids, weights) = (inputs.ids(graph, column)?, table(graph, kept, lookup.table)?);
+            let (ids, weights) = (inputs.ids(graph, column)?, table(graph, plan, lookup.table)?);
             ids.bag(graph, weights, lookup.combiner)
         };
         logits = graph.add(own, logits);
@@ -83,9 +82,9 @@ fn linear_logits(
     Ok(logits)
 }
 
-fn deep_logits(graph: &mut GraphBuilder, inputs: &GraphInputs, deep: &Deep, kept: &Builder) -> Result<Output<f32>> {
+fn deep_logits(graph: &mut GraphBuilder, inputs: &GraphInputs, deep: &Deep, plan: &ModelPlan) -> Result<Output<f32>> {
     let Columns { transform, lookups, source } = &deep.columns;
-    let (mut tables, mut sparse) = (Tables::new(kept), lookups.iter());
+    let (mut tables, mut sparse) = (Tables::new(plan), lookups.iter());
     let mut parts = Vec::with_capacity(source.len());
     for (planned, column) in transform.columns().iter().zip(source) {
         if let Slot::Dense { .. } = planned.slot {
@@ -96,68 +95,76 @@ fn deep_logits(graph: &mut GraphBuilder, inputs: &GraphInputs, deep: &Deep, kept
         let ids = inputs.ids(graph, column)?;
         parts.push(tables.bag(graph, &ids, lookup)?);
     }
-    let x = if parts.len() == 1 { parts[0] } else { graph.concat(&parts, 1) };
-    let x = hidden(graph, x, &deep.hidden, kept)?;
-    sums(graph, x, deep.logits, kept)
+    let x = side_by_side(graph, &parts);
+    mlp_logits(graph, x, &deep.mlp, plan)
 }
 
-/// The tables of a graph: one that several columns share is one variable.
+/// The tables of a graph. A table shared by several columns is one variable.
 pub(super) struct Tables<'a> {
-    kept: &'a Builder,
+    plan: &'a ModelPlan,
     made: Vec<Option<Output<f32>>>,
 }
 
 impl<'a> Tables<'a> {
-    pub(super) fn new(kept: &'a Builder) -> Self {
-        Self { kept, made: vec![None; kept.tables.len()] }
+    pub(super) fn new(plan: &'a ModelPlan) -> Self {
+        Self { plan, made: vec![None; plan.tables.len()] }
     }
 
-    /// What a column looks up, combined.
+    /// Returns the combined rows of a column.
     pub(super) fn bag(&mut self, graph: &mut GraphBuilder, ids: &GraphIds, lookup: &Lookup) -> Result<Output<f32>> {
         let whole = match self.made[lookup.table] {
             Some(whole) => whole,
-            None => table(graph, self.kept, lookup.table)?,
+            None => table(graph, self.plan, lookup.table)?,
         };
         self.made[lookup.table] = Some(whole);
-        let rows = lookup.max_norm.map_or(whole, |longest| shortened(graph, whole, longest));
+        let rows = lookup.max_norm.map_or(whole, |longest| clipped(graph, whole, longest));
         Ok(ids.bag(graph, rows, lookup.combiner))
     }
 }
 
-pub(super) fn sums(graph: &mut GraphBuilder, x: Output<f32>, sums: Sums, kept: &Builder) -> Result<Output<f32>> {
-    let (kernel, bias) = (variable(graph, kept, sums.kernel)?, variable(graph, kept, sums.bias)?);
+fn dense(graph: &mut GraphBuilder, x: Output<f32>, layer: DenseLayer, plan: &ModelPlan) -> Result<Output<f32>> {
+    let (kernel, bias) = (variable(graph, plan, layer.kernel)?, variable(graph, plan, layer.bias)?);
     Ok(graph.dense(x, kernel, Some(bias)))
+}
+
+pub(super) fn side_by_side(graph: &mut GraphBuilder, parts: &[Output<f32>]) -> Output<f32> {
+    if parts.len() == 1 { parts[0] } else { graph.concat(parts, 1) }
+}
+
+pub(super) fn mlp_logits(graph: &mut GraphBuilder, x: Output<f32>, mlp: &Mlp, plan: &ModelPlan) -> Result<Output<f32>> {
+    let x = hidden(graph, x, &mlp.hidden, plan)?;
+    dense(graph, x, mlp.logits, plan)
 }
 
 pub(super) fn hidden(
     graph: &mut GraphBuilder,
     mut x: Output<f32>,
-    hidden: &Hidden,
-    kept: &Builder,
+    hidden: &HiddenLayers,
+    plan: &ModelPlan,
 ) -> Result<Output<f32>> {
     for (own, norm) in &hidden.layers {
-        x = sums(graph, x, *own, kept)?;
+        x = dense(graph, x, *own, plan)?;
         x = activated(graph, x, hidden.activation);
         if let Some(norm) = norm {
-            x = normalized(graph, x, *norm, kept)?;
+            x = normalized(graph, x, *norm, plan)?;
         }
     }
     Ok(x)
 }
 
-fn normalized(graph: &mut GraphBuilder, x: Output<f32>, norm: Norm, kept: &Builder) -> Result<Output<f32>> {
+fn normalized(graph: &mut GraphBuilder, x: Output<f32>, norm: BatchNorm, plan: &ModelPlan) -> Result<Output<f32>> {
     let moving = |graph: &mut GraphBuilder, at: usize| -> Result<Output<f32>> {
-        let plan = &kept.variables[at];
-        Ok(graph.untrained_variable(&plan.name, &Shape::new(plan.dims.clone())?))
+        let variable = &plan.variables[at];
+        Ok(graph.untrained_variable(&variable.name, &Shape::new(variable.dims.clone())?))
     };
-    let (gamma, beta) = (variable(graph, kept, norm.gamma)?, variable(graph, kept, norm.beta)?);
+    let (gamma, beta) = (variable(graph, plan, norm.gamma)?, variable(graph, plan, norm.beta)?);
     let (mean, variance) = (moving(graph, norm.mean)?, moving(graph, norm.variance)?);
     let norm = Normalization { gamma: Some(gamma), beta: Some(beta), mean, variance };
     Ok(graph.batch_norm(x, &norm, EPSILON))
 }
 
-/// Rows that are not longer than `longest`.
-fn shortened(graph: &mut GraphBuilder, rows: Output<f32>, longest: f32) -> Output<f32> {
+/// Clips rows to a norm of `longest`.
+fn clipped(graph: &mut GraphBuilder, rows: Output<f32>, longest: f32) -> Output<f32> {
     let squares = graph.square(rows);
     let squares = graph.sum(squares, &[1], true);
     let length = graph.sqrt(squares);

@@ -1,24 +1,24 @@
-//! The models in which embeddings meet, as graphs of TensorFlow's ops.
+//! DeepFM and DLRM as graphs of TensorFlow ops.
 
-use super::deepfm::Machine;
-use super::dlrm::Meeting;
+use super::deepfm::FactorizationMachine;
+use super::dlrm::DotInteraction;
 use super::fields::{Fields, pairs};
-use super::graph::{Tables, hidden, sums};
-use super::parts::{Builder, Columns};
+use super::graph::{Tables, hidden, mlp_logits, side_by_side};
+use super::parts::{Columns, ModelPlan};
 use phalanx_base::Result;
 use phalanx_feature::{GraphInputs, Slot};
 use phalanx_formats::saved_model::{GraphBuilder, Output};
 
-/// The numbers of the columns, if there are any, and the embeddings side by side.
-struct Met {
+/// The dense columns, if there are any, and the concatenated embeddings.
+struct FieldTensors {
     dense: Option<Output<f32>>,
     embeddings: Output<f32>,
 }
 
-impl Met {
-    fn new(graph: &mut GraphBuilder, inputs: &GraphInputs, fields: &Fields, kept: &Builder) -> Result<Self> {
+impl FieldTensors {
+    fn new(graph: &mut GraphBuilder, inputs: &GraphInputs, fields: &Fields, plan: &ModelPlan) -> Result<Self> {
         let Columns { transform, lookups, source } = &fields.columns;
-        let mut tables = Tables::new(kept);
+        let mut tables = Tables::new(plan);
         let (mut dense, mut embeddings, mut sparse) = (Vec::new(), Vec::new(), lookups.iter());
         for (planned, column) in transform.columns().iter().zip(source) {
             if let Slot::Dense { .. } = planned.slot {
@@ -33,11 +33,7 @@ impl Met {
     }
 }
 
-fn side_by_side(graph: &mut GraphBuilder, parts: &[Output<f32>]) -> Output<f32> {
-    if parts.len() == 1 { parts[0] } else { graph.concat(parts, 1) }
-}
-
-/// `[rows, fields, dimension]`.
+/// Reshapes embeddings to `[rows, fields, dimension]`.
 fn stacked(graph: &mut GraphBuilder, fields: &Fields, embeddings: Output<f32>) -> Output<f32> {
     graph.reshape(embeddings, &[-1, fields.count as i32, fields.dimension as i32])
 }
@@ -45,10 +41,10 @@ fn stacked(graph: &mut GraphBuilder, fields: &Fields, embeddings: Output<f32>) -
 pub(super) fn machine_logits(
     graph: &mut GraphBuilder,
     inputs: &GraphInputs,
-    machine: &Machine,
-    kept: &Builder,
+    machine: &FactorizationMachine,
+    plan: &ModelPlan,
 ) -> Result<Output<f32>> {
-    let Met { dense, embeddings } = Met::new(graph, inputs, &machine.fields, kept)?;
+    let FieldTensors { dense, embeddings } = FieldTensors::new(graph, inputs, &machine.fields, plan)?;
     let fields = stacked(graph, &machine.fields, embeddings);
     let sum = graph.sum(fields, &[1], false);
     let whole = graph.square(sum);
@@ -59,23 +55,22 @@ pub(super) fn machine_logits(
     let half = graph.scalar(0.5_f32);
     let pairs = graph.mul(twice, half);
     let input = dense.map_or(embeddings, |dense| graph.concat(&[dense, embeddings], 1));
-    let deep = hidden(graph, input, &machine.hidden, kept)?;
-    let deep = sums(graph, deep, machine.logits, kept)?;
+    let deep = mlp_logits(graph, input, &machine.mlp, plan)?;
     Ok(graph.add(deep, pairs))
 }
 
-pub(super) fn meeting_logits(
+pub(super) fn dot_logits(
     graph: &mut GraphBuilder,
     inputs: &GraphInputs,
-    meeting: &Meeting,
-    kept: &Builder,
+    dot: &DotInteraction,
+    plan: &ModelPlan,
 ) -> Result<Output<f32>> {
-    let Met { dense, embeddings } = Met::new(graph, inputs, &meeting.fields, kept)?;
-    let fields = stacked(graph, &meeting.fields, embeddings);
-    let mut count = meeting.fields.count;
-    let input = match (&meeting.bottom, dense) {
+    let FieldTensors { dense, embeddings } = FieldTensors::new(graph, inputs, &dot.fields, plan)?;
+    let fields = stacked(graph, &dot.fields, embeddings);
+    let mut count = dot.fields.count;
+    let input = match (&dot.bottom, dense) {
         (Some(bottom), Some(dense)) => {
-            let own = hidden(graph, dense, bottom, kept)?;
+            let own = hidden(graph, dense, bottom, plan)?;
             let first = graph.expand_dims(own, 1);
             let all = graph.concat(&[first, fields], 1);
             count += 1;
@@ -84,11 +79,10 @@ pub(super) fn meeting_logits(
         }
         _ => products(graph, fields, count),
     };
-    let top = hidden(graph, input, &meeting.top, kept)?;
-    sums(graph, top, meeting.logits, kept)
+    mlp_logits(graph, input, &dot.top, plan)
 }
 
-/// The product of each pair, each pair once.
+/// Returns the dot product of each pair of fields.
 fn products(graph: &mut GraphBuilder, fields: Output<f32>, count: usize) -> Output<f32> {
     let all = graph.batch_matmul(fields, fields, false, true);
     let all = graph.reshape(all, &[-1, (count * count) as i32]);

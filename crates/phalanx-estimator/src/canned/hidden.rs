@@ -1,6 +1,6 @@
-//! Hidden layers: sums, what is made of them, and batch normalization, with TensorFlow's names.
+//! Hidden layers with batch normalization and dropout, under TensorFlow's names.
 
-use super::parts::Builder;
+use super::parts::ModelPlan;
 use crate::variables::Variables;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::Precision;
@@ -8,15 +8,14 @@ use phalanx_nn::burn::tensor::{Tensor, TensorData};
 use phalanx_nn::model::{Function, Initializer, Mode};
 use phalanx_optim::{Optimizer, Sgd};
 
-/// How much of its moving values a normalization keeps at each step, and what is added to variances: those of
-/// `tf.estimator`'s deep models, which are not Keras' defaults.
+/// The momentum of moving averages: that of `tf.estimator`'s deep models, not Keras' default.
 const MOMENTUM: f64 = 0.999;
-/// What is added to a variance before its root is taken.
+/// The epsilon of batch normalization.
 pub(crate) const EPSILON: f32 = 1e-3;
 
-/// What the hidden layers are.
+/// The settings of hidden layers.
 #[derive(Clone, Debug)]
-pub(crate) struct Layers {
+pub(crate) struct LayerSettings {
     pub(crate) hidden_units: Vec<usize>,
     pub(crate) activation: Function,
     pub(crate) dropout: Option<f64>,
@@ -24,46 +23,46 @@ pub(crate) struct Layers {
     pub(crate) precision: Precision,
 }
 
-impl Default for Layers {
+impl Default for LayerSettings {
     fn default() -> Self {
         let (hidden_units, activation, precision) = (Vec::new(), Function::Relu, Precision::F32);
         Self { hidden_units, activation, dropout: None, batch_norm: false, precision }
     }
 }
 
-impl Layers {
+impl LayerSettings {
     pub(crate) fn check(&self) -> Result<()> {
         let wrong = |what: String, why: &str| Err(Error::new(Code::BadSetting, what).at("hidden layers").because(why));
         if self.hidden_units.is_empty() {
             return Err(Error::new(Code::BadSetting, "a deep model has no hidden units")
-                .help("say how wide its layers are, such as .hidden_units([100, 50])"));
+                .help("set the widths of its layers, such as .hidden_units([100, 50])"));
         }
         if self.hidden_units.contains(&0) {
-            return wrong("a hidden layer has 0 units".to_owned(), "it would pass nothing on");
+            return wrong("a hidden layer has 0 units".to_owned(), "it would have no output");
         }
         match self.dropout {
-            Some(rate) if !(0.0..1.0).contains(&rate) => wrong(format!("a dropout of {rate}"), "it is from 0 to 1"),
+            Some(rate) if !(0.0..1.0).contains(&rate) => wrong(format!("a dropout of {rate}"), "it must be in [0, 1)"),
             _ => Ok(()),
         }
     }
 }
 
-/// A kernel and a bias.
+/// The kernel and bias of a dense layer.
 #[derive(Clone, Copy)]
-pub(crate) struct Sums {
+pub(crate) struct DenseLayer {
     pub(crate) kernel: usize,
     pub(crate) bias: usize,
 }
 
-impl Sums {
-    pub(crate) fn plan(scope: &str, [from, to]: [usize; 2], optimizer: Optimizer, builder: &mut Builder) -> Self {
+impl DenseLayer {
+    pub(crate) fn plan(scope: &str, [from, to]: [usize; 2], optimizer: Optimizer, plan: &mut ModelPlan) -> Self {
         let glorot = Initializer::glorot_uniform();
-        let kernel = builder.variable(format!("{scope}/kernel"), vec![from, to], glorot, optimizer);
-        let bias = builder.variable(format!("{scope}/bias"), vec![to], Initializer::Zeros, optimizer);
+        let kernel = plan.variable(format!("{scope}/kernel"), vec![from, to], glorot, optimizer);
+        let bias = plan.variable(format!("{scope}/bias"), vec![to], Initializer::Zeros, optimizer);
         Self { kernel, bias }
     }
 
-    pub(crate) fn of(
+    fn apply(
         &self,
         variables: &Variables,
         x: Tensor<2>,
@@ -76,20 +75,20 @@ impl Sums {
 
 /// The variables of a batch normalization.
 #[derive(Clone, Copy)]
-pub(crate) struct Norm {
+pub(crate) struct BatchNorm {
     pub(crate) gamma: usize,
     pub(crate) beta: usize,
     pub(crate) mean: usize,
     pub(crate) variance: usize,
 }
 
-impl Norm {
-    fn plan(scope: &str, units: usize, optimizer: Optimizer, builder: &mut Builder) -> Self {
-        // To move a value by (1 - momentum) of its distance is to descend at that rate along the distance: so the
-        // moving values are variables like others, and any number of trainers moves them on the servers.
+impl BatchNorm {
+    fn plan(scope: &str, units: usize, optimizer: Optimizer, plan: &mut ModelPlan) -> Self {
+        // Moving a value by (1 - momentum) of a distance is gradient descent at that rate. So the moving values are
+        // ordinary variables, which any number of trainers can update on the servers.
         let moving = Optimizer::from(Sgd::new((1.0 - MOMENTUM) as f32));
         let mut variable = |name: &str, start: Initializer, optimizer: Optimizer| {
-            builder.variable(format!("{scope}/{name}"), vec![units], start, optimizer)
+            plan.variable(format!("{scope}/{name}"), vec![units], start, optimizer)
         };
         Self {
             gamma: variable("gamma", Initializer::Ones, optimizer),
@@ -99,15 +98,16 @@ impl Norm {
         }
     }
 
-    fn of(&self, variables: &Variables, x: Tensor<2>, mode: Mode, drift: &mut Drift) -> Result<Tensor<2>> {
+    fn apply(&self, pass: &mut ForwardPass<'_>, x: Tensor<2>) -> Result<Tensor<2>> {
+        let variables = pass.variables;
         let (gamma, beta) = (variables.row(self.gamma)?, variables.row(self.beta)?);
         let (moving_mean, moving_variance) = (variables.row(self.mean)?, variables.row(self.variance)?);
-        let (mean, variance) = match mode {
+        let (mean, variance) = match pass.mode {
             Mode::Training { .. } => {
                 let mean = x.clone().mean_dim(0);
                 let variance = squared(x.clone() - mean.clone()).mean_dim(0);
-                drift.towards(moving_mean, mean.clone());
-                drift.towards(moving_variance, variance.clone());
+                pass.averages.towards(moving_mean, mean.clone());
+                pass.averages.towards(moving_variance, variance.clone());
                 (mean, variance)
             }
             Mode::Inference => (moving_mean, moving_variance),
@@ -117,12 +117,12 @@ impl Norm {
     }
 }
 
-/// What variables move by beside the loss.
+/// The updates of moving averages, as a loss term: its gradient moves every moving value towards that of the batch.
 #[derive(Default)]
-pub(crate) struct Drift(Option<Tensor<1>>);
+pub(crate) struct MovingAverageUpdate(Option<Tensor<1>>);
 
-impl Drift {
-    /// The slope of this term at `moving` is its distance to `now`, and to nothing else has it one.
+impl MovingAverageUpdate {
+    /// Adds a term whose gradient with respect to `moving` is its distance to `now`, and zero for everything else.
     fn towards(&mut self, moving: Tensor<2>, now: Tensor<2>) {
         let own = squared(moving - now.detach()).sum() * 0.5;
         self.0 = Some(match self.0.take() {
@@ -136,53 +136,79 @@ impl Drift {
     }
 }
 
-/// Layers one behind the other.
-pub(crate) struct Hidden {
-    pub(crate) layers: Vec<(Sums, Option<Norm>)>,
+/// One forward pass, and the moving-average updates that it collects.
+pub(crate) struct ForwardPass<'a> {
+    pub(crate) variables: &'a Variables,
+    pub(crate) mode: Mode,
+    pub(crate) averages: MovingAverageUpdate,
+}
+
+/// A stack of hidden layers.
+pub(crate) struct HiddenLayers {
+    pub(crate) layers: Vec<(DenseLayer, Option<BatchNorm>)>,
     pub(crate) activation: Function,
     dropout: Option<f64>,
     precision: Precision,
 }
 
-impl Hidden {
-    /// Plans `SCOPE/hiddenlayer_0` and so on over an input of a width; answers the width of what comes out too.
+impl HiddenLayers {
+    /// Plans `SCOPE/hiddenlayer_0` and so on over an input of a width. Returns the layers and the width of their output.
     pub(crate) fn plan(
         scope: &str,
-        layers: &Layers,
+        layers: &LayerSettings,
         mut width: usize,
         optimizer: Optimizer,
-        builder: &mut Builder,
+        plan: &mut ModelPlan,
     ) -> (Self, usize) {
         let mut planned = Vec::with_capacity(layers.hidden_units.len());
         for (at, &next) in layers.hidden_units.iter().enumerate() {
             let scope = format!("{scope}/hiddenlayer_{at}");
-            let sums = Sums::plan(&scope, [width, next], optimizer, builder);
+            let dense = DenseLayer::plan(&scope, [width, next], optimizer, plan);
             let norm =
-                layers.batch_norm.then(|| Norm::plan(&format!("{scope}/batchnorm_{at}"), next, optimizer, builder));
-            planned.push((sums, norm));
+                layers.batch_norm.then(|| BatchNorm::plan(&format!("{scope}/batchnorm_{at}"), next, optimizer, plan));
+            planned.push((dense, norm));
             width = next;
         }
-        let Layers { activation, dropout, precision, .. } = *layers;
+        let LayerSettings { activation, dropout, precision, .. } = *layers;
         (Self { layers: planned, activation, dropout, precision }, width)
     }
 
-    pub(crate) fn of(
-        &self,
-        variables: &Variables,
-        mut x: Tensor<2>,
-        mode: Mode,
-        drift: &mut Drift,
-    ) -> Result<Tensor<2>> {
-        for (layer, (sums, norm)) in self.layers.iter().enumerate() {
-            x = sums.of(variables, x, self.activation, self.precision)?;
-            if let (Some(rate), Mode::Training { seed }) = (self.dropout, mode) {
+    pub(crate) fn apply(&self, pass: &mut ForwardPass<'_>, mut x: Tensor<2>) -> Result<Tensor<2>> {
+        for (layer, (dense, norm)) in self.layers.iter().enumerate() {
+            x = dense.apply(pass.variables, x, self.activation, self.precision)?;
+            if let (Some(rate), Mode::Training { seed }) = (self.dropout, pass.mode) {
                 x = dropout(x, rate, seed.wrapping_add(layer as u64));
             }
             if let Some(norm) = norm {
-                x = norm.of(variables, x, mode, drift)?;
+                x = norm.apply(pass, x)?;
             }
         }
         Ok(x)
+    }
+}
+
+/// Hidden layers and the layer of logits above them.
+pub(crate) struct Mlp {
+    pub(crate) hidden: HiddenLayers,
+    pub(crate) logits: DenseLayer,
+}
+
+impl Mlp {
+    /// Plans both under their scopes, for an input of `from` columns and `to` logits.
+    pub(crate) fn plan(
+        [hidden, logits]: [&str; 2],
+        layers: &LayerSettings,
+        [from, to]: [usize; 2],
+        optimizer: Optimizer,
+        plan: &mut ModelPlan,
+    ) -> Self {
+        let (hidden, width) = HiddenLayers::plan(hidden, layers, from, optimizer, plan);
+        Self { hidden, logits: DenseLayer::plan(logits, [width, to], optimizer, plan) }
+    }
+
+    pub(crate) fn logits(&self, pass: &mut ForwardPass<'_>, x: Tensor<2>) -> Result<Tensor<2>> {
+        let x = self.hidden.apply(pass, x)?;
+        self.logits.apply(pass.variables, x, Function::Linear, Precision::F32)
     }
 }
 
@@ -190,12 +216,12 @@ pub(super) fn squared<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     x.clone() * x
 }
 
-/// Sets a share of the numbers to 0 and lets the others grow; the same seed drops the same.
+/// Sets a fraction of the values to 0 and scales the others; the same seed drops the same values.
 fn dropout(x: Tensor<2>, rate: f64, seed: u64) -> Tensor<2> {
     let [rows, width] = x.dims();
-    let kept = (1.0 / (1.0 - rate)) as f32;
+    let scale = (1.0 / (1.0 - rate)) as f32;
     let drawn = Initializer::RandomUniform { low: 0.0, high: 1.0 }.values(&[rows * width], seed);
-    let mask: Vec<f32> = drawn.iter().map(|&u| if f64::from(u) < rate { 0.0 } else { kept }).collect();
+    let mask: Vec<f32> = drawn.iter().map(|&u| if f64::from(u) < rate { 0.0 } else { scale }).collect();
     let mask = Tensor::from_data(TensorData::new(mask, [rows, width]), &x.device());
     x * mask
 }
@@ -205,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dropout_drops_a_share_and_keeps_the_sum() {
+    fn dropout_drops_a_fraction_and_keeps_the_sum() {
         let device = phalanx_nn::default_device();
         let ones = Tensor::<2>::ones([100, 100], &device);
         let dropped = |seed| dropout(ones.clone(), 0.3, seed).into_data().try_into_vec::<f32>().unwrap();

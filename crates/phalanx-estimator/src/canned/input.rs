@@ -1,4 +1,4 @@
-//! A batch made ready: features, ids by table, and the matrices made of looked-up rows.
+//! The input of canned models: features, ids by table, and the matrices of looked-up rows.
 
 use super::lookup::{Found, Lookup, Matrix};
 use super::parts::Columns;
@@ -8,67 +8,66 @@ use phalanx_feature::{Features, Slot};
 use phalanx_nn::burn::tensor::{Device, Gradients, Tensor, TensorData};
 use phalanx_train::RowValues;
 
-/// A batch as a canned model takes it.
+/// A batch, prepared for a canned model.
 pub struct CannedInput {
     pub(super) rows: usize,
-    pub(super) linear: Option<Part>,
-    pub(super) deep: Option<Part>,
+    pub(super) linear: Option<PartInput>,
+    pub(super) deep: Option<PartInput>,
     pub(super) ids: Vec<TableIds>,
 }
 
-/// The ids that a batch asks of one table, those of all its columns end to end: a row then has one gradient.
+/// The ids that a batch looks up in one table, concatenated over its columns, so that every row has one gradient.
 pub(super) struct TableIds {
     pub(super) table: usize,
     pub(super) ids: Vec<i64>,
 }
 
 /// The features of one part of the model.
-pub(super) struct Part {
+pub(super) struct PartInput {
     pub(super) features: Features,
-    /// For each lookup: which of the [`TableIds`], and where its own ids begin there.
-    places: Vec<(usize, usize)>,
+    /// For each lookup: the index of its [`TableIds`], and the start of its ids there.
+    spans: Vec<(usize, usize)>,
 }
 
 impl CannedInput {
     pub(super) fn new(batch: &Batch, linear: Option<&Columns>, deep: Option<&Columns>) -> Result<Self> {
         let mut ids = Vec::new();
-        let mut part = |columns: Option<&Columns>| -> Result<Option<Part>> {
-            columns.map(|columns| Part::new(batch, columns, &mut ids)).transpose()
+        let mut part = |columns: Option<&Columns>| -> Result<Option<PartInput>> {
+            columns.map(|columns| PartInput::new(batch, columns, &mut ids)).transpose()
         };
         let (linear, deep) = (part(linear)?, part(deep)?);
         Ok(Self { rows: batch.rows(), linear, deep, ids })
     }
 }
 
-impl Part {
+impl PartInput {
     fn new(batch: &Batch, columns: &Columns, ids: &mut Vec<TableIds>) -> Result<Self> {
         let mut features = columns.transform.apply(batch)?;
-        let mut places = Vec::with_capacity(columns.lookups.len());
+        let mut spans = Vec::with_capacity(columns.lookups.len());
         for lookup in &columns.lookups {
             let own = std::mem::take(&mut features.sparse[lookup.sparse].ids);
             match ids.iter().position(|of| of.table == lookup.table) {
                 Some(at) => {
-                    places.push((at, ids[at].ids.len()));
+                    spans.push((at, ids[at].ids.len()));
                     ids[at].ids.extend(own);
                 }
                 None => {
-                    places.push((ids.len(), 0));
+                    spans.push((ids.len(), 0));
                     ids.push(TableIds { table: lookup.table, ids: own });
                 }
             }
         }
-        Ok(Self { features, places })
+        Ok(Self { features, spans })
     }
 
-    /// A column's ids, and which of the rows each means.
-    fn found<'a>(&'a self, lookup: &Lookup, place: (usize, usize), rows: &'a [RowValues]) -> Found<'a> {
+    /// Returns a column's ids and their positions among the rows.
+    fn found<'a>(&'a self, lookup: &Lookup, span: (usize, usize), rows: &'a [RowValues]) -> Found<'a> {
         let ids = &self.features.sparse[lookup.sparse];
         let count = ids.splits.last().copied().unwrap_or(0);
-        Found { ids, positions: &rows[place.0].positions[place.1..place.1 + count] }
+        Found { ids, positions: &rows[span.0].positions[span.1..span.1 + count] }
     }
 
-    /// What the ids contribute to a matrix of nothing else: to the logits of a linear part, or embeddings alone.
-    /// `None` where there are none.
+    /// Returns the matrix of looked-up rows alone: the logits of a linear part, or embeddings.
     pub(super) fn sums<'a>(
         &'a self,
         columns: &'a Columns,
@@ -76,15 +75,12 @@ impl Part {
         rows: &[RowValues],
         device: &Device,
         learns: bool,
-    ) -> Option<Leaf<'a>> {
-        if columns.lookups.is_empty() {
-            return None;
-        }
+    ) -> Leaf<'a> {
         let values = vec![0.0; self.features.rows * width];
-        Some(self.leaf(columns, values, width, rows, device, learns))
+        self.leaf(columns, values, width, rows, device, learns)
     }
 
-    /// TensorFlow's input layer: dense columns and embeddings side by side.
+    /// Returns TensorFlow's input layer: dense columns and embeddings, concatenated.
     pub(super) fn layer<'a>(
         &'a self,
         columns: &'a Columns,
@@ -118,9 +114,9 @@ impl Part {
         device: &Device,
         learns: bool,
     ) -> Leaf<'a> {
-        for (lookup, &place) in columns.lookups.iter().zip(&self.places) {
+        for (lookup, &span) in columns.lookups.iter().zip(&self.spans) {
             let mut out = Matrix { values: &mut values, width };
-            lookup.combine(&self.found(lookup, place, rows), &rows[place.0], &mut out);
+            lookup.combine(&self.found(lookup, span, rows), &rows[span.0], &mut out);
         }
         let tensor = Tensor::from_data(TensorData::new(values, [self.features.rows, width]), device);
         let learns = learns && columns.lookups.iter().any(|lookup| lookup.trainable);
@@ -129,16 +125,16 @@ impl Part {
     }
 }
 
-/// A matrix that rows went into: its gradient is theirs.
+/// A matrix of looked-up rows, whose gradient is scattered back to them.
 pub(super) struct Leaf<'a> {
     pub(super) tensor: Tensor<2>,
     learns: bool,
-    part: &'a Part,
+    part: &'a PartInput,
     columns: &'a Columns,
 }
 
 impl Leaf<'_> {
-    /// Adds this matrix's gradient to those of the rows, `out` by the places of their tables.
+    /// Adds this matrix's gradient to those of the rows; `out` has one entry per [`TableIds`].
     pub(super) fn scatter(
         &self,
         rows: &[RowValues],
@@ -155,11 +151,11 @@ impl Leaf<'_> {
             |error| Error::new(Code::ShapeMismatch, "a gradient is not of 32-bit floats").because(format!("{error:?}"));
         let values = gradient.as_mut_slice::<f32>().map_err(wrong)?;
         let gradient = Matrix { values, width };
-        for (lookup, &place) in self.columns.lookups.iter().zip(&self.part.places) {
+        for (lookup, &span) in self.columns.lookups.iter().zip(&self.part.spans) {
             if lookup.trainable {
-                let of = &rows[place.0];
-                let out = out[place.0].get_or_insert_with(|| vec![0.0; of.values.len()]);
-                lookup.scatter(&self.part.found(lookup, place, rows), of, &gradient, out);
+                let of = &rows[span.0];
+                let out = out[span.0].get_or_insert_with(|| vec![0.0; of.values.len()]);
+                lookup.scatter(&self.part.found(lookup, span, rows), of, &gradient, out);
             }
         }
         Ok(())

@@ -1,16 +1,16 @@
 //! The linear part: a weight for every number and for every id, and a bias.
 
 use super::lookup::Lookup;
-use super::parts::{Builder, Columns};
+use super::parts::{Columns, ModelPlan};
 use crate::variables::Variables;
-use phalanx_base::Result;
+use phalanx_base::{Code, Error, Result};
 use phalanx_feature::{Combiner, FeatureColumn, Slot, Transform};
 use phalanx_nn::burn::tensor::{Tensor, TensorData};
 use phalanx_nn::model::Initializer;
 use phalanx_optim::Optimizer;
-use phalanx_ps::plan::Initializer as RowInitializer;
+use phalanx_ps::plan::RowInitializer;
 
-/// Where TensorFlow puts the linear part.
+/// TensorFlow's scope of the linear part.
 const SCOPE: &str = "linear/linear_model";
 
 pub(crate) struct Linear {
@@ -27,7 +27,7 @@ impl Linear {
         combiner: Combiner,
         units: usize,
         optimizer: Optimizer,
-        builder: &mut Builder,
+        plan: &mut ModelPlan,
     ) -> Result<Self> {
         let transform = Transform::linear_model_with(columns, combiner)?;
         let (mut dense, mut lookups) = (Vec::new(), Vec::new());
@@ -35,24 +35,27 @@ impl Linear {
             let name = format!("{SCOPE}/{}/weights", column.scope);
             match &column.slot {
                 Slot::Dense { width, .. } => {
-                    dense.push(builder.variable(name, vec![*width, units], Initializer::Zeros, optimizer));
+                    dense.push(plan.variable(name, vec![*width, units], Initializer::Zeros, optimizer));
                 }
                 Slot::Ids { index, buckets, combiner } => {
                     let zeros = RowInitializer::constant(0.0);
-                    let table = builder.table(name, units, *buckets, zeros, optimizer);
-                    let (sparse, combiner) = (*index, *combiner);
-                    let at = 0..units;
+                    let table = plan.table(name, units, *buckets, zeros, optimizer);
+                    let (sparse, combiner, at) = (*index, *combiner, 0..units);
                     lookups.push(Lookup { sparse, table, combiner, max_norm: None, trainable: true, at });
                 }
-                // An embedding in a linear model is a small matrix of its own behind the table.
-                Slot::Table { .. } => return Err(super::parts::embedding_in_linear(&column.name)),
+                Slot::Table { .. } => {
+                    let what = format!("the linear part has an embedding, {:?}", column.name);
+                    return Err(Error::new(Code::BadSetting, what)
+                        .because("a linear model has one weight per id")
+                        .help("give it the categorical column itself; embeddings belong to the deep part"));
+                }
             }
         }
-        let bias = builder.variable(format!("{SCOPE}/bias_weights"), vec![units], Initializer::Zeros, optimizer);
+        let bias = plan.variable(format!("{SCOPE}/bias_weights"), vec![units], Initializer::Zeros, optimizer);
         Ok(Self { columns: Columns::new(columns, transform, lookups), dense, bias, units })
     }
 
-    /// The logits, given what the ids contribute.
+    /// Returns the logits, given the contribution of the ids.
     pub(crate) fn logits(&self, variables: &Variables, dense: &[f32], by_ids: Option<Tensor<2>>) -> Result<Tensor<2>> {
         let mut logits = variables.row(self.bias)?;
         if let Some(by_ids) = by_ids {

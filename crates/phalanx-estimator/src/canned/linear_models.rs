@@ -1,15 +1,15 @@
 //! `LinearClassifier` and `LinearRegressor`.
 
-use super::Canned;
+use super::Parts;
 use super::linear::Linear;
-use super::parts::Builder;
-use super::settings::{HeadSettings, head_settings, optimizer_setting};
-use crate::IntoModel;
+use super::parts::ModelPlan;
+use super::settings::{head_settings, into_model, optimizer_setting};
+use crate::Head;
 use phalanx_base::Result;
 use phalanx_feature::{Combiner, FeatureColumn};
 use phalanx_optim::{Ftrl, Optimizer};
 
-/// TensorFlow's learning rate where its optimizer is not said.
+/// TensorFlow's default learning rate.
 const LEARNING_RATE: f32 = 0.2;
 
 macro_rules! linear {
@@ -18,7 +18,7 @@ macro_rules! linear {
         #[derive(Clone, Debug)]
         pub struct $name {
             columns: Vec<FeatureColumn>,
-            head: HeadSettings,
+            head: Head,
             optimizer: Optimizer,
             combiner: Combiner,
         }
@@ -28,10 +28,10 @@ macro_rules! linear {
             #[must_use]
             pub fn new(columns: impl Into<Vec<FeatureColumn>>) -> Self {
                 let optimizer = Ftrl::new(LEARNING_RATE).into();
-                Self { columns: columns.into(), head: HeadSettings::$kind(), optimizer, combiner: Combiner::Sum }
+                Self { columns: columns.into(), head: Head::$kind(), optimizer, combiner: Combiner::Sum }
             }
 
-            /// How the weights of several ids of one column are put together: added up, unless said otherwise.
+            /// Sets how the weights of several ids in one column are combined; their sum by default.
             #[must_use]
             pub fn sparse_combiner(mut self, combiner: Combiner) -> Self {
                 self.combiner = combiner;
@@ -41,22 +41,18 @@ macro_rules! linear {
 
         optimizer_setting!($name, "the weights");
         head_settings!($kind $name);
+        into_model!($name);
 
-        impl IntoModel for $name {
-            type Model = Canned;
-
-            fn to_model(&self, seed: u64) -> Result<Canned> {
-                let (head, mut kept) = (self.head.head(), Builder::new(seed));
-                let units = head.logits_dimension();
-                let linear = Linear::plan(&self.columns, self.combiner, units, self.optimizer, &mut kept)?;
-                Canned::new(head, Some(linear), None, kept)
+        impl $name {
+            fn parts(&self, units: usize, plan: &mut ModelPlan) -> Result<Parts> {
+                Ok((Some(Linear::plan(&self.columns, self.combiner, units, self.optimizer, plan)?), None))
             }
         }
     };
 }
 
 linear! {
-    /// `tf.estimator.LinearClassifier`: classes from a weight for every number and every id.
+    /// `tf.estimator.LinearClassifier`: a weight for every number and every id.
     ///
     /// ```
     /// use phalanx_estimator::LinearClassifier;
@@ -68,6 +64,6 @@ linear! {
     LinearClassifier, classifier
 }
 linear! {
-    /// `tf.estimator.LinearRegressor`: numbers from a weight for every number and every id.
+    /// `tf.estimator.LinearRegressor`: a weight for every number and every id.
     LinearRegressor, regressor
 }

@@ -1,33 +1,33 @@
-//! Rows of tables into the rows of a batch, and gradients back: plain loops, one pass per column.
+//! Combines looked-up rows into the rows of a batch, and scatters gradients back.
 //!
-//! Hot: nothing is allocated per row.
+//! This is a hot path: nothing is allocated per row.
 
 use phalanx_feature::{Combiner, SparseIds};
 use phalanx_train::RowValues;
 use std::ops::Range;
 
-/// One column's way into a matrix.
+/// The lookup of one column's ids.
 #[derive(Clone, Debug)]
 pub(crate) struct Lookup {
-    /// Which of the transform's sparse features.
+    /// The index of the transform's sparse feature.
     pub(crate) sparse: usize,
-    /// Which of the model's tables.
+    /// The index of the model's table.
     pub(crate) table: usize,
     pub(crate) combiner: Combiner,
     pub(crate) max_norm: Option<f32>,
     pub(crate) trainable: bool,
-    /// Where in a row of the matrix.
+    /// The range in a row of the matrix.
     pub(crate) at: Range<usize>,
 }
 
-/// The ids of a batch for one column, found among those asked for of its table.
+/// The ids of a batch for one column, and their positions among its table's rows.
 pub(crate) struct Found<'a> {
     pub(crate) ids: &'a SparseIds,
-    /// For each id of the column, which of the unique rows it means.
+    /// For each id of the column, the index of its unique row.
     pub(crate) positions: &'a [u32],
 }
 
-/// A matrix under way.
+/// A matrix, row-major.
 pub(crate) struct Matrix<'a> {
     pub(crate) values: &'a mut [f32],
     pub(crate) width: usize,
@@ -41,7 +41,7 @@ impl Lookup {
             let out = &mut out[self.at.clone()];
             self.each(found, row, |item, share| {
                 let value = &rows.values[item * dim..][..dim];
-                let share = share * self.shortened(value);
+                let share = share * self.clip(value);
                 out.iter_mut().zip(value).for_each(|(out, value)| *out += share * value);
             });
         }
@@ -54,11 +54,11 @@ impl Lookup {
             let gradient = &gradient[self.at.clone()];
             self.each(found, row, |item, share| {
                 let (value, out) = (&rows.values[item * dim..][..dim], &mut out[item * dim..][..dim]);
-                let scale = self.shortened(value);
+                let scale = self.clip(value);
                 let share = share * scale;
                 out.iter_mut().zip(gradient).for_each(|(out, gradient)| *out += share * gradient);
                 if scale < 1.0 {
-                    // A shortened row has only the part of the gradient that does not lie along it.
+                    // A row clipped to max_norm gets only the part of the gradient that is orthogonal to it.
                     let square: f32 = value.iter().map(|x| x * x).sum();
                     let along: f32 = value.iter().zip(gradient).map(|(x, g)| x * g).sum::<f32>() / square;
                     out.iter_mut().zip(value).for_each(|(out, value)| *out -= share * along * value);
@@ -67,7 +67,7 @@ impl Lookup {
         }
     }
 
-    /// Calls `f` with the unique row and the share of each id of an example.
+    /// Calls `f` with the index of the unique row and the weight of each id of an example.
     #[inline]
     fn each(&self, found: &Found<'_>, row: usize, mut f: impl FnMut(usize, f32)) {
         let range = found.ids.splits[row]..found.ids.splits[row + 1];
@@ -89,9 +89,9 @@ impl Lookup {
         range.for_each(|at| f(found.positions[at] as usize, weights[at] / whole));
     }
 
-    /// What a row is multiplied by so that it is not longer than allowed.
+    /// Returns the factor that clips a row to `max_norm`.
     #[inline]
-    fn shortened(&self, value: &[f32]) -> f32 {
+    fn clip(&self, value: &[f32]) -> f32 {
         let Some(longest) = self.max_norm else { return 1.0 };
         let length = value.iter().map(|x| x * x).sum::<f32>().sqrt();
         if length > longest { longest / length } else { 1.0 }

@@ -1,4 +1,4 @@
-//! The canned models: linear, deep, both, none, and those in which embeddings meet.
+//! The canned models: baseline, linear, deep, wide & deep, DeepFM, DLRM.
 
 mod baseline;
 mod combined;
@@ -29,51 +29,92 @@ pub use input::CannedInput;
 use crate::variables::Variables;
 use crate::{Forward, Head, Served, ServingInput, Table, Trainable};
 use deep::Deep;
-use deepfm::Machine;
-use dlrm::Meeting;
-use fields::Fields;
-use hidden::Drift;
-use input::Leaf;
+use deepfm::FactorizationMachine;
+use dlrm::DotInteraction;
+use hidden::{ForwardPass, MovingAverageUpdate};
+use input::{Leaf, PartInput};
 use linear::Linear;
-use parts::{Builder, Columns};
+use parts::{Columns, ModelPlan};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
-use phalanx_nn::Flat;
+use phalanx_nn::HostBuffer;
 use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
 use phalanx_nn::model::Mode;
 use phalanx_optim::Optimizer;
 use phalanx_train::RowValues;
 
-/// A canned model, its columns planned. Made of settings such as [`DnnClassifier`].
+/// A planned canned model. Made from settings such as [`DnnClassifier`].
 pub struct Canned {
     pub(crate) head: Head,
     pub(crate) linear: Option<Linear>,
-    pub(crate) deep: Option<Deep>,
-    /// What a DeepFM has beside its linear part.
-    pub(crate) machine: Option<Machine>,
-    /// A DLRM.
-    pub(crate) meeting: Option<Meeting>,
-    /// The bias of a model that looks at no feature.
-    pub(crate) baseline: Option<usize>,
-    pub(crate) kept: Builder,
+    pub(crate) network: Option<Network>,
+    pub(crate) plan: ModelPlan,
 }
 
+/// The part of a canned model that is not linear.
+pub(crate) enum Network {
+    /// The bias of a baseline, which uses no features.
+    Bias(usize),
+    Deep(Deep),
+    /// A DeepFM without its linear part.
+    FactorizationMachine(FactorizationMachine),
+    /// A DLRM.
+    DotInteraction(DotInteraction),
+}
+
+/// The parts of a model: linear and not.
+type Parts = (Option<Linear>, Option<Network>);
+
 impl Canned {
-    fn new(head: Head, linear: Option<Linear>, deep: Option<Deep>, kept: Builder) -> Result<Self> {
+    fn new(head: Head, (linear, network): Parts, plan: ModelPlan) -> Result<Self> {
         head.check()?;
-        kept.optimizers.iter().try_for_each(Optimizer::validate)?;
-        Ok(Self { head, linear, deep, machine: None, meeting: None, baseline: None, kept })
+        plan.optimizers.iter().try_for_each(Optimizer::validate)?;
+        Ok(Self { head, linear, network, plan })
     }
 
-    /// The columns whose embeddings meet.
-    fn fields(&self) -> Option<&Fields> {
-        let machine = self.machine.as_ref().map(|machine| &machine.fields);
-        machine.or(self.meeting.as_ref().map(|meeting| &meeting.fields))
+    /// Returns the columns of the linear part and of the network.
+    fn columns(&self) -> [Option<&Columns>; 2] {
+        [self.linear.as_ref().map(|linear| &linear.columns), self.network.as_ref().and_then(Network::columns)]
+    }
+}
+
+impl Network {
+    fn columns(&self) -> Option<&Columns> {
+        match self {
+            Self::Bias(_) => None,
+            Self::Deep(deep) => Some(&deep.columns),
+            Self::FactorizationMachine(machine) => Some(&machine.fields.columns),
+            Self::DotInteraction(dot) => Some(&dot.fields.columns),
+        }
     }
 
-    /// The columns of what is not linear.
-    fn deep_columns(&self) -> Option<&Columns> {
-        self.deep.as_ref().map(|deep| &deep.columns).or(self.fields().map(|fields| &fields.columns))
+    /// Returns the logits and the matrix of looked-up rows that they depend on.
+    fn logits<'a>(
+        &'a self,
+        pass: &mut ForwardPass<'_>,
+        part: Option<&'a PartInput>,
+        rows: &[RowValues],
+        device: &Device,
+    ) -> Result<(Tensor<2>, Option<Leaf<'a>>)> {
+        let learns = matches!(pass.mode, Mode::Training { .. });
+        let (fields, part) = match (self, part) {
+            (Self::Bias(bias), _) => return Ok((pass.variables.row(*bias)?, None)),
+            (_, None) => return Err(Error::new(Code::Internal, "the batch has no features for the network")),
+            (Self::Deep(deep), Some(part)) => {
+                let leaf = part.layer(&deep.columns, rows, device, learns);
+                return Ok((deep.mlp.logits(pass, leaf.tensor.clone())?, Some(leaf)));
+            }
+            (Self::FactorizationMachine(machine), Some(part)) => (&machine.fields, part),
+            (Self::DotInteraction(dot), Some(part)) => (&dot.fields, part),
+        };
+        let leaf = part.sums(&fields.columns, fields.width(), rows, device, learns);
+        let (dense, embeddings) = (fields.dense(&part.features.dense, device), leaf.tensor.clone());
+        let logits = match self {
+            Self::FactorizationMachine(machine) => machine.logits(pass, dense, embeddings)?,
+            Self::DotInteraction(dot) => dot.logits(pass, dense, embeddings)?,
+            Self::Bias(_) | Self::Deep(_) => embeddings,
+        };
+        Ok((logits, Some(leaf)))
     }
 }
 
@@ -86,7 +127,7 @@ impl Trainable for Canned {
     }
 
     fn module(&self, device: &Device) -> Result<Variables> {
-        Variables::new(&self.kept.variables, self.kept.seed, device)
+        Variables::new(&self.plan.variables, self.plan.seed, device)
     }
 
     fn served(&self, input: ServingInput) -> Result<Served> {
@@ -94,18 +135,18 @@ impl Trainable for Canned {
     }
 
     fn optimizer(&self, variable: &str) -> Result<Optimizer> {
-        let mut planned = self.kept.variables.iter().zip(&self.kept.optimizers);
+        let mut planned = self.plan.variables.iter().zip(&self.plan.optimizers);
         let found = planned.find(|(plan, _)| plan.name == variable).map(|(_, optimizer)| *optimizer);
         found.ok_or_else(|| Error::new(Code::NoSuchVariable, format!("the model has no variable {variable:?}")))
     }
 
     fn tables(&self) -> &[Table] {
-        &self.kept.tables
+        &self.plan.tables
     }
 
     fn input(&self, batch: &Batch) -> Result<CannedInput> {
-        let linear = self.linear.as_ref().map(|linear| &linear.columns);
-        CannedInput::new(batch, linear, self.deep_columns())
+        let [linear, deep] = self.columns();
+        CannedInput::new(batch, linear, deep)
     }
 
     fn ids<'a>(&self, input: &'a CannedInput) -> Vec<(usize, &'a [i64])> {
@@ -121,35 +162,23 @@ impl Trainable for Canned {
     ) -> Result<Forward<'a>> {
         let device = phalanx_nn::burn::module::Module::devices(variables).into_iter().next();
         let device = device.unwrap_or_else(phalanx_nn::default_device);
-        let learns = matches!(mode, Mode::Training { .. });
-        let (mut leaves, mut drift) = (Vec::new(), Drift::default());
-        let mut logits: Option<Tensor<2>> = None;
+        let mut pass = ForwardPass { variables, mode, averages: MovingAverageUpdate::default() };
+        let (mut leaves, mut logits) = (Vec::new(), None);
         if let (Some(linear), Some(part)) = (&self.linear, &input.linear) {
-            let leaf = part.sums(&linear.columns, linear.units, &rows, &device, learns);
-            let own = linear.logits(variables, &part.features.dense, leaf.as_ref().map(|leaf| leaf.tensor.clone()))?;
+            let learns = matches!(mode, Mode::Training { .. });
+            let leaf = (!linear.columns.lookups.is_empty())
+                .then(|| part.sums(&linear.columns, linear.units, &rows, &device, learns));
+            let by_ids = leaf.as_ref().map(|leaf| leaf.tensor.clone());
+            logits = Some(linear.logits(variables, &part.features.dense, by_ids)?);
             leaves.extend(leaf);
-            logits = Some(own);
         }
-        if let (Some(deep), Some(part)) = (&self.deep, &input.deep) {
-            let leaf = part.layer(&deep.columns, &rows, &device, learns);
-            let own = deep.logits(variables, leaf.tensor.clone(), mode, &mut drift)?;
-            leaves.push(leaf);
-            logits = Some(added(logits, own));
-        }
-        if let (Some(fields), Some(part)) = (self.fields(), &input.deep)
-            && let Some(leaf) = part.sums(&fields.columns, fields.width(), &rows, &device, learns)
-        {
-            let (dense, met) = (fields.dense(&part.features.dense, &device), leaf.tensor.clone());
-            let own = match (&self.machine, &self.meeting) {
-                (Some(machine), _) => machine.logits(variables, dense, met, mode, &mut drift)?,
-                (None, Some(meeting)) => meeting.logits(variables, dense, met, mode, &mut drift)?,
-                (None, None) => met,
-            };
-            leaves.push(leaf);
-            logits = Some(added(logits, own));
-        }
-        if let Some(bias) = self.baseline {
-            logits = Some(variables.row(bias)?.repeat_dim(0, input.rows));
+        if let Some(network) = &self.network {
+            let (own, leaf) = network.logits(&mut pass, input.deep.as_ref(), &rows, &device)?;
+            leaves.extend(leaf);
+            logits = Some(match logits {
+                Some(linear) => own + linear,
+                None => own,
+            });
         }
         let mut logits = logits.ok_or_else(|| Error::new(Code::Internal, "the model has no part"))?;
         if logits.dims()[0] != input.rows {
@@ -157,24 +186,21 @@ impl Trainable for Canned {
             logits = logits.repeat_dim(0, input.rows);
         }
         let row_gradients = Box::new(move |gradients: &mut Gradients| row_gradients(leaves, &rows, gradients));
-        Ok(Forward { logits, row_gradients, drift: drift.term() })
+        Ok(Forward { logits, row_gradients, moving_averages: pass.averages.term() })
     }
 }
 
-fn added(others: Option<Tensor<2>>, own: Tensor<2>) -> Tensor<2> {
-    match others {
-        Some(others) => own + others,
-        None => own,
-    }
-}
-
-/// From the gradients of matrices to those of the rows that went into them.
-fn row_gradients(leaves: Vec<Leaf<'_>>, rows: &[RowValues], gradients: &mut Gradients) -> Result<Vec<Option<Flat>>> {
+/// Scatters the gradients of matrices to the rows that were looked up.
+fn row_gradients(
+    leaves: Vec<Leaf<'_>>,
+    rows: &[RowValues],
+    gradients: &mut Gradients,
+) -> Result<Vec<Option<HostBuffer>>> {
     let mut out: Vec<Option<Vec<f32>>> = vec![None; rows.len()];
     for leaf in leaves {
         leaf.scatter(rows, gradients, &mut out)?;
     }
-    Ok(out.into_iter().map(|numbers| numbers.map(Flat::from)).collect())
+    Ok(out.into_iter().map(|numbers| numbers.map(HostBuffer::from)).collect())
 }
 
 #[cfg(test)]
@@ -182,7 +208,7 @@ mod tests {
     use super::*;
     use crate::{IntoModel, WideDeepRegressor};
     use phalanx_feature::numeric_column;
-    use phalanx_nn::Book;
+    use phalanx_nn::ParameterRegistry;
     use phalanx_optim::{Adagrad, Ftrl};
 
     #[test]
@@ -190,8 +216,8 @@ mod tests {
         let (linear, deep) = (Optimizer::from(Ftrl::new(0.3)), Optimizer::from(Adagrad::new(0.7)));
         let model = WideDeepRegressor::new([numeric_column("x")], [numeric_column("x")]).hidden_units([2]);
         let model = model.linear_optimizer(Ftrl::new(0.3)).dnn_optimizer(Adagrad::new(0.7)).to_model(0).unwrap();
-        let book = Book::of(&model.module(&phalanx_nn::default_device()).unwrap()).unwrap();
-        for parameter in book.parameters() {
+        let registry = ParameterRegistry::of(&model.module(&phalanx_nn::default_device()).unwrap()).unwrap();
+        for parameter in registry.parameters() {
             let expected = if parameter.name.starts_with("linear") { linear } else { deep };
             assert_eq!(model.optimizer(&parameter.name).unwrap(), expected, "{}", parameter.name);
         }

@@ -1,20 +1,20 @@
-//! What the parts of canned models have in common: columns, and what they ask to be kept.
+//! The model plan of a canned model: its columns, variables and tables.
 
 use super::lookup::Lookup;
 use crate::Table;
 use crate::variables::{VariablePlan, seed_of};
-use phalanx_base::{Code, Error};
-use phalanx_feature::{FeatureColumn, Initializer as ColumnInitializer, TableSpec as ColumnTable, Transform};
+use phalanx_feature::{EmbeddingInitializer, EmbeddingTable, FeatureColumn, Slot, Transform};
 use phalanx_nn::model::Initializer;
 use phalanx_optim::Optimizer;
 use phalanx_ps::TableSpec;
-use phalanx_ps::plan::Initializer as RowInitializer;
+use phalanx_ps::plan::RowInitializer;
+use std::ops::Range;
 
-/// Columns, and the ways of their ids into a matrix.
+/// Columns, and the lookups of their ids.
 pub(crate) struct Columns {
     pub(crate) transform: Transform,
     pub(crate) lookups: Vec<Lookup>,
-    /// The columns themselves, in the order of the transform.
+    /// The columns, in the order of the transform.
     pub(crate) source: Vec<FeatureColumn>,
 }
 
@@ -26,16 +26,16 @@ impl Columns {
     }
 }
 
-/// Collects what a model wants to keep.
+/// The variables and tables of a model, with their optimizers.
 #[derive(Default)]
-pub(crate) struct Builder {
+pub(crate) struct ModelPlan {
     pub(crate) variables: Vec<VariablePlan>,
     pub(crate) optimizers: Vec<Optimizer>,
     pub(crate) tables: Vec<Table>,
     pub(crate) seed: u64,
 }
 
-impl Builder {
+impl ModelPlan {
     pub(crate) fn new(seed: u64) -> Self {
         Self { seed, ..Self::default() }
     }
@@ -63,51 +63,51 @@ impl Builder {
         self.tables.push(Table { spec: TableSpec { name, dim, initializer, optimizer }, rows });
         self.tables.len() - 1
     }
-
-    /// Where the rows of a table begin to be random.
-    pub(crate) fn seed_of(&self, table: &str) -> u64 {
-        seed_of(table, self.seed)
-    }
 }
 
-/// The tables of embeddings, as `SCOPE/COLUMN/embedding_weights`; where a column says nothing about how rows begin, they
-/// begin as `start` says.
-pub(crate) fn plan_tables(
+/// Plans the tables of embeddings as `SCOPE/COLUMN/embedding_weights`, and returns the lookups of their columns. Columns
+/// without an initializer use `start`. `at` maps the number of a lookup and its column's range in the input layer to the
+/// range in a row of the matrix.
+pub(crate) fn plan_lookups(
     transform: &Transform,
     scope: &str,
-    start: Option<ColumnInitializer>,
+    start: Option<EmbeddingInitializer>,
     optimizer: Optimizer,
-    builder: &mut Builder,
-) -> Vec<usize> {
-    let plan = |table: &ColumnTable| {
+    plan: &mut ModelPlan,
+    at: impl Fn(usize, Range<usize>) -> Range<usize>,
+) -> Vec<Lookup> {
+    let planned = |table: &EmbeddingTable| {
         // TensorFlow's name of a shared table has no scope.
         let name = if table.shared { table.name.clone() } else { format!("{scope}/{}/embedding_weights", table.name) };
         let mut table = table.clone();
-        if let Some(start) = start.filter(|_| table.initializer == ColumnInitializer::of_dimension(table.dimension)) {
+        if let Some(start) = start.filter(|_| table.initializer == EmbeddingInitializer::of_dimension(table.dimension))
+        {
             table.initializer = start;
         }
-        let rows = row_initializer(&table, builder.seed_of(&name));
-        builder.table(name, table.dimension, table.rows, rows, optimizer)
+        let rows = row_initializer(&table, seed_of(&name, plan.seed));
+        plan.table(name, table.dimension, table.rows, rows, optimizer)
     };
-    transform.tables().iter().map(plan).collect()
+    let tables: Vec<usize> = transform.tables().iter().map(planned).collect();
+    let mut lookups = Vec::new();
+    for column in transform.columns() {
+        if let Slot::Table { index, table, combiner, max_norm } = column.slot {
+            let (trainable, at) = (transform.tables()[table].trainable, at(lookups.len(), column.input.clone()));
+            lookups.push(Lookup { sparse: index, table: tables[table], combiner, max_norm, trainable, at });
+        }
+    }
+    lookups
 }
 
-/// How a column wants its rows to begin.
-fn row_initializer(table: &ColumnTable, seed: u64) -> RowInitializer {
+/// Returns the row initializer of a column's table.
+fn row_initializer(table: &EmbeddingTable, seed: u64) -> RowInitializer {
     match table.initializer {
-        ColumnInitializer::TruncatedNormal { mean, stddev } => RowInitializer::truncated_normal(mean, stddev, seed),
-        ColumnInitializer::RandomNormal { mean, stddev } => RowInitializer::normal(mean, stddev, seed),
-        ColumnInitializer::RandomUniform { min, max } => RowInitializer::uniform(min, max, seed),
-        ColumnInitializer::GlorotUniform => {
+        EmbeddingInitializer::TruncatedNormal { mean, stddev } => RowInitializer::truncated_normal(mean, stddev, seed),
+        EmbeddingInitializer::RandomNormal { mean, stddev } => RowInitializer::normal(mean, stddev, seed),
+        EmbeddingInitializer::RandomUniform { min, max } => RowInitializer::uniform(min, max, seed),
+        EmbeddingInitializer::GlorotUniform => {
             let bound = (6.0 / (table.rows + table.dimension) as f32).sqrt();
             RowInitializer::uniform(-bound, bound, seed)
         }
-        ColumnInitializer::Constant(value) => RowInitializer::constant(value),
+        EmbeddingInitializer::Constant(value) => RowInitializer::constant(value),
     }
-}
-
-pub(crate) fn embedding_in_linear(column: &str) -> Error {
-    Error::new(Code::BadSetting, format!("the linear part has an embedding, {column:?}"))
-        .because("a linear model has a weight of its own for every id")
-        .help("give it the categorical column itself; embeddings belong to the deep part")
 }

@@ -1,10 +1,10 @@
-//! Exported models: what TensorFlow and its servers load.
+//! SavedModels of estimators.
 
 mod opened;
 mod served;
 mod signatures;
 
-use crate::trained::Trained;
+use crate::trained::TrainedModel;
 use crate::{Estimator, Trainable};
 pub use opened::Exported;
 use phalanx_base::{Code, Context, Error, Result};
@@ -15,17 +15,17 @@ use phalanx_train::saved_model::Folder;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// So often another name is tried where one is taken.
+/// How many folder names are tried.
 const TRIES: u32 = 10;
 
-/// What an exported model is given.
+/// The input of an exported model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServingInput {
     /// Serialized `tf.train.Example`s.
     #[default]
     Examples,
-    /// A tensor for each feature; where there can be any number of values, missing ones are empty texts or -1.
+    /// A tensor for each feature. Features with a variable number of values are padded with empty strings or -1.
     Raw,
 }
 
@@ -35,19 +35,19 @@ pub struct Served {
     pub graph: GraphBuilder,
     /// `[rows, logits]`.
     pub logits: Output<f32>,
-    /// What the graph must be given, by name.
+    /// The inputs of the graph, by name.
     pub placeholders: Vec<(String, AnyOutput)>,
 }
 
 impl<M: Trainable> Estimator<M> {
-    /// Writes the newest checkpoint as a SavedModel into a new folder of `base`, named by the seconds since 1970, with
-    /// the signatures that TensorFlow's Estimator writes. Answers the folder.
+    /// Writes the newest checkpoint as a SavedModel to a new folder of `base`, with the signatures of TensorFlow's
+    /// Estimator. The folder, named by the seconds since 1970, is returned.
     ///
-    /// The export is read again: `held`, a batch such as the model is evaluated with, is predicted with its variables
-    /// and with the checkpoint's, and the largest difference is written to `assets.extra/phalanx.json`.
+    /// To check the export, its variables are read back, and the batch `held` is predicted with them and with the
+    /// checkpoint's; the largest difference is written to `assets.extra/phalanx.json`.
     ///
     /// # Errors
-    /// When there is no checkpoint, a column has something that no graph can say, or the folder cannot be written.
+    /// Fails if there is no checkpoint, a column has no TensorFlow graph, or the folder cannot be written.
     pub fn export_saved_model(
         &self,
         base: impl AsRef<Path>,
@@ -57,10 +57,10 @@ impl<M: Trainable> Estimator<M> {
         self.export_saved_model_with(base, input, held, &[])
     }
 
-    /// The same with files that go into `assets.extra/` of the export, each under its name.
+    /// As [`Self::export_saved_model`], with named files for `assets.extra/`.
     ///
     /// # Errors
-    /// As [`Self::export_saved_model`], or when a name is no path inside that folder.
+    /// As [`Self::export_saved_model`]. Also fails if a name is not a path inside that folder.
     pub fn export_saved_model_with(
         &self,
         base: impl AsRef<Path>,
@@ -73,7 +73,7 @@ impl<M: Trainable> Estimator<M> {
 
     pub(crate) fn export(
         &self,
-        trained: &Trained<M>,
+        trained: &TrainedModel<M>,
         base: &Path,
         input: ServingInput,
         held: Option<&Batch>,
@@ -94,21 +94,20 @@ impl<M: Trainable> Estimator<M> {
                 .context(Code::StorageWrite, format!("{} cannot be written", folder.display()))
         });
         if done.is_err() {
-            // Half a model is of no use to anybody.
             let _ = std::fs::remove_dir_all(&temporary);
         }
         done.map(|()| folder)
     }
 
-    /// The largest difference between what the export's variables and the checkpoint's predict.
-    fn check(&self, trained: &Trained<M>, folder: &Path, held: Option<&Batch>) -> Result<Option<f32>> {
-        let again = Trained::load(&self.model, &Dir::local(folder.join("variables")), "variables")?;
+    /// Returns the largest difference between the predictions of the export's variables and of the checkpoint's.
+    fn check(&self, trained: &TrainedModel<M>, folder: &Path, held: Option<&Batch>) -> Result<Option<f32>> {
+        let again = TrainedModel::load(&self.model, &Dir::local(folder.join("variables")), "variables")?;
         let Some(held) = held else { return Ok(None) };
         let (one, other) = (trained.logits(held)?, again.logits(held)?);
         let difference = one.iter().zip(&other).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         if difference > 1e-5 || difference.is_nan() {
-            return Err(Error::new(Code::Internal, "the export does not predict what the checkpoint does")
-                .because(format!("its logits differ by {difference}")));
+            return Err(Error::new(Code::Internal, "the export and the checkpoint predict differently")
+                .because(format!("their logits differ by {difference}")));
         }
         Ok(Some(difference))
     }
@@ -118,14 +117,14 @@ impl<M: Trainable> Estimator<M> {
 fn put_extra(folder: &Path, name: &str, content: &[u8]) -> std::io::Result<()> {
     let inside = |part| matches!(part, std::path::Component::Normal(_));
     if name.is_empty() || !Path::new(name).components().all(inside) {
-        return Err(std::io::Error::other(format!("{name:?} is no name for a file of assets.extra")));
+        return Err(std::io::Error::other(format!("{name:?} is not a valid file name in assets.extra")));
     }
     let path = folder.join(name);
     path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(path, content))
 }
 
 /// The values of a checkpoint's variables, by name.
-struct Values<'a, M: Trainable>(&'a Trained<M>);
+struct Values<'a, M: Trainable>(&'a TrainedModel<M>);
 
 impl<M: Trainable> Values<'_, M> {
     fn get(&self, variable: &VariableSpec) -> Result<VariableValues<'static>> {
@@ -137,7 +136,7 @@ impl<M: Trainable> Values<'_, M> {
         }
         let table = self.0.tables.iter().find(|table| table.table.spec.name == variable.name);
         let table = table.ok_or_else(|| {
-            Error::new(Code::Internal, format!("the graph has a variable {:?} that the model has not", variable.name))
+            Error::new(Code::Internal, format!("the graph's variable {:?} is not in the model", variable.name))
         })?;
         let mut rows = Vec::with_capacity(variable.shape.elements());
         (0..table.table.rows as i64).for_each(|id| table.row(id, &mut rows));
@@ -145,7 +144,7 @@ impl<M: Trainable> Values<'_, M> {
     }
 }
 
-/// A folder that is not there yet, and the name under which it is written.
+/// Returns an unused folder name, and the temporary folder that becomes it.
 fn free_name(base: &Path) -> Result<(PathBuf, PathBuf)> {
     let wrong = || format!("{} cannot be written", base.display());
     std::fs::create_dir_all(base).context(Code::StorageWrite, wrong())?;
@@ -158,11 +157,16 @@ fn free_name(base: &Path) -> Result<(PathBuf, PathBuf)> {
         std::thread::sleep(Duration::from_secs(1));
     }
     Err(Error::new(Code::StorageWrite, wrong())
-        .because(format!("{TRIES} names by the clock are taken"))
-        .help("see who else exports into this folder"))
+        .because(format!("the names of the last {TRIES} seconds are all taken"))
+        .help("check which other process exports to this folder"))
 }
 
-fn manifest<M: Trainable>(trained: &Trained<M>, signatures: &[String], rows: usize, difference: Option<f32>) -> String {
+fn manifest<M: Trainable>(
+    trained: &TrainedModel<M>,
+    signatures: &[String],
+    rows: usize,
+    difference: Option<f32>,
+) -> String {
     let signatures: Vec<String> = signatures.iter().map(|name| format!("{name:?}")).collect();
     let difference = difference.map_or_else(|| "null".to_owned(), |difference| format!("{difference:e}"));
     format!(

@@ -1,34 +1,34 @@
-//! An exported model, opened again without TensorFlow.
+//! Opens exported models without TensorFlow.
 
 use crate::evaluation::evaluate;
-use crate::trained::Trained;
+use crate::trained::TrainedModel;
 use crate::training::check_batched;
 use crate::{Estimator, Evaluation, Predictions, Trainable};
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_data::{Dataset, InputContext};
 use phalanx_formats::saved_model::{VariableSpec, graph_variables};
-use phalanx_nn::{Book, default_device};
+use phalanx_nn::{ParameterRegistry, default_device};
 use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_storage::Dir;
 use std::path::Path;
 use std::sync::Arc;
 
-/// No graph is larger than this.
+/// The largest graph that is read, in bytes.
 const LARGEST_GRAPH: u64 = 1 << 30;
 
 /// An exported model with its variables; made by [`Estimator::open_export`].
 pub struct Exported<M: Trainable> {
-    trained: Arc<Trained<M>>,
+    trained: Arc<TrainedModel<M>>,
     model: Arc<M>,
 }
 
 impl<M: Trainable> Estimator<M> {
-    /// Opens an export of this model. Its graph is not run: this program's own model is, with the variables of the
-    /// export. So it is checked that the graph has exactly this model's variables, and `variables/` exactly the graph's,
-    /// by name, type and shape.
+    /// Opens an export of this model. Its graph is not run: the estimator's own model is, with the variables of the
+    /// export. So the graph must have exactly this model's variables, and `variables/` exactly the graph's, by name,
+    /// type and shape.
     ///
     /// # Errors
-    /// When the folder is no export, or one of another model.
+    /// Fails if the folder is no export of this model.
     pub fn open_export(&self, folder: impl AsRef<Path>) -> Result<Exported<M>> {
         let folder = folder.as_ref();
         let place = folder.display().to_string();
@@ -43,13 +43,14 @@ impl<M: Trainable> Estimator<M> {
         let dir = Dir::local(folder.join("variables"));
         same_as_bundle(&variables, &Checkpoint::open(&dir, "variables")?).map_err(|error| error.at(place.clone()))?;
         self.same_as_model(&variables).map_err(|error| error.at(place))?;
-        let trained = Arc::new(Trained::load(&self.model, &dir, "variables")?);
+        let trained = Arc::new(TrainedModel::load(&self.model, &dir, "variables")?);
         Ok(Exported { trained, model: Arc::clone(&self.model) })
     }
 
     fn same_as_model(&self, graph: &[VariableSpec]) -> Result<()> {
-        let book = Book::of(&self.model.module(&default_device())?)?;
-        let dense = book.parameters().iter().map(|parameter| (parameter.name.clone(), parameter.shape.dims().to_vec()));
+        let registry = ParameterRegistry::of(&self.model.module(&default_device())?)?;
+        let dense =
+            registry.parameters().iter().map(|parameter| (parameter.name.clone(), parameter.shape.dims().to_vec()));
         let tables =
             self.model.tables().iter().map(|table| (table.spec.name.clone(), vec![table.rows, table.spec.dim]));
         let mut own: Vec<(String, Vec<usize>)> = dense.chain(tables).collect();
@@ -60,7 +61,7 @@ impl<M: Trainable> Estimator<M> {
             .collect();
         own.sort();
         theirs.sort();
-        // A weight of one number may be a row here and a matrix there; what counts is how many numbers it has.
+        // A weight may be a vector in one and a matrix in the other, so only the number of elements is compared.
         let count = |all: &[(String, Vec<usize>)]| -> Vec<(String, usize)> {
             all.iter().map(|(name, dims)| (name.clone(), dims.iter().product())).collect()
         };
@@ -78,11 +79,11 @@ impl<M: Trainable> Estimator<M> {
         };
         Err(Error::new(Code::CheckpointMismatch, "the export is of another model")
             .because(format!("only the graph has {}; only the model has {}", only(&theirs, &own), only(&own, &theirs)))
-            .help("build the model that the export was made with"))
+            .help("build the model that was exported"))
     }
 }
 
-/// Checks that a graph restores exactly what a bundle has.
+/// Fails unless graph and bundle have the same variables.
 fn same_as_bundle(graph: &[VariableSpec], bundle: &Checkpoint) -> Result<()> {
     let tensors = bundle.index().tensors();
     let same = |variable: &&VariableSpec| {
@@ -94,7 +95,7 @@ fn same_as_bundle(graph: &[VariableSpec], bundle: &Checkpoint) -> Result<()> {
     match differs.or_else(extra) {
         None => Ok(()),
         Some(name) => {
-            Err(Error::new(Code::CheckpointMismatch, "the export's graph and its variables are not of one model")
+            Err(Error::new(Code::CheckpointMismatch, "the export's graph and variables belong to different models")
                 .because(format!("they differ in {name:?}"))
                 .help("export the model again; a file of the folder was replaced"))
         }
@@ -102,7 +103,7 @@ fn same_as_bundle(graph: &[VariableSpec], bundle: &Checkpoint) -> Result<()> {
 }
 
 impl<M: Trainable> Exported<M> {
-    /// The steps that the exported model was trained for.
+    /// Returns the global step of the exported model.
     #[must_use]
     pub fn global_step(&self) -> u64 {
         self.trained.global_step
@@ -111,7 +112,7 @@ impl<M: Trainable> Exported<M> {
     /// Evaluates `steps` batches of an input, or all.
     ///
     /// # Errors
-    /// When input and model do not fit.
+    /// Fails if input and model do not fit.
     pub fn evaluate(
         &self,
         input_fn: impl Fn(InputContext) -> Dataset,
@@ -122,10 +123,10 @@ impl<M: Trainable> Exported<M> {
         evaluate(&self.trained, self.model.head(), &data, steps.into())
     }
 
-    /// The predictions for every batch of an input, as [`Estimator::predict`] gives them.
+    /// Returns the predictions for every batch of an input, as [`Estimator::predict`] does.
     ///
     /// # Errors
-    /// When the input cannot be opened.
+    /// Fails if the input cannot be opened.
     pub fn predict(&self, input_fn: impl Fn(InputContext) -> Dataset) -> Result<Predictions<M>> {
         let data = input_fn(InputContext::default());
         check_batched(&data)?;

@@ -1,15 +1,15 @@
-//! Graphs of models of our layers.
+//! Serving graphs of models made of Phalanx's layers.
 
 use super::{Served, ServingInput};
 use phalanx_base::{Code, Error, Result};
 use phalanx_formats::saved_model::{ExampleFeatures, GraphBuilder, Text};
 use phalanx_nn::model::Model;
-use phalanx_train::saved_model::{ModelInput, Tensor, model_graph, model_inputs};
+use phalanx_train::saved_model::{GraphTensor, ModelInput, model_graph, model_inputs};
 
 impl Served {
-    /// The graph of a model of our layers with one output, the logits; `features` are the names of the columns that it
-    /// takes, in the order of its inputs. Under parameter servers its variables have the same names, so the values of a
-    /// checkpoint fit.
+    /// Creates the graph of a model made of Phalanx's layers whose single output is the logits. `features` names the
+    /// columns of its inputs, in order. The variables have the names that they have on parameter servers and in
+    /// checkpoints.
     ///
     /// ```
     /// use phalanx_estimator::{Served, ServingInput};
@@ -21,18 +21,19 @@ impl Served {
     /// ```
     ///
     /// # Errors
-    /// When a layer has no graph, or the names do not fit the model.
+    /// Fails if a layer has no TensorFlow graph, or the names do not fit the model.
     pub fn of_model(model: &Model, input: ServingInput, features: &[&str]) -> Result<Self> {
         let inputs = model_inputs(model);
         if inputs.len() != features.len() {
             let what = format!("{} features are named for a model of {} inputs", features.len(), inputs.len());
-            return Err(Error::new(Code::BadSetting, what).help("name one column for each input"));
+            return Err(Error::new(Code::BadSetting, what).help("name one column per input"));
         }
         let mut graph = GraphBuilder::new();
         let named = || features.iter().zip(&inputs);
         let (tensors, placeholders) = match input {
             ServingInput::Raw => {
-                let given: Vec<Tensor> = named().map(|(name, input)| placeholder(&mut graph, name, input)).collect();
+                let given: Vec<GraphTensor> =
+                    named().map(|(name, input)| placeholder(&mut graph, name, input)).collect();
                 let placeholders = features.iter().zip(&given);
                 let placeholders = placeholders.map(|(name, tensor)| ((*name).to_owned(), (*tensor).into())).collect();
                 (given, placeholders)
@@ -43,8 +44,8 @@ impl Served {
                 let wished: Vec<Wished> = named().map(|(name, input)| Wished::of(&mut wanted, name, input)).collect();
                 let parsed = graph.parse_example(serialized, &wanted);
                 let given = wished.into_iter().map(|wished| match wished {
-                    Wished::F32(feature) => Tensor::F32(parsed.dense(feature)),
-                    Wished::I64(feature) => Tensor::I64(parsed.dense(feature)),
+                    Wished::F32(feature) => GraphTensor::F32(parsed.dense(feature)),
+                    Wished::I64(feature) => GraphTensor::I64(parsed.dense(feature)),
                 });
                 (given.collect(), vec![("examples".to_owned(), serialized.into())])
             }
@@ -57,7 +58,7 @@ impl Served {
     }
 }
 
-/// A feature that is asked of every Example.
+/// A required feature of every Example.
 enum Wished {
     F32(phalanx_formats::saved_model::DenseFeature<f32>),
     I64(phalanx_formats::saved_model::DenseFeature<i64>),
@@ -73,7 +74,11 @@ impl Wished {
     }
 }
 
-fn placeholder(graph: &mut GraphBuilder, name: &str, input: &ModelInput) -> Tensor {
+fn placeholder(graph: &mut GraphBuilder, name: &str, input: &ModelInput) -> GraphTensor {
     let dims: Vec<Option<usize>> = std::iter::once(None).chain(input.dims.iter().copied().map(Some)).collect();
-    if input.ids { Tensor::I64(graph.placeholder(name, &dims)) } else { Tensor::F32(graph.placeholder(name, &dims)) }
+    if input.ids {
+        GraphTensor::I64(graph.placeholder(name, &dims))
+    } else {
+        GraphTensor::F32(graph.placeholder(name, &dims))
+    }
 }

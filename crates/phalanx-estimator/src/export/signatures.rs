@@ -1,12 +1,12 @@
-//! What can be asked of an exported model, under Estimator's names.
+//! The signatures of exported models, under Estimator's names.
 
 use super::{Served, ServingInput};
 use crate::Head;
-use crate::head::Kind;
+use crate::head::HeadKind;
 use phalanx_base::{Result, Shape};
 use phalanx_formats::saved_model::{AnyOutput, DEFAULT_SIGNATURE, GraphBuilder, Output, SavedModel, Signature, Text};
 
-/// The model with its signatures, and their names.
+/// Returns the model with its signatures, and their names.
 pub(super) fn with_signatures(head: &Head, served: Served, input: ServingInput) -> Result<(SavedModel, Vec<String>)> {
     let Served { mut graph, logits, placeholders } = served;
     let mut signatures: Vec<(&str, Signature)> = Vec::new();
@@ -19,14 +19,14 @@ pub(super) fn with_signatures(head: &Head, served: Served, input: ServingInput) 
     let predict = given(Signature::predict(), None);
     let width = head.logits_dimension();
     match head.kind {
-        Kind::Regression(_) => {
+        HeadKind::Regression(_) => {
             let regress = given(Signature::regress(), Some("inputs"));
             let regress = regress.output_of("outputs", logits, &[None, Some(width)]);
             signatures.push((DEFAULT_SIGNATURE, regress.clone()));
             signatures.push(("regression", regress));
             signatures.push(("predict", predict.output_of("predictions", logits, &[None, Some(width)])));
         }
-        Kind::Binary | Kind::MultiClass(_) => {
+        HeadKind::Binary | HeadKind::MultiClass(_) => {
             let classes = Classes::of(&mut graph, head, logits);
             let count = classes.count;
             let classify = given(Signature::classify(), Some("inputs"))
@@ -41,7 +41,7 @@ pub(super) fn with_signatures(head: &Head, served: Served, input: ServingInput) 
                 .output_of("classes", classes.words, &[None, Some(1)])
                 .output_of("all_class_ids", classes.all_ids, &[None, Some(count)])
                 .output_of("all_classes", classes.all, &[None, Some(count)]);
-            if head.kind == Kind::Binary {
+            if head.kind == HeadKind::Binary {
                 let logistic = graph.sigmoid(logits);
                 let regress = given(Signature::regress(), Some("inputs"));
                 signatures.push(("regression", regress.output_of("outputs", logistic, &[None, Some(1)])));
@@ -50,10 +50,10 @@ pub(super) fn with_signatures(head: &Head, served: Served, input: ServingInput) 
             signatures.push(("predict", predict));
         }
     }
-    // Nothing asks for it, but whoever warm-starts from the export finds it.
+    // No signature uses it, but warm starts from the export read it.
     let _: AnyOutput = graph.untrained_variable::<i64>("global_step", &Shape::new([])?).into();
     if input == ServingInput::Raw {
-        // Only `predict` takes tensors; Estimator leaves the others out, and then nothing is the default.
+        // Only `predict` takes raw tensors. Estimator drops the others, which leaves no default.
         signatures.retain(|(name, _)| *name == "predict");
         let default = signatures.iter().map(|(_, signature)| (DEFAULT_SIGNATURE, signature.clone())).next();
         signatures.extend(default);
@@ -63,7 +63,7 @@ pub(super) fn with_signatures(head: &Head, served: Served, input: ServingInput) 
     Ok((signatures.into_iter().fold(model, |model, (name, signature)| model.signature(name, signature)), names))
 }
 
-/// What a classifier shows.
+/// The outputs of a classifier.
 struct Classes {
     count: usize,
     scores: Output<f32>,
@@ -76,7 +76,7 @@ struct Classes {
 impl Classes {
     fn of(graph: &mut GraphBuilder, head: &Head, logits: Output<f32>) -> Self {
         let (each, count) = match head.kind {
-            Kind::MultiClass(count) => (logits, count),
+            HeadKind::MultiClass(count) => (logits, count),
             _ => {
                 let zeros = graph.sub(logits, logits);
                 (graph.concat(&[zeros, logits], -1), 2)

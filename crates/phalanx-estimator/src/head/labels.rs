@@ -1,10 +1,10 @@
-//! What a batch says about the truth.
+//! The labels and weights of a batch.
 
-use super::{Head, Kind};
+use super::{Head, HeadKind};
 use phalanx_base::{Code, Error, Result, nearest};
 use phalanx_data::{Batch, Column, ValuesView};
 
-/// The truths of a batch.
+/// The labels of a batch.
 #[derive(Clone, Debug)]
 pub(crate) enum Labels {
     /// Numbers, as many as there are logits.
@@ -13,21 +13,21 @@ pub(crate) enum Labels {
     Ids(Vec<i64>),
 }
 
-/// What a batch is compared with.
+/// The labels and weights of a batch.
 #[derive(Clone, Debug)]
 pub(crate) struct Targets {
     pub(crate) labels: Labels,
-    /// How much each example counts.
+    /// The weight of each example.
     pub(crate) weights: Option<Vec<f32>>,
 }
 
 impl Head {
-    /// The labels and weights of a batch.
+    /// Returns the labels and weights of a batch.
     pub(crate) fn targets(&self, batch: &Batch) -> Result<Targets> {
         let label = batch.label().ok_or_else(|| {
             Error::new(Code::DataColumn, "the input has no label")
-                .because("training and evaluation need to know which column is the truth")
-                .help("name it where the input is made, such as csv(…).label(\"income\")")
+                .because("training and evaluation need labels")
+                .help("name the label's column in the input, such as csv(…).label(\"income\")")
         })?;
         let labels = self.labels(label).map_err(at_label)?;
         let weights = self.weight_column.as_ref().map(|name| {
@@ -40,11 +40,11 @@ impl Head {
 
     fn labels(&self, label: &Column) -> Result<Labels> {
         match self.kind {
-            Kind::Regression(width) => {
+            HeadKind::Regression(width) => {
                 one_each(label, label.rows(), width)?;
                 numbers(label).map(Labels::Numbers)
             }
-            Kind::Binary => {
+            HeadKind::Binary => {
                 one_each(label, label.rows(), 1)?;
                 let ids = if let ValuesView::Bytes(_) = label.values() {
                     self.words(label)?.iter().map(|&id| id as f32).collect()
@@ -52,13 +52,13 @@ impl Head {
                     self.no_vocabulary()?;
                     numbers(label)?
                 };
-                // TensorFlow's check: at most 1, at least 0; what lies between is a label of its own.
+                // As in TensorFlow, any number from 0 to 1 is a label.
                 match ids.iter().position(|id| !(0.0..=1.0).contains(id)) {
                     Some(row) => Err(outside(row, &ids[row], 2)),
                     None => Ok(Labels::Numbers(ids)),
                 }
             }
-            Kind::MultiClass(classes) => {
+            HeadKind::MultiClass(classes) => {
                 one_each(label, label.rows(), 1)?;
                 let ids = match label.values() {
                     ValuesView::Bytes(_) => self.words(label)?,
@@ -88,10 +88,10 @@ impl Head {
             return Ok(());
         }
         Err(Error::new(Code::DataColumn, "labels are numbers, and the head has a label vocabulary")
-            .help("leave the vocabulary out, or read the label as text"))
+            .help("remove the vocabulary, or read the label as text"))
     }
 
-    /// Class numbers of words.
+    /// Returns the class numbers of text labels.
     fn words(&self, label: &Column) -> Result<Vec<i64>> {
         let vocabulary = &self.label_vocabulary;
         if vocabulary.is_empty() {
@@ -109,7 +109,7 @@ impl Head {
                 let error = error.because(format!("it has {}", vocabulary.join(", ")));
                 match near {
                     Some(near) => error.help(format!("did the data mean {near:?}? (spaces count)")),
-                    None => error.help("add the word to label_vocabulary(…), or leave such rows out"),
+                    None => error.help("add the word to label_vocabulary(…), or filter out such rows"),
                 }
             })
         };
@@ -122,12 +122,12 @@ fn at_label(error: Error) -> Error {
 }
 
 fn outside(row: usize, id: &dyn std::fmt::Display, classes: usize) -> Error {
-    Error::new(Code::DataRow, format!("label {id} in row {row} is outside of the {classes} classes"))
+    Error::new(Code::DataRow, format!("label {id} in row {row} is outside the {classes} classes"))
         .because(format!("class numbers are 0 to {}", classes - 1))
         .help("raise n_classes, or renumber the labels")
 }
 
-/// Checks that every row has `width` values.
+/// Fails unless every row has `width` values.
 fn one_each(column: &Column, rows: usize, width: usize) -> Result<()> {
     if !column.is_ragged() && column.rows() == rows && column.width() == width {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Heads: what logits mean, what they are compared with, and what is reported of them.
+//! Heads: the loss, metrics and predictions of a model's logits.
 
 mod labels;
 mod predictions;
@@ -7,20 +7,26 @@ pub(crate) use labels::{Labels, Targets};
 
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::tensor::{Tensor, TensorData};
-use phalanx_nn::losses::{Loss, Truth};
+use phalanx_nn::losses::{Labels as LossLabels, Loss};
 use phalanx_nn::metrics::{HeadMetrics, Reduction, Values};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum HeadKind {
     /// One logit, the classes 0 and 1.
     Binary,
     /// A logit for each class.
     MultiClass(usize),
-    /// Numbers, so many for each example.
+    /// This many numbers per example.
     Regression(usize),
 }
 
-/// What a model's logits are for: TensorFlow's `BinaryClassHead`, `MultiClassHead` and `RegressionHead`.
+impl HeadKind {
+    pub(crate) fn classes(n_classes: usize) -> Self {
+        if n_classes == 2 { Self::Binary } else { Self::MultiClass(n_classes) }
+    }
+}
+
+/// The loss, metrics and predictions of a model: TensorFlow's `BinaryClassHead`, `MultiClassHead` and `RegressionHead`.
 ///
 /// ```
 /// use phalanx_estimator::Head;
@@ -30,93 +36,97 @@ pub(crate) enum Kind {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Head {
-    pub(crate) kind: Kind,
+    pub(crate) kind: HeadKind,
     pub(crate) weight_column: Option<String>,
     pub(crate) label_vocabulary: Vec<String>,
-    thresholds: Vec<f32>,
-    reduction: Reduction,
-    error: Option<Error>,
+    pub(crate) thresholds: Vec<f32>,
+    pub(crate) reduction: Reduction,
 }
 
 impl Head {
-    fn of(kind: Kind) -> Self {
-        let (weight_column, label_vocabulary, thresholds) = (None, Vec::new(), Vec::new());
-        Self { kind, weight_column, label_vocabulary, thresholds, reduction: Reduction::SumOverBatchSize, error: None }
+    fn of(kind: HeadKind) -> Self {
+        let (label_vocabulary, thresholds, reduction) = (Vec::new(), Vec::new(), Reduction::SumOverBatchSize);
+        Self { kind, weight_column: None, label_vocabulary, thresholds, reduction }
     }
 
-    /// For so many classes: with two, one logit; with more, one for each. The label is a class number, or a word of the
-    /// label vocabulary.
+    /// A head for `n_classes` classes: two have one logit, more have one logit each. Labels are class numbers, or words
+    /// of the label vocabulary.
     #[must_use]
     pub fn classes(n_classes: usize) -> Self {
-        match n_classes {
-            0 | 1 => Self::of(Kind::Binary).refuse(format!("{n_classes} classes"), "there are at least 2"),
-            2 => Self::of(Kind::Binary),
-            _ => Self::of(Kind::MultiClass(n_classes)),
-        }
+        Self::of(HeadKind::classes(n_classes))
     }
 
-    /// For `label_dimension` numbers.
+    /// A head for the regression of `label_dimension` numbers.
     #[must_use]
     pub fn regression(label_dimension: usize) -> Self {
-        let head = Self::of(Kind::Regression(label_dimension));
-        if label_dimension == 0 { head.refuse("a label dimension of 0", "there is at least one number") } else { head }
+        Self::of(HeadKind::Regression(label_dimension))
     }
 
-    /// The column that says how much each example counts.
-    #[must_use]
-    pub fn weight_column(mut self, name: impl Into<String>) -> Self {
-        self.weight_column = Some(name.into());
-        self
+    pub(crate) fn classifier() -> Self {
+        Self::classes(2)
     }
 
-    /// The words that labels are, in the order of the classes.
+    pub(crate) fn regressor() -> Self {
+        Self::regression(1)
+    }
+
+    /// Sets the labels' texts, in the order of the classes.
     #[must_use]
     pub fn label_vocabulary<S: Into<String>>(mut self, words: impl IntoIterator<Item = S>) -> Self {
         self.label_vocabulary = words.into_iter().map(Into::into).collect();
-        let classes = match self.kind {
-            Kind::Binary => 2,
-            Kind::MultiClass(classes) => classes,
-            Kind::Regression(_) => return self.refuse("a label vocabulary for a regression", "its labels are numbers"),
-        };
-        let words = self.label_vocabulary.len();
-        if words == classes {
-            return self;
-        }
-        self.refuse(format!("a label vocabulary of {words} words"), format!("there are {classes} classes"))
-    }
-
-    /// Binary classes: accuracy, precision and recall are also reported at these probabilities.
-    #[must_use]
-    pub fn thresholds(mut self, thresholds: impl Into<Vec<f32>>) -> Self {
-        self.thresholds = thresholds.into();
-        if self.kind != Kind::Binary && !self.thresholds.is_empty() {
-            return self.refuse("thresholds", "only a head of two classes has them");
-        }
-        match self.thresholds.iter().find(|t| !(**t > 0.0 && **t < 1.0)).copied() {
-            Some(wrong) => self.refuse(format!("a threshold of {wrong}"), "it lies between 0 and 1, without them"),
-            None => self,
-        }
-    }
-
-    /// How the losses of a batch become one: their sum over their number, unless said otherwise.
-    #[must_use]
-    pub fn loss_reduction(mut self, reduction: Reduction) -> Self {
-        self.reduction = reduction;
-        match reduction {
-            Reduction::None => self.refuse("the loss reduction None", "training needs one loss for a batch"),
-            _ => self,
-        }
-    }
-
-    fn refuse(mut self, what: impl Into<String>, why: impl std::fmt::Display) -> Self {
-        self.error.get_or_insert_with(|| Error::new(Code::BadSetting, what).at("the model's head").because(why));
         self
     }
 
-    /// The names of all metrics that an evaluation reports, `loss` among them, in their order.
+    phalanx_train::setters! {
+        /// Sets the column of example weights.
+        weight_column(name: impl Into<String>) { weight_column = Some(name.into()) }
+        /// For two classes: also reports accuracy, precision and recall at these probabilities.
+        thresholds(thresholds: impl Into<Vec<f32>>) { thresholds = thresholds.into() }
+        /// Sets how the losses of a batch are reduced; `SumOverBatchSize` by default.
+        loss_reduction(reduction: Reduction) { reduction = reduction }
+    }
+
+    /// Fails if the settings contradict each other.
+    pub(crate) fn check(&self) -> Result<()> {
+        let refuse =
+            |what: &str, why: &str| Err(Error::new(Code::BadSetting, what).at("the model's head").because(why));
+        match (self.kind, self.label_vocabulary.len()) {
+            (HeadKind::MultiClass(classes @ (0 | 1)), _) => {
+                return refuse(&format!("{classes} classes"), "there are at least 2");
+            }
+            (HeadKind::Regression(0), _) => {
+                return refuse("a label dimension of 0", "there is at least one number");
+            }
+            (HeadKind::Regression(_), 1..) => {
+                return refuse("a label vocabulary for a regression", "its labels are numbers");
+            }
+            (HeadKind::Binary, words @ (1 | 3..)) => {
+                return refuse(&format!("a label vocabulary of {words} words"), "there are 2 classes");
+            }
+            (HeadKind::MultiClass(classes), words @ 1..) if words != classes => {
+                return refuse(
+                    &format!("a label vocabulary of {words} words"),
+                    &format!("there are {classes} classes"),
+                );
+            }
+            _ => {}
+        }
+        if self.kind != HeadKind::Binary && !self.thresholds.is_empty() {
+            return refuse("thresholds", "only a head of two classes has them");
+        }
+        if let Some(wrong) = self.thresholds.iter().find(|t| !(**t > 0.0 && **t < 1.0)) {
+            return refuse(&format!("a threshold of {wrong}"), "it must be between 0 and 1, exclusive");
+        }
+        if self.reduction == Reduction::None {
+            return refuse("the loss reduction None", "training needs one loss for a batch");
+        }
+        Ok(())
+    }
+
+    /// Returns the sorted names of all metrics that an evaluation reports, including `loss`.
     ///
     /// # Errors
-    /// When a threshold is out of range.
+    /// Fails if a threshold is out of range.
     pub fn metric_names(&self) -> Result<Vec<String>> {
         let mut names: Vec<String> = self.metrics()?.results().into_iter().map(|(name, _)| name).collect();
         names.push("loss".to_owned());
@@ -124,52 +134,47 @@ impl Head {
         Ok(names)
     }
 
-    /// Checks that a batch has labels, and weights where they are wanted, such as this head takes.
+    /// Checks the labels and weights of a batch.
     ///
     /// # Errors
-    /// When they are missing, of another type or shape, or outside of the classes.
+    /// Fails if they are missing, of another type or shape, or outside the classes.
     pub fn check_labels(&self, batch: &phalanx_data::Batch) -> Result<()> {
         self.targets(batch).map(|_| ())
     }
 
-    /// What was wrong with the settings.
-    pub(crate) fn check(&self) -> Result<()> {
-        self.error.clone().map_or(Ok(()), Err)
-    }
-
-    /// How many logits a model for this head has.
+    /// Returns the number of logits of a model for this head.
     #[must_use]
     pub fn logits_dimension(&self) -> usize {
         match self.kind {
-            Kind::Binary => 1,
-            Kind::MultiClass(n) | Kind::Regression(n) => n,
+            HeadKind::Binary => 1,
+            HeadKind::MultiClass(n) | HeadKind::Regression(n) => n,
         }
     }
 
-    /// The metrics that an evaluation reports, beside `loss`.
+    /// Returns the metrics that an evaluation reports besides `loss`.
     pub(crate) fn metrics(&self) -> Result<HeadMetrics> {
         match self.kind {
-            Kind::Binary => HeadMetrics::binary(&self.thresholds),
-            Kind::MultiClass(_) => Ok(HeadMetrics::multi_class()),
-            Kind::Regression(_) => Ok(HeadMetrics::regression()),
+            HeadKind::Binary => HeadMetrics::binary(&self.thresholds),
+            HeadKind::MultiClass(_) => Ok(HeadMetrics::multi_class()),
+            HeadKind::Regression(_) => Ok(HeadMetrics::regression()),
         }
     }
 
     fn loss_function(&self) -> Loss {
         match self.kind {
-            Kind::Binary => Loss::BinaryCrossentropy { from_logits: true, label_smoothing: 0.0 },
-            Kind::MultiClass(_) => Loss::SparseCategoricalCrossentropy { from_logits: true },
-            Kind::Regression(_) => Loss::MeanSquaredError,
+            HeadKind::Binary => Loss::BinaryCrossentropy { from_logits: true, label_smoothing: 0.0 },
+            HeadKind::MultiClass(_) => Loss::SparseCategoricalCrossentropy { from_logits: true },
+            HeadKind::Regression(_) => Loss::MeanSquaredError,
         }
     }
 
-    /// The loss of a batch.
+    /// Returns the loss of a batch.
     pub(crate) fn loss(&self, logits: Tensor<2>, targets: &Targets) -> Result<Tensor<1>> {
         let ([rows, width], device) = (logits.dims(), logits.device());
         self.check_width(width)?;
         let truth = match &targets.labels {
-            Labels::Numbers(numbers) => Truth::rows(numbers.clone(), width, &device)?,
-            Labels::Ids(ids) => Truth::ids(ids, width, &device)?,
+            Labels::Numbers(numbers) => LossLabels::rows(numbers.clone(), width, &device)?,
+            Labels::Ids(ids) => LossLabels::ids(ids, width, &device)?,
         };
         let mut each = self.loss_function().forward(truth, logits)?;
         if let Some(weights) = &targets.weights {
@@ -177,14 +182,14 @@ impl Head {
         }
         let sum = each.sum();
         Ok(match (self.reduction, self.kind) {
-            // The loss of a row is the mean over its numbers, and all of them count here.
-            (Reduction::Sum, Kind::Regression(numbers)) => sum * numbers as f32,
+            // The loss of a row is the mean over its numbers.
+            (Reduction::Sum, HeadKind::Regression(numbers)) => sum * numbers as f32,
             (Reduction::Sum, _) => sum,
             _ => sum / rows as f32,
         })
     }
 
-    /// Counts a batch, and answers its loss.
+    /// Updates the metrics with a batch, and returns its loss.
     pub(crate) fn measure(&self, metrics: &mut HeadMetrics, logits: &[f32], targets: &Targets) -> Result<f64> {
         let width = self.logits_dimension();
         let truth = match &targets.labels {
@@ -198,7 +203,7 @@ impl Head {
         let weight = |row: usize| weights.map_or(1.0, |weights| f64::from(weights[row]));
         let sum: f64 = each.iter().enumerate().map(|(row, loss)| loss * weight(row)).sum();
         Ok(match (self.reduction, self.kind) {
-            (Reduction::Sum, Kind::Regression(numbers)) => sum * numbers as f64,
+            (Reduction::Sum, HeadKind::Regression(numbers)) => sum * numbers as f64,
             (Reduction::Sum, _) => sum,
             _ => sum / each.len().max(1) as f64,
         })
@@ -208,7 +213,7 @@ impl Head {
         if width == self.logits_dimension() {
             return Ok(());
         }
-        Err(Error::new(Code::ShapeMismatch, format!("the model yields {width} logits for an example"))
+        Err(Error::new(Code::ShapeMismatch, format!("the model returns {width} logits per example"))
             .because(format!("its head takes {}", self.logits_dimension()))
             .help("give the last layer as many units as the head has logits"))
     }

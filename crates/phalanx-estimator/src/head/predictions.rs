@@ -1,20 +1,20 @@
-//! From logits to what a prediction shows, under TensorFlow's names.
+//! Predictions from logits, under TensorFlow's names.
 
-use super::{Head, Kind};
+use super::{Head, HeadKind};
 use phalanx_base::Result;
 use phalanx_data::{Batch, Column, Strings};
 
 impl Head {
-    /// The predictions of a batch: for classes `logits`, `logistic` (two classes), `probabilities`, `class_ids`,
+    /// Returns the predictions of a batch: for classes `logits`, `logistic` (two classes), `probabilities`, `class_ids`,
     /// `classes`, `all_class_ids` and `all_classes`; for a regression `predictions`.
     pub(crate) fn predictions(&self, logits: Vec<f32>) -> Result<Batch> {
         let width = self.logits_dimension();
         let rows = |numbers: Vec<f32>, width: usize| Column::f32(numbers).with_row_shape([width]);
         let (pairs, classes) = match self.kind {
-            Kind::Regression(_) => return Batch::new([("predictions", rows(logits, width)?)]),
+            HeadKind::Regression(_) => return Batch::new([("predictions", rows(logits, width)?)]),
             // Two classes are one logit beside a 0.
-            Kind::Binary => (logits.iter().flat_map(|&logit| [0.0, logit]).collect(), 2),
-            Kind::MultiClass(classes) => (logits.clone(), classes),
+            HeadKind::Binary => (logits.iter().flat_map(|&logit| [0.0, logit]).collect(), 2),
+            HeadKind::MultiClass(classes) => (logits.clone(), classes),
         };
         let count = logits.len() / width;
         let ids: Vec<i64> = pairs.chunks_exact(classes).map(largest).collect();
@@ -22,7 +22,7 @@ impl Head {
         let words = |ids: &[i64]| ids.iter().map(|&id| self.word(id)).collect::<Strings>();
         let (class_words, all_words) = (words(&ids), words(&all));
         let mut columns = vec![("logits", rows(logits.clone(), width)?)];
-        if self.kind == Kind::Binary {
+        if self.kind == HeadKind::Binary {
             columns.push(("logistic", rows(logits.iter().map(|&logit| sigmoid(logit)).collect(), 1)?));
         }
         columns.extend([
@@ -35,13 +35,13 @@ impl Head {
         Batch::new(columns)
     }
 
-    /// What a class is called.
+    /// Returns the name of a class.
     pub(crate) fn word(&self, class: i64) -> String {
         self.label_vocabulary.get(class as usize).cloned().unwrap_or_else(|| class.to_string())
     }
 }
 
-/// The place of the largest number, the first of equals.
+/// Returns the index of the largest number, the first of equals.
 fn largest(row: &[f32]) -> i64 {
     let mut best = 0;
     for (at, value) in row.iter().enumerate() {

@@ -1,13 +1,13 @@
-//! What must hold of a column's settings, looked at when the column is used.
+//! Checks of a column's settings, made when the column is used.
 
-use super::kind::{Categorical, Embedding, Kind, Numeric, Part};
+use super::kind::{Categorical, ColumnKind, CrossInput, Embedding, Numeric};
 use super::wrong;
 use phalanx_base::{Code, Error, Result};
 
-/// Ids are signed 64-bit numbers.
+/// The maximum number of buckets: ids are signed 64-bit numbers.
 const MOST_BUCKETS: usize = i64::MAX as usize;
 
-impl Kind {
+impl ColumnKind {
     pub(super) fn check(&self) -> Result<()> {
         let why = match self {
             Self::Numeric(numeric) => numeric.fault(),
@@ -49,18 +49,18 @@ impl Categorical {
                 if *oov_buckets > MOST_BUCKETS / 2 {
                     return Some(format!("num_oov_buckets is {oov_buckets}"));
                 }
-                // TensorFlow lets -1 pass beside buckets for unknown values: it is the default's default.
+                // TensorFlow accepts -1 together with buckets for unknown values, because -1 is its default.
                 let both = *oov_buckets > 0 && default.is_some_and(|default| default != -1);
                 both.then(|| "num_oov_buckets and default_value exclude each other".to_owned())
             }
             Self::Bucketized { source, boundaries } => source.fault().or_else(|| {
                 let flat = source.shape.len() <= 1;
-                (!flat || boundaries.is_empty()).then(|| "its source must be of one dimension".to_owned())
+                (!flat || boundaries.is_empty()).then(|| "its source must have one dimension".to_owned())
             }),
             Self::Crossed { parts, buckets, .. } => buckets_fault(*buckets).or_else(|| {
                 let columns = parts.iter().filter_map(|part| match part {
-                    Part::Key(_) => None,
-                    Part::Column(column) => Some(column),
+                    CrossInput::Key(_) => None,
+                    CrossInput::Column(column) => Some(column),
                 });
                 columns.map(Self::fault).find(Option::is_some).flatten()
             }),
@@ -72,7 +72,7 @@ impl Categorical {
         }
     }
 
-    /// How many ids there are; reads a vocabulary file.
+    /// The number of ids. Reads a vocabulary file if necessary.
     pub(crate) fn num_buckets(&self) -> Result<usize> {
         match self {
             Self::Identity { buckets, .. } | Self::Hash { buckets, .. } | Self::Crossed { buckets, .. } => Ok(*buckets),

@@ -1,16 +1,16 @@
-//! What the columns are inside.
+//! The kinds of columns.
 
 use super::tokens::Vocabulary;
-use super::{Combiner, TableSpec};
+use super::{Combiner, EmbeddingTable};
 use phalanx_data::DType;
 use std::sync::Arc;
 
-/// A function over single values.
+/// A function of a single value.
 pub(crate) type Normalizer = Arc<dyn Fn(f32) -> f32 + Send + Sync>;
 
-/// Every kind of column there is.
+/// A kind of column.
 #[derive(Clone)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnKind {
     Numeric(Numeric),
     SequenceNumeric(Numeric),
     Categorical(Categorical),
@@ -29,7 +29,7 @@ pub(crate) struct Numeric {
 }
 
 impl Numeric {
-    /// Values per row, or per step of a sequence.
+    /// The number of values per row, or per step of a sequence.
     pub(crate) fn elements(&self) -> usize {
         self.shape.iter().product()
     }
@@ -41,14 +41,14 @@ pub(crate) enum Categorical {
     Hash { key: Arc<str>, buckets: usize, dtype: DType },
     Vocabulary { key: Arc<str>, vocabulary: Vocabulary, default: Option<i64>, oov_buckets: usize },
     Bucketized { source: Numeric, boundaries: Arc<[f32]> },
-    Crossed { parts: Vec<Part>, buckets: usize, hash_key: u64 },
+    Crossed { parts: Vec<CrossInput>, buckets: usize, hash_key: u64 },
     Weighted { column: Box<Categorical>, weight_key: Arc<str>, dtype: DType },
     Sequence(Box<Categorical>),
 }
 
-/// One side of a cross.
+/// An input of a cross.
 #[derive(Clone)]
-pub(crate) enum Part {
+pub(crate) enum CrossInput {
     Key(Arc<str>),
     Column(Categorical),
 }
@@ -56,14 +56,14 @@ pub(crate) enum Part {
 #[derive(Clone)]
 pub(crate) struct Embedding {
     pub(crate) column: Categorical,
-    pub(crate) table: TableSpec,
+    pub(crate) table: EmbeddingTable,
     pub(crate) combiner: Combiner,
     pub(crate) max_norm: Option<f32>,
-    /// Whether other columns look up in the same table.
+    /// Whether several columns share the table.
     pub(crate) shared: bool,
 }
 
-impl Kind {
+impl ColumnKind {
     /// TensorFlow's name of the column.
     pub(crate) fn name(&self) -> String {
         match self {
@@ -94,7 +94,7 @@ impl Categorical {
             Self::Identity { key, .. } | Self::Hash { key, .. } | Self::Vocabulary { key, .. } => key.to_string(),
             Self::Bucketized { source, .. } => format!("{}_bucketized", source.key),
             Self::Crossed { parts, .. } => {
-                let mut names: Vec<String> = leaves(parts).into_iter().map(Part::name).collect();
+                let mut names: Vec<String> = leaves(parts).into_iter().map(CrossInput::name).collect();
                 names.sort_unstable();
                 names.join("_X_")
             }
@@ -115,7 +115,7 @@ impl Categorical {
         }
     }
 
-    /// The column itself, whatever is around it.
+    /// The innermost column.
     pub(crate) fn base(&self) -> &Self {
         match self {
             Self::Weighted { column, .. } | Self::Sequence(column) => column.base(),
@@ -123,7 +123,7 @@ impl Categorical {
         }
     }
 
-    /// What settings are made on: a sequence has those of its column.
+    /// The column that settings apply to: a sequence has those of its inner column.
     pub(crate) fn settable(&mut self) -> &mut Self {
         match self {
             Self::Sequence(column) => column.settable(),
@@ -140,7 +140,7 @@ impl Categorical {
     }
 }
 
-impl Part {
+impl CrossInput {
     fn name(&self) -> String {
         match self {
             Self::Key(key) => key.to_string(),
@@ -149,12 +149,12 @@ impl Part {
     }
 }
 
-/// The parts of a cross, with those of crosses inside it in their place.
-pub(crate) fn leaves(parts: &[Part]) -> Vec<&Part> {
+/// The inputs of a cross, with nested crosses flattened.
+pub(crate) fn leaves(parts: &[CrossInput]) -> Vec<&CrossInput> {
     let mut flat = Vec::with_capacity(parts.len());
     for part in parts {
         match part {
-            Part::Column(Categorical::Crossed { parts, .. }) => flat.extend(leaves(parts)),
+            CrossInput::Column(Categorical::Crossed { parts, .. }) => flat.extend(leaves(parts)),
             other => flat.push(other),
         }
     }

@@ -1,38 +1,45 @@
 //! The functions of `tf.feature_column`, under the same names.
 
-use super::kind::{Categorical, Embedding, Kind, Numeric, Part};
+use super::kind::{Categorical, ColumnKind, CrossInput, Embedding, Numeric};
 use super::tokens::{Vocabulary, VocabularyToken};
-use super::{Combiner, FeatureColumn, Initializer, TableSpec};
+use super::{Combiner, EmbeddingInitializer, EmbeddingTable, FeatureColumn};
 use phalanx_data::DType;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// `tf.sparse.cross_hashed`'s own key.
+/// The default key of `tf.sparse.cross_hashed`.
 pub(crate) const DEFAULT_HASH_KEY: u64 = 0xDE_CAFC_AFFE;
 
-/// Numbers as they are: one per row, unless [`FeatureColumn::shape`] says otherwise.
+/// Implements the conversions from a key.
+macro_rules! from_keys {
+    ($type:ident, $key:ident => $made:expr) => {
+        impl From<&str> for $type {
+            fn from($key: &str) -> Self {
+                Self($made)
+            }
+        }
+
+        impl From<String> for $type {
+            fn from($key: String) -> Self {
+                Self($made)
+            }
+        }
+    };
+}
+
+/// Returns a column of unchanged numbers, one per row unless [`FeatureColumn::shape`] is set.
 pub fn numeric_column(key: impl Into<Arc<str>>) -> FeatureColumn {
-    FeatureColumn::new(Kind::Numeric(numeric(key.into())))
+    FeatureColumn::new(ColumnKind::Numeric(numeric(key.into())))
 }
 
 fn numeric(key: Arc<str>) -> Numeric {
     Numeric { key, shape: vec![1], dtype: DType::F32, default: None, normalizer: None }
 }
 
-/// What a bucketized column divides: a numeric column, or the key of one.
+/// The source of a bucketized column: a numeric column, or the key of one.
 pub struct NumericSource(FeatureColumn);
 
-impl From<&str> for NumericSource {
-    fn from(key: &str) -> Self {
-        Self(numeric_column(key))
-    }
-}
-
-impl From<String> for NumericSource {
-    fn from(key: String) -> Self {
-        Self(numeric_column(key))
-    }
-}
+from_keys!(NumericSource, key => numeric_column(key));
 
 impl From<FeatureColumn> for NumericSource {
     fn from(column: FeatureColumn) -> Self {
@@ -40,8 +47,8 @@ impl From<FeatureColumn> for NumericSource {
     }
 }
 
-/// Numbers as the bucket they fall into: `n` boundaries make `n + 1` buckets, each with its lower bound and without
-/// its upper one.
+/// Returns a column of numbers by bucket: `n` boundaries make `n + 1` buckets. A bucket includes its lower bound and
+/// excludes its upper bound.
 ///
 /// ```
 /// use phalanx_feature::{bucketized_column, numeric_column};
@@ -58,36 +65,36 @@ pub fn bucketized_column<B: Into<f64>>(
     let boundaries: Vec<f64> = boundaries.into_iter().map(Into::into).collect();
     let sorted = boundaries.windows(2).all(|pair| pair[0] < pair[1]) && boundaries.iter().all(|b| !b.is_nan());
     let (kind, error) = column.into_parts();
-    let Kind::Numeric(source) = kind else {
+    let ColumnKind::Numeric(source) = kind else {
         return FeatureColumn::new(kind).refuse(error).refuse_with("a bucketized_column needs a numeric_column");
     };
-    let made = FeatureColumn::new(Kind::Categorical(Categorical::Bucketized {
+    let made = FeatureColumn::new(ColumnKind::Categorical(Categorical::Bucketized {
         source,
         boundaries: boundaries.iter().map(|&boundary| boundary as f32).collect(),
     }))
     .refuse(error);
     match (boundaries.is_empty(), sorted) {
         (true, _) => made.refuse_with("the boundaries of a bucketized_column must not be empty"),
-        (_, false) => made.refuse_with("the boundaries of a bucketized_column must rise from one to the next"),
+        (_, false) => made.refuse_with("the boundaries of a bucketized_column must be in increasing order"),
         _ => made,
     }
 }
 
 fn categorical(column: Categorical) -> FeatureColumn {
-    FeatureColumn::new(Kind::Categorical(column))
+    FeatureColumn::new(ColumnKind::Categorical(column))
 }
 
-/// Integers that are ids already, from 0 to `num_buckets`.
+/// Returns a column of integers that are ids below `num_buckets`.
 pub fn categorical_column_with_identity(key: impl Into<Arc<str>>, num_buckets: usize) -> FeatureColumn {
     categorical(Categorical::Identity { key: key.into(), buckets: num_buckets, default: None })
 }
 
-/// Texts (or integers, see [`FeatureColumn::dtype`]) sorted into buckets by their fingerprint.
+/// Returns a column of texts (or integers, see [`FeatureColumn::dtype`]) by hash bucket.
 pub fn categorical_column_with_hash_bucket(key: impl Into<Arc<str>>, hash_bucket_size: usize) -> FeatureColumn {
     categorical(Categorical::Hash { key: key.into(), buckets: hash_bucket_size, dtype: DType::Bytes })
 }
 
-/// Texts or integers as their place in a list.
+/// Returns a column of texts or integers by their index in a list.
 pub fn categorical_column_with_vocabulary_list<T: Into<VocabularyToken>>(
     key: impl Into<Arc<str>>,
     vocabulary_list: impl IntoIterator<Item = T>,
@@ -102,7 +109,8 @@ pub fn categorical_column_with_vocabulary_list<T: Into<VocabularyToken>>(
     }
 }
 
-/// Texts (or integers, see [`FeatureColumn::dtype`]) as the number of their line in a file, read when first needed.
+/// Returns a column of texts (or integers, see [`FeatureColumn::dtype`]) by their line number in a file, which is read on
+/// first use.
 pub fn categorical_column_with_vocabulary_file(
     key: impl Into<Arc<str>>,
     vocabulary_file: impl Into<PathBuf>,
@@ -114,20 +122,10 @@ fn with_vocabulary(key: Arc<str>, vocabulary: Vocabulary) -> FeatureColumn {
     categorical(Categorical::Vocabulary { key, vocabulary, default: None, oov_buckets: 0 })
 }
 
-/// One side of a cross: a key, whose values are crossed as they are, or a categorical column.
+/// An input of a cross: a key, whose raw values are crossed, or a categorical column.
 pub struct CrossKey(Result<Arc<str>, FeatureColumn>);
 
-impl From<&str> for CrossKey {
-    fn from(key: &str) -> Self {
-        Self(Ok(key.into()))
-    }
-}
-
-impl From<String> for CrossKey {
-    fn from(key: String) -> Self {
-        Self(Ok(key.into()))
-    }
-}
+from_keys!(CrossKey, key => Ok(key.into()));
 
 impl From<FeatureColumn> for CrossKey {
     fn from(column: FeatureColumn) -> Self {
@@ -135,10 +133,10 @@ impl From<FeatureColumn> for CrossKey {
     }
 }
 
-/// Every combination of the values of several columns, sorted into buckets by fingerprint.
+/// Returns a column of the combinations of several columns' values, by hash bucket.
 ///
-/// As in TensorFlow, the hash takes first the parts that are ids or ragged, in their order, then the dense columns
-/// named by key: the ids depend on whether an input is dense.
+/// As in TensorFlow, the hash takes ids and ragged inputs first, in order, and then the dense inputs given by key. The ids
+/// thus depend on whether an input is dense.
 ///
 /// ```
 /// use phalanx_feature::{CrossKey, bucketized_column, crossed_column};
@@ -150,9 +148,9 @@ pub fn crossed_column<K: Into<CrossKey>>(keys: impl IntoIterator<Item = K>, hash
     let (mut parts, mut error, mut wrong) = (Vec::new(), None, None);
     for key in keys {
         match key.into().0 {
-            Ok(key) => parts.push(Part::Key(key)),
+            Ok(key) => parts.push(CrossInput::Key(key)),
             Err(column) => match column.into_parts() {
-                (Kind::Categorical(column), inner) => {
+                (ColumnKind::Categorical(column), inner) => {
                     error = error.or(inner);
                     match column {
                         Categorical::Hash { .. } => {
@@ -162,7 +160,7 @@ pub fn crossed_column<K: Into<CrossKey>>(keys: impl IntoIterator<Item = K>, hash
                         Categorical::Sequence(_) => wrong = Some("a cross takes no sequences"),
                         _ => {}
                     }
-                    parts.push(Part::Column(column));
+                    parts.push(CrossInput::Column(column));
                 }
                 (_, inner) => {
                     error = error.or(inner);
@@ -182,20 +180,24 @@ pub fn crossed_column<K: Into<CrossKey>>(keys: impl IntoIterator<Item = K>, hash
     }
 }
 
-/// Ids of a categorical column, each with the weight that another feature gives it.
+/// Returns a column of ids that are weighted by another feature.
 pub fn weighted_categorical_column(column: FeatureColumn, weight_feature_key: impl Into<Arc<str>>) -> FeatureColumn {
     over(column, "weighted_categorical_column", |column| {
         let column = Box::new(column);
-        Kind::Categorical(Categorical::Weighted { column, weight_key: weight_feature_key.into(), dtype: DType::F32 })
+        ColumnKind::Categorical(Categorical::Weighted {
+            column,
+            weight_key: weight_feature_key.into(),
+            dtype: DType::F32,
+        })
     })
 }
 
-/// The ids of a row as counts: a dense column as wide as there are buckets.
+/// Returns a dense column with the count of each id in a row.
 pub fn indicator_column(column: FeatureColumn) -> FeatureColumn {
-    over(column, "indicator_column", Kind::Indicator)
+    over(column, "indicator_column", ColumnKind::Indicator)
 }
 
-/// The ids of a row as one vector of a table of their own.
+/// Returns a column of trained vectors, one per row, from an embedding table of its own.
 ///
 /// ```
 /// use phalanx_feature::{Combiner, categorical_column_with_hash_bucket, embedding_column};
@@ -207,13 +209,13 @@ pub fn indicator_column(column: FeatureColumn) -> FeatureColumn {
 pub fn embedding_column(column: FeatureColumn, dimension: usize) -> FeatureColumn {
     over(column, "embedding_column", |column| {
         let table = table(format!("{}_embedding", column.name()), dimension);
-        Kind::Embedding(Embedding { column, table, combiner: Combiner::Mean, max_norm: None, shared: false })
+        ColumnKind::Embedding(Embedding { column, table, combiner: Combiner::Mean, max_norm: None, shared: false })
     })
 }
 
-/// Embedding columns over one table: for features that speak of the same things.
+/// Returns embedding columns that share one table, for features with the same ids.
 ///
-/// The table is named after all columns, in the order of their names; settings are made on each of them.
+/// The table is named after all columns, sorted by name. Settings apply to each column.
 pub fn shared_embeddings(columns: impl IntoIterator<Item = FeatureColumn>, dimension: usize) -> Vec<FeatureColumn> {
     let columns: Vec<FeatureColumn> = columns.into_iter().collect();
     let mut names: Vec<String> = columns.iter().map(FeatureColumn::name).collect();
@@ -222,7 +224,7 @@ pub fn shared_embeddings(columns: impl IntoIterator<Item = FeatureColumn>, dimen
     shared_embeddings_named(name, columns, dimension)
 }
 
-/// [`shared_embeddings`] over a table of a given name.
+/// Like [`shared_embeddings`], with a name for the table.
 pub fn shared_embeddings_named(
     name: impl Into<String>,
     columns: impl IntoIterator<Item = FeatureColumn>,
@@ -231,29 +233,29 @@ pub fn shared_embeddings_named(
     let name = name.into();
     let columns = columns.into_iter().map(|column| {
         over(column, "shared_embeddings", |column| {
-            let table = TableSpec { shared: true, ..table(name.clone(), dimension) };
-            Kind::Embedding(Embedding { column, table, combiner: Combiner::Mean, max_norm: None, shared: true })
+            let table = EmbeddingTable { shared: true, ..table(name.clone(), dimension) };
+            ColumnKind::Embedding(Embedding { column, table, combiner: Combiner::Mean, max_norm: None, shared: true })
         })
     });
     columns.collect()
 }
 
-/// The rows are filled in when the number of buckets is asked for: settings may still change it.
-fn table(name: String, dimension: usize) -> TableSpec {
-    TableSpec {
+/// The number of rows is filled in later, because settings may still change it.
+fn table(name: String, dimension: usize) -> EmbeddingTable {
+    EmbeddingTable {
         name,
         rows: 0,
         dimension,
-        initializer: Initializer::of_dimension(dimension),
+        initializer: EmbeddingInitializer::of_dimension(dimension),
         trainable: true,
         shared: false,
     }
 }
 
-/// A column made of a categorical one.
-fn over(column: FeatureColumn, function: &str, make: impl FnOnce(Categorical) -> Kind) -> FeatureColumn {
+/// Derives a column from a categorical one.
+fn over(column: FeatureColumn, function: &str, make: impl FnOnce(Categorical) -> ColumnKind) -> FeatureColumn {
     match column.into_parts() {
-        (Kind::Categorical(column), error) => FeatureColumn::new(make(column)).refuse(error),
+        (ColumnKind::Categorical(column), error) => FeatureColumn::new(make(column)).refuse(error),
         (kind, error) => {
             FeatureColumn::new(kind).refuse(error).refuse_with(format!("{function} needs a categorical column"))
         }
@@ -261,20 +263,20 @@ fn over(column: FeatureColumn, function: &str, make: impl FnOnce(Categorical) ->
 }
 
 fn sequence(column: FeatureColumn) -> FeatureColumn {
-    over(column, "a sequence", |column| Kind::Categorical(Categorical::Sequence(Box::new(column))))
+    over(column, "a sequence", |column| ColumnKind::Categorical(Categorical::Sequence(Box::new(column))))
 }
 
-/// [`numeric_column`] with a time axis; its default pads shorter sequences.
+/// Like [`numeric_column`], with a time axis. The default pads shorter sequences.
 pub fn sequence_numeric_column(key: impl Into<Arc<str>>) -> FeatureColumn {
-    FeatureColumn::new(Kind::SequenceNumeric(Numeric { default: Some(vec![0.0]), ..numeric(key.into()) }))
+    FeatureColumn::new(ColumnKind::SequenceNumeric(Numeric { default: Some(vec![0.0]), ..numeric(key.into()) }))
 }
 
-/// [`categorical_column_with_identity`] with a time axis.
+/// Like [`categorical_column_with_identity`], with a time axis.
 pub fn sequence_categorical_column_with_identity(key: impl Into<Arc<str>>, num_buckets: usize) -> FeatureColumn {
     sequence(categorical_column_with_identity(key, num_buckets))
 }
 
-/// [`categorical_column_with_hash_bucket`] with a time axis.
+/// Like [`categorical_column_with_hash_bucket`], with a time axis.
 pub fn sequence_categorical_column_with_hash_bucket(
     key: impl Into<Arc<str>>,
     hash_bucket_size: usize,
@@ -282,7 +284,7 @@ pub fn sequence_categorical_column_with_hash_bucket(
     sequence(categorical_column_with_hash_bucket(key, hash_bucket_size))
 }
 
-/// [`categorical_column_with_vocabulary_list`] with a time axis.
+/// Like [`categorical_column_with_vocabulary_list`], with a time axis.
 pub fn sequence_categorical_column_with_vocabulary_list<T: Into<VocabularyToken>>(
     key: impl Into<Arc<str>>,
     vocabulary_list: impl IntoIterator<Item = T>,
@@ -290,7 +292,7 @@ pub fn sequence_categorical_column_with_vocabulary_list<T: Into<VocabularyToken>
     sequence(categorical_column_with_vocabulary_list(key, vocabulary_list))
 }
 
-/// [`categorical_column_with_vocabulary_file`] with a time axis.
+/// Like [`categorical_column_with_vocabulary_file`], with a time axis.
 pub fn sequence_categorical_column_with_vocabulary_file(
     key: impl Into<Arc<str>>,
     vocabulary_file: impl Into<PathBuf>,

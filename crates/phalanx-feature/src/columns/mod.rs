@@ -1,4 +1,4 @@
-//! Feature columns: what `tf.feature_column` describes, in one type.
+//! The feature columns of `tf.feature_column`, in one type.
 
 mod check;
 pub(crate) mod kind;
@@ -19,16 +19,16 @@ pub use make::{
 };
 pub use parse::make_parse_example_spec;
 pub use settings::DefaultValue;
-pub use table::{Combiner, Initializer, TableSpec};
+pub use table::{Combiner, EmbeddingInitializer, EmbeddingTable};
 pub use tokens::VocabularyToken;
 
-use kind::Kind;
+use kind::ColumnKind;
 use phalanx_base::{Code, Error, Result};
 
-/// A feature column: which inputs it reads and what it makes of them.
+/// A feature column: the inputs it reads and the features it computes.
 ///
-/// All kinds are of this one type, so that they can stand in one list. A wrong setting is remembered and reported
-/// where the column is used, so that lists can be written without a `?` on every line.
+/// All kinds of columns have this type, so that they fit into one list. A wrong setting is reported when the column is
+/// used, so that lists need no `?` on every line.
 ///
 /// ```
 /// use phalanx_feature::*;
@@ -42,20 +42,20 @@ use phalanx_base::{Code, Error, Result};
 /// ```
 #[derive(Clone)]
 pub struct FeatureColumn {
-    kind: Kind,
+    kind: ColumnKind,
     error: Option<Error>,
 }
 
 impl FeatureColumn {
-    fn new(kind: Kind) -> Self {
+    fn new(kind: ColumnKind) -> Self {
         Self { kind, error: None }
     }
 
-    fn into_parts(self) -> (Kind, Option<Error>) {
+    fn into_parts(self) -> (ColumnKind, Option<Error>) {
         (self.kind, self.error)
     }
 
-    /// Remembers what is wrong; the first thing that went wrong is what is said.
+    /// Records an error, unless there is one already.
     fn refuse(mut self, error: Option<Error>) -> Self {
         self.error = self.error.or(error);
         self
@@ -66,25 +66,25 @@ impl FeatureColumn {
         self.refuse(Some(error))
     }
 
-    /// TensorFlow's name of the column: `age_bucketized`, `education_X_occupation`, `occupation_embedding`.
+    /// Returns TensorFlow's name of the column: `age_bucketized`, `education_X_occupation`, `occupation_embedding`.
     #[must_use]
     pub fn name(&self) -> String {
         self.kind.name()
     }
 
-    /// The name as it stands in the names of variables: TensorFlow puts `_` for whatever it does not allow there.
+    /// Returns the name as used in variable names: TensorFlow replaces characters that are not allowed there by `_`.
     #[must_use]
     pub fn scope_name(&self) -> String {
         scope_name(&self.name())
     }
 
-    /// Whether the column yields ids.
+    /// Returns whether the column yields ids.
     #[must_use]
     pub fn is_categorical(&self) -> bool {
-        matches!(self.kind, Kind::Categorical(_))
+        matches!(self.kind, ColumnKind::Categorical(_))
     }
 
-    /// The categorical column behind an embedding or an indicator; `None` for other columns.
+    /// Returns the categorical column of an embedding or an indicator, `None` for other columns.
     ///
     /// ```
     /// use phalanx_feature::{categorical_column_with_identity, embedding_column, numeric_column};
@@ -95,40 +95,40 @@ impl FeatureColumn {
     #[must_use]
     pub fn categorical_column(&self) -> Option<Self> {
         let column = match &self.kind {
-            Kind::Embedding(embedding) => embedding.column.clone(),
-            Kind::Indicator(column) => column.clone(),
-            Kind::Numeric(_) | Kind::SequenceNumeric(_) | Kind::Categorical(_) => return None,
+            ColumnKind::Embedding(embedding) => embedding.column.clone(),
+            ColumnKind::Indicator(column) => column.clone(),
+            ColumnKind::Numeric(_) | ColumnKind::SequenceNumeric(_) | ColumnKind::Categorical(_) => return None,
         };
-        Some(Self { kind: Kind::Categorical(column), error: self.error.clone() })
+        Some(Self { kind: ColumnKind::Categorical(column), error: self.error.clone() })
     }
 
-    /// How many different ids there are; `None` for columns that are not categorical.
+    /// Returns the number of ids, `None` for columns that are not categorical.
     ///
     /// # Errors
-    /// When the settings do not fit, or a vocabulary file cannot be read.
+    /// If the settings are not valid, or a vocabulary file cannot be read.
     pub fn num_buckets(&self) -> Result<Option<usize>> {
         match self.checked()? {
-            Kind::Categorical(column) => column.num_buckets().map(Some),
+            ColumnKind::Categorical(column) => column.num_buckets().map(Some),
             _ => Ok(None),
         }
     }
 
-    /// The table that an embedding column looks up in; `None` for other columns.
+    /// Returns the table of an embedding column, `None` for other columns.
     ///
     /// # Errors
     /// As [`FeatureColumn::num_buckets`].
-    pub fn table(&self) -> Result<Option<TableSpec>> {
+    pub fn table(&self) -> Result<Option<EmbeddingTable>> {
         match self.checked()? {
-            Kind::Embedding(embedding) => {
+            ColumnKind::Embedding(embedding) => {
                 let rows = embedding.column.num_buckets()?;
-                Ok(Some(TableSpec { rows, ..embedding.table.clone() }))
+                Ok(Some(EmbeddingTable { rows, ..embedding.table.clone() }))
             }
             _ => Ok(None),
         }
     }
 
-    /// The column, if nothing is wrong with it.
-    pub(crate) fn checked(&self) -> Result<&Kind> {
+    /// Returns the column, if it is valid.
+    pub(crate) fn checked(&self) -> Result<&ColumnKind> {
         match &self.error {
             Some(error) => Err(error.clone()),
             None => self.kind.check().map(|()| &self.kind),
@@ -147,7 +147,7 @@ fn scope_name(name: &str) -> String {
     name.chars().map(|c| if allowed(c) { c } else { '_' }).collect()
 }
 
-fn wrong(kind: &Kind, why: impl std::fmt::Display) -> Error {
+fn wrong(kind: &ColumnKind, why: impl std::fmt::Display) -> Error {
     Error::new(Code::BadSetting, format!("feature column {:?} is not valid", kind.name()))
         .at(kind.function())
         .because(why)

@@ -1,11 +1,11 @@
-//! How `tf.train.Example`s are to be parsed for a list of columns.
+//! The parsing of `tf.train.Example`s for a list of columns.
 
 use super::FeatureColumn;
-use super::kind::{Categorical, Kind, Numeric, Part};
+use super::kind::{Categorical, ColumnKind, CrossInput, Numeric};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{DType, FeatureKind, FeatureSpec, FeatureValues};
 
-/// The features that columns read, each once: fixed length for numeric columns, any length for categorical ones.
+/// Returns the features that columns read, each once: of fixed length for numeric columns, of any length for categorical ones.
 ///
 /// ```
 /// use phalanx_feature::{bucketized_column, categorical_column_with_hash_bucket, make_parse_example_spec};
@@ -17,26 +17,26 @@ use phalanx_data::{DType, FeatureKind, FeatureSpec, FeatureValues};
 /// ```
 ///
 /// # Errors
-/// When a column's settings do not fit, or two columns want the same feature in two forms.
+/// If the settings of a column are not valid, or two columns read the same feature in two forms.
 pub fn make_parse_example_spec(columns: &[FeatureColumn]) -> Result<Vec<FeatureSpec>> {
     let mut wanted = Vec::new();
     for column in columns {
         match column.checked()? {
-            Kind::Numeric(numeric) => add(&mut wanted, fixed(numeric))?,
-            Kind::SequenceNumeric(numeric) => add(&mut wanted, variable(&numeric.key, numeric.dtype))?,
-            Kind::Categorical(column) | Kind::Indicator(column) => categorical(column, &mut wanted)?,
-            Kind::Embedding(embedding) => categorical(&embedding.column, &mut wanted)?,
+            ColumnKind::Numeric(numeric) => add(&mut wanted, fixed(numeric))?,
+            ColumnKind::SequenceNumeric(numeric) => add(&mut wanted, variable(&numeric.key, numeric.dtype))?,
+            ColumnKind::Categorical(column) | ColumnKind::Indicator(column) => categorical(column, &mut wanted)?,
+            ColumnKind::Embedding(embedding) => categorical(&embedding.column, &mut wanted)?,
         }
     }
     Ok(wanted.into_iter().map(Wanted::into_spec).collect())
 }
 
-/// One feature in comparable form.
+/// A feature in a comparable form.
 #[derive(Debug, PartialEq)]
 struct Wanted {
     key: String,
     kind: FeatureKind,
-    /// The length and the default of a feature of fixed length.
+    /// The length and the default, if the length is fixed.
     fixed: Option<(usize, Option<Vec<f64>>)>,
 }
 
@@ -77,8 +77,8 @@ fn categorical(column: &Categorical, wanted: &mut Vec<Wanted>) -> Result<()> {
         Categorical::Vocabulary { key, vocabulary, .. } => add(wanted, variable(key, vocabulary.dtype())),
         Categorical::Bucketized { source, .. } => add(wanted, fixed(source)),
         Categorical::Crossed { parts, .. } => parts.iter().try_for_each(|part| match part {
-            Part::Key(key) => add(wanted, variable(key, DType::Bytes)),
-            Part::Column(column) => categorical(column, wanted),
+            CrossInput::Key(key) => add(wanted, variable(key, DType::Bytes)),
+            CrossInput::Column(column) => categorical(column, wanted),
         }),
         Categorical::Weighted { column, weight_key, dtype } => {
             categorical(column, wanted)?;
@@ -93,9 +93,9 @@ fn add(wanted: &mut Vec<Wanted>, feature: Wanted) -> Result<()> {
         None => wanted.push(feature),
         Some(known) if *known == feature => {}
         Some(known) => {
-            let what = format!("two columns want the feature {:?} in two forms", feature.key);
+            let what = format!("two columns read the feature {:?} in two forms", feature.key);
             return Err(Error::new(Code::BadSetting, what)
-                .because(format!("one wants {known}, another {feature}"))
+                .because(format!("one reads {known}, another {feature}"))
                 .help("give both columns the same type, shape and default, or write the feature under two keys"));
         }
     }

@@ -1,52 +1,40 @@
-//! What can be said about a column beyond what its function takes: the keyword arguments of `tf.feature_column`.
+//! The settings of columns: the keyword arguments of `tf.feature_column`.
 
-use super::kind::{Categorical, Kind};
+use super::kind::{Categorical, ColumnKind, Embedding, Numeric};
 use super::tokens::Vocabulary;
-use super::{Combiner, FeatureColumn, Initializer};
+use super::{Combiner, EmbeddingInitializer, FeatureColumn};
 use phalanx_data::DType;
 use std::sync::Arc;
 
-/// What stands in for a value: numbers for a numeric column, an id for a categorical one.
+/// A default: numbers for a numeric column, an id for a categorical one.
 #[derive(Clone, Debug)]
 pub struct DefaultValue {
     values: Vec<f64>,
-    /// The value as an id, where it is one whole number.
+    /// The value as an id, if it is a single integer.
     id: Option<i64>,
 }
 
-impl From<f64> for DefaultValue {
-    fn from(value: f64) -> Self {
-        Self { values: vec![value], id: None }
-    }
+macro_rules! default_from {
+    ($($type:ty: $value:ident => $values:expr, $id:expr;)*) => {$(
+        impl From<$type> for DefaultValue {
+            fn from($value: $type) -> Self {
+                Self { values: $values, id: $id }
+            }
+        }
+    )*};
 }
 
-impl From<f32> for DefaultValue {
-    fn from(value: f32) -> Self {
-        f64::from(value).into()
-    }
-}
-
-impl From<i64> for DefaultValue {
-    fn from(value: i64) -> Self {
-        Self { values: vec![value as f64], id: Some(value) }
-    }
-}
-
-impl From<i32> for DefaultValue {
-    fn from(value: i32) -> Self {
-        i64::from(value).into()
-    }
-}
-
-impl From<Vec<f64>> for DefaultValue {
-    fn from(values: Vec<f64>) -> Self {
-        Self { values, id: None }
-    }
+default_from! {
+    f64: value => vec![value], None;
+    f32: value => vec![value.into()], None;
+    i64: value => vec![value as f64], Some(value);
+    i32: value => vec![value.into()], Some(value.into());
+    Vec<f64>: values => values, None;
 }
 
 impl FeatureColumn {
-    /// Changes a setting that the column may not have.
-    fn set(mut self, setting: &str, change: impl FnOnce(&mut Kind) -> Option<()>) -> Self {
+    /// Applies a setting, or records an error if the column does not have it.
+    fn set(mut self, setting: &str, change: impl FnOnce(&mut ColumnKind) -> Option<()>) -> Self {
         match change(&mut self.kind) {
             Some(()) => self,
             None => {
@@ -56,28 +44,49 @@ impl FeatureColumn {
         }
     }
 
-    /// How many values a row of a numeric column has, by dimension: `[1]`, unless said otherwise.
-    #[must_use]
-    pub fn shape(self, shape: impl Into<Vec<usize>>) -> Self {
-        self.set("shape", |kind| match kind {
-            Kind::Numeric(numeric) | Kind::SequenceNumeric(numeric) => {
-                numeric.shape = shape.into();
+    fn set_numeric(self, setting: &str, change: impl FnOnce(&mut Numeric)) -> Self {
+        self.set(setting, |kind| match kind {
+            ColumnKind::Numeric(numeric) | ColumnKind::SequenceNumeric(numeric) => {
+                change(numeric);
                 Some(())
             }
             _ => None,
         })
     }
 
-    /// The type of the input: for numeric columns and weights `F32` or `I64`, for hashes and vocabulary files `Bytes`
-    /// or `I64`.
+    fn set_categorical(self, setting: &str, change: impl FnOnce(&mut Categorical) -> Option<()>) -> Self {
+        self.set(setting, |kind| match kind {
+            ColumnKind::Categorical(column) => change(column.settable()),
+            _ => None,
+        })
+    }
+
+    fn set_embedding(self, setting: &str, change: impl FnOnce(&mut Embedding)) -> Self {
+        self.set(setting, |kind| match kind {
+            ColumnKind::Embedding(embedding) => {
+                change(embedding);
+                Some(())
+            }
+            _ => None,
+        })
+    }
+
+    /// Sets the shape of the value of each row of a numeric column. The default is `[1]`.
+    #[must_use]
+    pub fn shape(self, shape: impl Into<Vec<usize>>) -> Self {
+        self.set_numeric("shape", |numeric| numeric.shape = shape.into())
+    }
+
+    /// Sets the type of the input: `F32` or `I64` for numeric columns and weights, `Bytes` or `I64` for hashes and
+    /// vocabulary files.
     #[must_use]
     pub fn dtype(self, wanted: DType) -> Self {
         self.set("dtype", |kind| {
             let number = matches!(wanted, DType::F32 | DType::I64);
             let token = matches!(wanted, DType::Bytes | DType::I64);
             match kind {
-                Kind::Numeric(numeric) | Kind::SequenceNumeric(numeric) if number => numeric.dtype = wanted,
-                Kind::Categorical(column) => match column.settable() {
+                ColumnKind::Numeric(numeric) | ColumnKind::SequenceNumeric(numeric) if number => numeric.dtype = wanted,
+                ColumnKind::Categorical(column) => match column.settable() {
                     Categorical::Hash { dtype, .. } if token => *dtype = wanted,
                     Categorical::Weighted { dtype, .. } if number => *dtype = wanted,
                     Categorical::Vocabulary { vocabulary, .. } => match vocabulary {
@@ -95,17 +104,17 @@ impl FeatureColumn {
         })
     }
 
-    /// Numeric columns: what a missing feature is when examples are parsed (and what pads a sequence). Categorical
-    /// columns: the id of values that are out of range or not in the vocabulary; without it they are dropped.
+    /// Sets the default. For numeric columns it replaces a missing feature when examples are parsed, and pads sequences.
+    /// For categorical columns it is the id of unknown or out-of-range values, which are otherwise dropped.
     #[must_use]
     pub fn default_value(self, value: impl Into<DefaultValue>) -> Self {
         let value = value.into();
         self.set("default_value", |kind| match kind {
-            Kind::Numeric(numeric) | Kind::SequenceNumeric(numeric) => {
+            ColumnKind::Numeric(numeric) | ColumnKind::SequenceNumeric(numeric) => {
                 numeric.default = Some(value.values);
                 Some(())
             }
-            Kind::Categorical(column) => match column.settable() {
+            ColumnKind::Categorical(column) => match column.settable() {
                 Categorical::Identity { default, .. } | Categorical::Vocabulary { default, .. } => {
                     *default = Some(value.id?);
                     Some(())
@@ -116,56 +125,42 @@ impl FeatureColumn {
         })
     }
 
-    /// A function over every value of a numeric column, called before anything else sees the value.
+    /// Sets a function that is applied to every value of a numeric column first.
     #[must_use]
     pub fn normalizer_fn(self, normalizer: impl Fn(f32) -> f32 + Send + Sync + 'static) -> Self {
-        self.set("normalizer_fn", |kind| match kind {
-            Kind::Numeric(numeric) | Kind::SequenceNumeric(numeric) => {
-                numeric.normalizer = Some(Arc::new(normalizer));
+        self.set_numeric("normalizer_fn", |numeric| numeric.normalizer = Some(Arc::new(normalizer)))
+    }
+
+    /// Sets the number of lines of a vocabulary file to use. The default is all lines.
+    #[must_use]
+    pub fn vocabulary_size(self, wanted: usize) -> Self {
+        self.set_categorical("vocabulary_size", |column| match column {
+            Categorical::Vocabulary { vocabulary: vocabulary @ Vocabulary::File { .. }, .. } => {
+                let Vocabulary::File { path, dtype, .. } = vocabulary else { return None };
+                *vocabulary = Vocabulary::file(path.clone(), Some(wanted), *dtype);
                 Some(())
             }
             _ => None,
         })
     }
 
-    /// How many lines of a vocabulary file count: all, unless said otherwise.
-    #[must_use]
-    pub fn vocabulary_size(self, wanted: usize) -> Self {
-        self.set("vocabulary_size", |kind| match kind {
-            Kind::Categorical(column) => match column.settable() {
-                Categorical::Vocabulary { vocabulary, .. } => match vocabulary {
-                    Vocabulary::File { path, dtype, .. } => {
-                        *vocabulary = Vocabulary::file(path.clone(), Some(wanted), *dtype);
-                        Some(())
-                    }
-                    Vocabulary::List(_) => None,
-                },
-                _ => None,
-            },
-            _ => None,
-        })
-    }
-
-    /// How many ids values that are not in the vocabulary share by their fingerprint: none, unless said otherwise.
+    /// Sets the number of hash buckets for values outside the vocabulary. The default is 0.
     #[must_use]
     pub fn num_oov_buckets(self, buckets: usize) -> Self {
-        self.set("num_oov_buckets", |kind| match kind {
-            Kind::Categorical(column) => match column.settable() {
-                Categorical::Vocabulary { oov_buckets, .. } => {
-                    *oov_buckets = buckets;
-                    Some(())
-                }
-                _ => None,
-            },
+        self.set_categorical("num_oov_buckets", |column| match column {
+            Categorical::Vocabulary { oov_buckets, .. } => {
+                *oov_buckets = buckets;
+                Some(())
+            }
             _ => None,
         })
     }
 
-    /// Where the fingerprint of a cross begins; 0 is TensorFlow's own key.
+    /// Sets the key of a cross's hash; 0 means TensorFlow's default key.
     #[must_use]
     pub fn hash_key(self, key: u64) -> Self {
         self.set("hash_key", |kind| match kind {
-            Kind::Categorical(Categorical::Crossed { hash_key, .. }) => {
+            ColumnKind::Categorical(Categorical::Crossed { hash_key, .. }) => {
                 // TensorFlow reads 0 as "not given".
                 *hash_key = if key == 0 { super::make::DEFAULT_HASH_KEY } else { key };
                 Some(())
@@ -174,51 +169,28 @@ impl FeatureColumn {
         })
     }
 
-    /// How the rows of an embedding become one vector: their mean, unless said otherwise.
+    /// Sets how the vectors of an embedding are combined. The default is their mean.
     #[must_use]
     pub fn combiner(self, combiner: Combiner) -> Self {
-        self.set("combiner", |kind| match kind {
-            Kind::Embedding(embedding) => {
-                embedding.combiner = combiner;
-                Some(())
-            }
-            _ => None,
-        })
+        self.set_embedding("combiner", |embedding| embedding.combiner = combiner)
     }
 
-    /// How the rows of an embedding begin: truncated normal with a deviation of 1/√dimension, unless said otherwise.
+    /// Sets the initial values of an embedding. The default is a truncated normal distribution with a standard deviation of
+    /// 1/√dimension.
     #[must_use]
-    pub fn initializer(self, initializer: Initializer) -> Self {
-        self.set("initializer", |kind| match kind {
-            Kind::Embedding(embedding) => {
-                embedding.table.initializer = initializer;
-                Some(())
-            }
-            _ => None,
-        })
+    pub fn initializer(self, initializer: EmbeddingInitializer) -> Self {
+        self.set_embedding("initializer", |embedding| embedding.table.initializer = initializer)
     }
 
-    /// Shortens longer rows of an embedding to this length before they are combined.
+    /// Sets the maximum L2 norm of the vectors of an embedding: longer ones are scaled down before they are combined.
     #[must_use]
     pub fn max_norm(self, norm: f32) -> Self {
-        self.set("max_norm", |kind| match kind {
-            Kind::Embedding(embedding) => {
-                embedding.max_norm = Some(norm);
-                Some(())
-            }
-            _ => None,
-        })
+        self.set_embedding("max_norm", |embedding| embedding.max_norm = Some(norm))
     }
 
-    /// Whether training changes an embedding: it does, unless said otherwise.
+    /// Sets whether to train an embedding. The default is true.
     #[must_use]
     pub fn trainable(self, trainable: bool) -> Self {
-        self.set("trainable", |kind| match kind {
-            Kind::Embedding(embedding) => {
-                embedding.table.trainable = trainable;
-                Some(())
-            }
-            _ => None,
-        })
+        self.set_embedding("trainable", |embedding| embedding.table.trainable = trainable)
     }
 }

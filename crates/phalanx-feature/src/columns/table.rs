@@ -1,58 +1,58 @@
-//! What a column says about the embedding table it looks up in. The values live elsewhere.
+//! The specification of an embedding table. Its values live elsewhere.
 
 pub use phalanx_base::Combiner;
 
-/// How the rows of a table begin.
+/// The distribution of the initial values of an embedding table.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Initializer {
-    /// A normal distribution without what lies beyond two deviations.
+pub enum EmbeddingInitializer {
+    /// A normal distribution, truncated at two standard deviations.
     TruncatedNormal {
-        /// The middle.
+        /// The mean.
         mean: f32,
-        /// The deviation.
+        /// The standard deviation.
         stddev: f32,
     },
     /// A normal distribution.
     RandomNormal {
-        /// The middle.
+        /// The mean.
         mean: f32,
-        /// The deviation.
+        /// The standard deviation.
         stddev: f32,
     },
-    /// Every value between two bounds as likely as any other.
+    /// A uniform distribution between two bounds.
     RandomUniform {
         /// The lower bound.
         min: f32,
         /// The upper bound.
         max: f32,
     },
-    /// Uniform within ±√(6 / (rows + dimension)).
+    /// A uniform distribution within ±√(6 / (rows + dimension)).
     GlorotUniform,
-    /// One value everywhere.
+    /// A constant.
     Constant(f32),
 }
 
-impl Initializer {
-    /// TensorFlow's, where a column says nothing: deviations of 1/√dimension.
+impl EmbeddingInitializer {
+    /// Returns TensorFlow's default, a standard deviation of 1/√dimension.
     #[must_use]
     pub fn of_dimension(dimension: usize) -> Self {
         Self::TruncatedNormal { mean: 0.0, stddev: 1.0 / (dimension.max(1) as f32).sqrt() }
     }
 }
 
-/// A table as a column wants it.
+/// The embedding table of a column.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TableSpec {
+pub struct EmbeddingTable {
     /// The table's name: `occupation_embedding`, or the collection name of shared embeddings.
     pub name: String,
-    /// How many ids it has.
+    /// The number of rows, one per id.
     pub rows: usize,
-    /// How long a row is.
+    /// The length of a row.
     pub dimension: usize,
-    /// How rows begin.
-    pub initializer: Initializer,
-    /// Whether training changes it.
+    /// The initial values.
+    pub initializer: EmbeddingInitializer,
+    /// Whether it is trained.
     pub trainable: bool,
-    /// Whether it was made for several columns: TensorFlow then names it without the scope of a model.
+    /// Whether several columns share it; TensorFlow then names it without the scope of a model.
     pub shared: bool,
 }

@@ -1,4 +1,4 @@
-//! The vocabulary of a categorical column: a list, or a file read when it is first needed.
+//! The vocabulary of a categorical column: a list, or a file that is read on first use.
 
 use crate::lookup::{Keys, Numbers, Words, file};
 use phalanx_base::{Code, Error, Result};
@@ -6,7 +6,7 @@ use phalanx_data::DType;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-/// Tokens of one kind.
+/// Tokens of one type.
 #[derive(Debug)]
 pub(crate) enum Tokens {
     Words(Words),
@@ -29,7 +29,7 @@ impl Tokens {
     }
 }
 
-/// A text or an integer: an entry of a vocabulary list, or the value that a hash leaves alone.
+/// A text or an integer: an entry of a vocabulary list, or the mask of a hash.
 #[derive(Clone, Debug)]
 pub struct VocabularyToken(Token);
 
@@ -55,37 +55,25 @@ impl VocabularyToken {
     }
 }
 
-impl From<&str> for VocabularyToken {
-    fn from(text: &str) -> Self {
-        Self(Token::Text(text.into()))
-    }
+macro_rules! token_from {
+    ($($type:ty => $variant:ident;)*) => {$(
+        impl From<$type> for VocabularyToken {
+            fn from(token: $type) -> Self {
+                Self(Token::$variant(token.into()))
+            }
+        }
+    )*};
 }
 
-impl From<String> for VocabularyToken {
-    fn from(text: String) -> Self {
-        Self(Token::Text(text.into()))
-    }
+token_from! {
+    &str => Text;
+    String => Text;
+    &[u8] => Text;
+    i64 => Integer;
+    i32 => Integer;
 }
 
-impl From<&[u8]> for VocabularyToken {
-    fn from(bytes: &[u8]) -> Self {
-        Self(Token::Text(bytes.into()))
-    }
-}
-
-impl From<i64> for VocabularyToken {
-    fn from(integer: i64) -> Self {
-        Self(Token::Integer(integer))
-    }
-}
-
-impl From<i32> for VocabularyToken {
-    fn from(integer: i32) -> Self {
-        Self(Token::Integer(integer.into()))
-    }
-}
-
-/// Where the tokens come from.
+/// The source of the tokens.
 #[derive(Clone)]
 pub(crate) enum Vocabulary {
     List(Arc<Tokens>),
@@ -121,7 +109,7 @@ impl Vocabulary {
         }
     }
 
-    /// The tokens; a file is read once, for all copies of the column.
+    /// Returns the tokens; a file is read once for all clones of the column.
     pub(crate) fn tokens(&self) -> Result<Arc<Tokens>> {
         match self {
             Self::List(tokens) => Ok(tokens.clone()),
@@ -154,13 +142,13 @@ fn collect<K: Keys, T>(items: impl Iterator<Item = T>, parse: impl Fn(T) -> Opti
     for (index, item) in items.enumerate() {
         let token = parse(item).ok_or_else(|| wrong(format!("entry {} is of another type", index + 1)))?;
         if !keys.add(&token) {
-            return Err(wrong(format!("{} is in it twice", shown(&token))));
+            return Err(wrong(format!("{} occurs twice", shown(&token))));
         }
     }
     Ok(keys)
 }
 
-/// A token as its user wrote it.
+/// A token as the user wrote it.
 fn shown(token: &dyn std::any::Any) -> String {
     match (token.downcast_ref::<Vec<u8>>(), token.downcast_ref::<i64>()) {
         (Some(text), _) => format!("{:?}", String::from_utf8_lossy(text)),

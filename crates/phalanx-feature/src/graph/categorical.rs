@@ -1,8 +1,8 @@
-//! Categorical columns in a graph: ids out of texts and numbers.
+//! Categorical columns in a graph: ids from texts and numbers.
 
-use super::inputs::{Fed, GraphInputs};
+use super::inputs::{GraphFeature, GraphInputs};
 use super::{GraphIds, not_in_a_graph};
-use crate::columns::kind::{Categorical, Numeric, Part, leaves};
+use crate::columns::kind::{Categorical, CrossInput, Numeric, leaves};
 use crate::columns::tokens::Tokens;
 use phalanx_base::Result;
 use phalanx_formats::saved_model::{Crossed, GraphBuilder, Sparse};
@@ -23,14 +23,14 @@ impl GraphInputs {
                 }
             }
             Categorical::Hash { key, buckets, .. } => match self.fed(key)? {
-                Fed::Texts { present: texts, .. } => {
+                GraphFeature::Texts { present: texts, .. } => {
                     texts.with_values(graph.hash_bucket(texts.values, *buckets as i64))
                 }
-                Fed::SparseIntegers(numbers) => {
+                GraphFeature::SparseIntegers(numbers) => {
                     let texts = graph.as_string(numbers.values);
                     numbers.with_values(graph.hash_bucket(texts, *buckets as i64))
                 }
-                _ => return Err(not_in_a_graph(key, "it is read as other values than a hash takes")),
+                _ => return Err(not_in_a_graph(key, "a hash takes texts and integers")),
             },
             Categorical::Vocabulary { key, vocabulary, default, oov_buckets } => {
                 let tokens = vocabulary.tokens()?;
@@ -44,8 +44,8 @@ impl GraphInputs {
             Categorical::Weighted { column, weight_key, .. } => {
                 let GraphIds { ids, .. } = self.categorical(graph, column)?;
                 let weights = match self.fed(weight_key)? {
-                    Fed::SparseFloats(weights) => weights.values,
-                    Fed::SparseIntegers(weights) => graph.cast(weights.values),
+                    GraphFeature::SparseFloats(weights) => weights.values,
+                    GraphFeature::SparseIntegers(weights) => graph.cast(weights.values),
                     _ => return Err(not_in_a_graph(weight_key, "weights are numbers, one for each id")),
                 };
                 return Ok(GraphIds { ids, weights: Some(weights) });
@@ -57,18 +57,18 @@ impl GraphInputs {
 
     fn integers(&self, key: &str) -> Result<Sparse<i64>> {
         match self.fed(key)? {
-            Fed::SparseIntegers(ids) => Ok(ids),
-            _ => Err(not_in_a_graph(key, "it is not read as whole numbers")),
+            GraphFeature::SparseIntegers(ids) => Ok(ids),
+            _ => Err(not_in_a_graph(key, "it is not read as integers")),
         }
     }
 
-    fn part(&self, graph: &mut GraphBuilder, part: &Part) -> Result<Crossed> {
+    fn part(&self, graph: &mut GraphBuilder, part: &CrossInput) -> Result<Crossed> {
         match part {
-            Part::Column(column) => Ok(self.categorical(graph, column)?.ids.into()),
-            Part::Key(key) => match self.fed(key)? {
-                Fed::Texts { all, .. } => Ok(all.into()),
-                Fed::SparseIntegers(numbers) => Ok(numbers.into()),
-                _ => Err(not_in_a_graph(key, "a cross takes texts and whole numbers")),
+            CrossInput::Column(column) => Ok(self.categorical(graph, column)?.ids.into()),
+            CrossInput::Key(key) => match self.fed(key)? {
+                GraphFeature::Texts { all, .. } => Ok(all.into()),
+                GraphFeature::SparseIntegers(numbers) => Ok(numbers.into()),
+                _ => Err(not_in_a_graph(key, "a cross takes texts and integers")),
             },
         }
     }
@@ -86,7 +86,7 @@ impl GraphInputs {
         let places = graph.constant(&[count], &places);
         let (size, oov) = (count as i64, oov_buckets as i64);
         Ok(match (tokens, self.fed(key)?) {
-            (Tokens::Words(words), Fed::Texts { present: texts, .. }) => {
+            (Tokens::Words(words), GraphFeature::Texts { present: texts, .. }) => {
                 let words: Vec<&[u8]> = words.list().iter().collect();
                 let keys = graph.texts(&[count], &words);
                 let table = graph.table(keys, places);
@@ -97,25 +97,25 @@ impl GraphInputs {
                     texts.with_values(graph.lookup(table, texts.values, default))
                 }
             }
-            // What is not in the vocabulary is hashed as decimal text: so the whole lookup is by text.
-            (Tokens::Numbers(numbers), Fed::SparseIntegers(given)) if oov > 0 => {
+            // Unknown numbers are hashed as decimal text, so the lookup is by text.
+            (Tokens::Numbers(numbers), GraphFeature::SparseIntegers(given)) if oov > 0 => {
                 let words: Vec<String> = numbers.list().iter().map(i64::to_string).collect();
                 let keys = graph.texts(&[count], &words);
                 let table = graph.table(keys, places);
                 let texts = graph.as_string(given.values);
                 given.with_values(graph.lookup_or_hash(table, texts, size, oov))
             }
-            (Tokens::Numbers(numbers), Fed::SparseIntegers(given)) => {
+            (Tokens::Numbers(numbers), GraphFeature::SparseIntegers(given)) => {
                 let keys = graph.constant(&[count], numbers.list());
                 let table = graph.table(keys, places);
                 let default = graph.scalar(default);
                 given.with_values(graph.lookup(table, given.values, default))
             }
-            _ => return Err(not_in_a_graph(key, "its vocabulary has other values than it reads")),
+            _ => return Err(not_in_a_graph(key, "the types of its input and its vocabulary differ")),
         })
     }
 
-    /// Dimension `d` of a numeric column has the buckets from `d` times their number on.
+    /// Dimension `d` of a numeric column has the buckets from `d * (boundaries + 1)` on.
     fn buckets(&self, graph: &mut GraphBuilder, source: &Numeric, boundaries: &[f32]) -> Result<Sparse<i64>> {
         let values = self.numeric(graph, source)?;
         let buckets = graph.bucketize(values, boundaries);

@@ -1,17 +1,17 @@
-//! Columns as a graph of TensorFlow's ops: what an exported model does with the inputs it is served.
+//! Columns as a TensorFlow graph, for the inputs of exported models.
 
 mod categorical;
 mod inputs;
 
 pub use inputs::GraphInputs;
 
-use crate::columns::kind::{Categorical, Kind, Normalizer, Numeric};
+use crate::columns::kind::{Categorical, ColumnKind, Normalizer, Numeric};
 use crate::columns::{Combiner, FeatureColumn};
-use inputs::Fed;
+use inputs::GraphFeature;
 use phalanx_base::{Code, Error, Result};
 use phalanx_formats::saved_model::{Combiner as Bag, GraphBuilder, Output, Sparse};
 
-/// So many ids at most can be one-hot with weights in a graph: they need a square matrix.
+/// The maximum number of ids in a weighted one-hot column of a graph, which needs a square matrix.
 const LARGEST_SQUARE: usize = 4096;
 
 /// The ids of a column in a graph.
@@ -22,7 +22,7 @@ pub struct GraphIds {
 }
 
 impl GraphIds {
-    /// The rows of `table` that each example's ids name, combined; zeros for an example without ids.
+    /// Returns the combined rows of `table` for the ids of each example, zeros for an example without ids.
     pub fn bag(&self, graph: &mut GraphBuilder, table: Output<f32>, combiner: Combiner) -> Output<f32> {
         let combiner = match combiner {
             Combiner::Sum => Bag::Sum,
@@ -37,35 +37,35 @@ impl GraphIds {
 }
 
 impl GraphInputs {
-    /// A dense column: numbers, buckets one-hot, an indicator. `[rows, width]`.
+    /// Returns a dense column `[rows, width]`: numbers, one-hot buckets or an indicator.
     ///
     /// # Errors
-    /// When the column is another one, or has something that no graph can say.
+    /// If the column is not dense, or a graph cannot express it.
     pub fn dense(&self, graph: &mut GraphBuilder, column: &FeatureColumn) -> Result<Output<f32>> {
         match column.checked()? {
-            Kind::Numeric(numeric) => self.numeric(graph, numeric),
-            Kind::Categorical(categorical @ Categorical::Bucketized { .. }) => self.one_hot(graph, categorical),
-            Kind::Indicator(categorical) => self.one_hot(graph, categorical),
+            ColumnKind::Numeric(numeric) => self.numeric(graph, numeric),
+            ColumnKind::Categorical(categorical @ Categorical::Bucketized { .. }) => self.one_hot(graph, categorical),
+            ColumnKind::Indicator(categorical) => self.one_hot(graph, categorical),
             _ => Err(not_in_a_graph(&column.name(), "it is not dense")),
         }
     }
 
-    /// The ids of a categorical column, or of the one inside of an embedding.
+    /// Returns the ids of a categorical column, or of the column of an embedding.
     ///
     /// # Errors
     /// As [`Self::dense`].
     pub fn ids(&self, graph: &mut GraphBuilder, column: &FeatureColumn) -> Result<GraphIds> {
         match column.checked()? {
-            Kind::Categorical(categorical) => self.categorical(graph, categorical),
-            Kind::Embedding(embedding) => self.categorical(graph, &embedding.column),
+            ColumnKind::Categorical(categorical) => self.categorical(graph, categorical),
+            ColumnKind::Embedding(embedding) => self.categorical(graph, &embedding.column),
             _ => Err(not_in_a_graph(&column.name(), "it yields no ids")),
         }
     }
 
     fn numeric(&self, graph: &mut GraphBuilder, numeric: &Numeric) -> Result<Output<f32>> {
         let values = match self.fed(&numeric.key)? {
-            Fed::Floats(values) => values,
-            Fed::Integers(values) => graph.cast(values),
+            GraphFeature::Floats(values) => values,
+            GraphFeature::Integers(values) => graph.cast(values),
             _ => return Err(not_in_a_graph(&numeric.key, "it is read with any number of values")),
         };
         let values = graph.reshape(values, &[-1, numeric.elements() as i32]);
@@ -73,8 +73,8 @@ impl GraphInputs {
             None => Ok(values),
             Some(normalizer) => {
                 let (scale, shift) = line(normalizer).ok_or_else(|| {
-                    not_in_a_graph(&numeric.key, "its normalizer_fn is no line, a·x + b")
-                        .help("scale with a line, or transform the input before it is served")
+                    not_in_a_graph(&numeric.key, "its normalizer_fn is not linear, a·x + b")
+                        .help("use a linear normalizer, or transform the input before it is served")
                 })?;
                 let (scale, shift) = (graph.scalar(scale), graph.scalar(shift));
                 let scaled = graph.mul(values, scale);
@@ -83,7 +83,7 @@ impl GraphInputs {
         }
     }
 
-    /// Ids as counts, or as sums of weights.
+    /// Counts of ids, or sums of their weights.
     fn one_hot(&self, graph: &mut GraphBuilder, categorical: &Categorical) -> Result<Output<f32>> {
         let buckets = categorical.num_buckets()?;
         let ids = self.categorical(graph, categorical)?;
@@ -107,17 +107,17 @@ impl GraphInputs {
     }
 }
 
-/// Scale and shift of a function, if it is a line as far as can be seen.
+/// The scale and shift of a function, if it is linear at all sampled points.
 fn line(function: &Normalizer) -> Option<(f32, f32)> {
-    // Far points give the slope its digits; all of them must lie on the line.
+    // A distant point gives the slope more digits; all sampled points must lie on the line.
     let shift = function(0.0);
     let scale = (function(1024.0) - shift) / 1024.0;
-    let seen = [-1000.0_f32, -37.5, -1.0, -1e-3, 1e-3, 0.5, 1.0, 3.0, 17.25, 400.0, 12_345.0];
+    let samples = [-1000.0_f32, -37.5, -1.0, -1e-3, 1e-3, 0.5, 1.0, 3.0, 17.25, 400.0, 12_345.0];
     let fits = |x: &f32| {
         let (expected, found) = (scale * x + shift, function(*x));
         (expected - found).abs() <= 1e-5 * expected.abs().max(shift.abs()).max((scale * x).abs())
     };
-    (scale.is_finite() && shift.is_finite() && seen.iter().all(fits)).then_some((scale, shift))
+    (scale.is_finite() && shift.is_finite() && samples.iter().all(fits)).then_some((scale, shift))
 }
 
 pub(super) fn not_in_a_graph(column: &str, why: &str) -> Error {
@@ -130,7 +130,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn lines_are_seen_and_curves_too() {
+    fn linear_functions_are_detected() {
         let of = |f: fn(f32) -> f32| line(&(Arc::new(f) as Normalizer));
         let (scale, shift) = of(|x| x / 100.0).unwrap();
         assert!((scale - 0.01).abs() < 1e-8 && shift == 0.0);

@@ -7,7 +7,7 @@ use crate::numbers::{each_f32, each_i64};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Column;
 
-/// Keras' `CategoryEncoding`: integers below a known number to rows of ones or counts.
+/// Keras' `CategoryEncoding`: integers below `num_tokens` to rows of ones or counts.
 ///
 /// ```
 /// use phalanx_data::Column;
@@ -26,22 +26,21 @@ pub struct CategoryEncoding {
 impl CategoryEncoding {
     const LAYER: &'static str = "CategoryEncoding";
 
-    /// A layer for ids from 0 to `num_tokens`, with [`OutputMode::MultiHot`].
+    /// Returns a layer for ids below `num_tokens`, with [`OutputMode::MultiHot`].
     #[must_use]
     pub fn new(num_tokens: usize) -> Self {
         Self { num_tokens, output_mode: OutputMode::MultiHot }
     }
 
-    /// Ones for each id, ones for each row, or counts.
-    #[must_use]
-    pub fn output_mode(self, mode: OutputMode) -> Self {
-        Self { output_mode: mode, ..self }
+    setters! {
+        /// Sets the output: one-hot, multi-hot or counts.
+        output_mode: OutputMode => output_mode;
     }
 
-    /// Counts in which every id counts as much as its weight says; the weights have the layout of the ids.
+    /// Returns weighted counts; the weights have the layout of the ids.
     ///
     /// # Errors
-    /// When the mode is not [`OutputMode::Count`], the layouts differ, or as [`PreprocessingLayer::call`].
+    /// If the mode is not [`OutputMode::Count`], the layouts differ, or as [`PreprocessingLayer::call`].
     pub fn call_weighted(&self, column: &Column, count_weights: &Column) -> Result<Column> {
         if self.output_mode != OutputMode::Count {
             return Err(setting(Self::LAYER, "weights are for counts only"));

@@ -27,22 +27,21 @@ pub struct HashedCrossing {
 impl HashedCrossing {
     const LAYER: &'static str = "HashedCrossing";
 
-    /// A layer with so many bins.
+    /// Returns a layer with `num_bins` bins.
     #[must_use]
     pub fn new(num_bins: usize) -> Self {
         Self { num_bins, output_mode: OutputMode::Int }
     }
 
-    /// Bins, or ones.
-    #[must_use]
-    pub fn output_mode(self, mode: OutputMode) -> Self {
-        Self { output_mode: mode, ..self }
+    setters! {
+        /// Sets the output: bins or one-hot rows.
+        output_mode: OutputMode => output_mode;
     }
 
-    /// One bin for every row of the columns, which have one text or integer per row.
+    /// Returns the bin of each row of the columns, which have one text or integer per row.
     ///
     /// # Errors
-    /// When there are fewer than two columns, or they are ragged, wide, of unequal length, or floats.
+    /// If there are fewer than two columns, or they are ragged, wide, of unequal length, or floats.
     pub fn call(&self, columns: &[&Column]) -> Result<Column> {
         if self.num_bins == 0 || self.num_bins > i64::MAX as usize {
             return Err(setting(Self::LAYER, format!("it has {} bins, at least 1 is needed", self.num_bins)));
@@ -58,10 +57,10 @@ impl HashedCrossing {
         encode(cross_columns(columns, self.num_bins)?, first, self.output_mode, self.num_bins)
     }
 
-    /// The batch with one more column: the cross of some of its columns.
+    /// Returns the batch with an additional column, the cross of some of its columns.
     ///
     /// # Errors
-    /// When a column does not exist, or as [`HashedCrossing::call`].
+    /// If a column does not exist, or as [`HashedCrossing::call`].
     pub fn apply(&self, batch: &Batch, columns: &[&str], name: &str) -> Result<Batch> {
         let columns: Vec<&Column> = columns.iter().map(|column| batch.column(column)).collect::<Result<_>>()?;
         batch.with_column(name, self.call(&columns)?)
@@ -90,27 +89,27 @@ impl Default for CategoryCrossing {
     }
 }
 
-/// More combinations than this in one column are taken for a mistake.
+/// The maximum number of combinations in one column.
 const MOST: usize = 1 << 26;
 
 impl CategoryCrossing {
-    /// A layer that joins with `_X_`.
+    /// Returns a layer with the separator `_X_`.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What stands between the values.
+    /// Sets the separator between the values.
     #[must_use]
     pub fn separator(self, separator: impl Into<Vec<u8>>) -> Self {
         Self { separator: separator.into() }
     }
 
-    /// All combinations of each row, those of the last column turning fastest; ragged, unless every column has one
-    /// value per row.
+    /// Returns all combinations of each row; the last column varies fastest. The output is ragged unless every column has
+    /// one value per row.
     ///
     /// # Errors
-    /// When there are fewer than two columns, they are of unequal length, or floats.
+    /// If there are fewer than two columns, they are of unequal length, or floats.
     pub fn call(&self, columns: &[&Column]) -> Result<Column> {
         let first = first_of(columns, "CategoryCrossing")?;
         let rows: Vec<Rows<'_>> = columns.iter().map(|column| Rows::of(column)).collect();
@@ -144,7 +143,7 @@ impl CategoryCrossing {
     }
 }
 
-/// The next combination of a row, the last place turning fastest.
+/// Advances to the next combination of a row; the last index varies fastest.
 fn advance(indices: &mut [usize], rows: &[Rows<'_>], row: usize) {
     for (index, rows) in indices.iter_mut().zip(rows).rev() {
         let range = rows.range(row);
@@ -161,12 +160,12 @@ fn put(out: &mut Strings, values: ValuesView<'_>, index: usize) {
         ValuesView::Bytes(texts) => out.extend_open(texts.get(index)),
         ValuesView::I64(numbers) => decimal(numbers[index], |text| out.extend_open(text)),
         ValuesView::U8(numbers) => decimal(numbers[index].into(), |text| out.extend_open(text)),
-        // Refused before.
+        // `call` rejects floats.
         ValuesView::F32(_) => {}
     }
 }
 
-/// The first of two or more columns of equal length.
+/// Checks that there are at least two columns of equal length, and returns the first.
 fn first_of<'a>(columns: &[&'a Column], layer: &str) -> Result<&'a Column> {
     let [first, rest @ ..] = columns else { return Err(setting(layer, "it was given no columns")) };
     if rest.is_empty() {

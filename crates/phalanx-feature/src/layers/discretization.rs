@@ -1,4 +1,4 @@
-//! `Discretization`: numbers to the bins they lie in.
+//! `Discretization`: numbers to bins.
 
 use super::quantiles::Summary;
 use super::setting;
@@ -10,7 +10,7 @@ use crate::transform::bucket;
 use phalanx_base::Result;
 use phalanx_data::{Column, Dataset};
 
-/// Keras' `Discretization`: numbers to bins, between given boundaries or quantiles of data.
+/// Keras' `Discretization`: numbers to bins, separated by given boundaries or by quantiles of the data.
 ///
 /// ```
 /// use phalanx_data::Column;
@@ -28,36 +28,35 @@ pub struct Discretization {
 impl Discretization {
     const LAYER: &'static str = "Discretization";
 
-    /// A layer with these boundaries: the bin of a value is the number of boundaries that are not above it.
+    /// Returns a layer with these boundaries. The bin of a value is the number of boundaries up to and including it.
     ///
     /// # Errors
-    /// When they do not rise.
+    /// If the boundaries are not in increasing order.
     pub fn new(bin_boundaries: impl Into<Vec<f32>>) -> Result<Self> {
         let boundaries = bin_boundaries.into();
         if !boundaries.is_sorted() || boundaries.iter().any(|boundary| boundary.is_nan()) {
-            return Err(setting(Self::LAYER, "its boundaries must rise from one to the next"));
+            return Err(setting(Self::LAYER, "its boundaries must be in increasing order"));
         }
         Ok(Self { boundaries, output_mode: OutputMode::Int })
     }
 
-    /// A layer whose bins hold about equally many values of a dataset's column: Keras' `num_bins` and `adapt`, with
-    /// its error tolerance of 0.01.
+    /// Returns a layer whose bins hold about the same number of values of a dataset's column: Keras' `num_bins` and
+    /// `adapt`, with its error tolerance of 0.01.
     ///
-    /// As in Keras the estimate depends a little on the size of the dataset's batches; rows that are not in batches
-    /// are taken 1024 at a time.
+    /// As in Keras, the estimate depends slightly on the batch size; unbatched rows are read 1024 at a time.
     ///
     /// # Errors
-    /// When reading fails, there is no such column of numbers, or `num_bins` is 0.
+    /// If reading fails, there is no such numeric column, or `num_bins` is 0.
     pub fn adapt(num_bins: usize, data: &Dataset, column: &str) -> Result<Self> {
         let mut learner = Learner::new(0.01)?;
         each_batch(data, |batch| learner.add(batch.column(column)?))?;
         learner.finish(num_bins)
     }
 
-    /// [`Discretization::adapt`] over columns that are there already, each taken as one batch, with any tolerance.
+    /// Like [`Discretization::adapt`], over columns in memory, one per batch, and with the tolerance `epsilon`.
     ///
     /// # Errors
-    /// When a column holds no numbers, `num_bins` is 0, or `epsilon` is not between 0 and 1.
+    /// If a column is not numeric, `num_bins` is 0, or `epsilon` is not between 0 and 1.
     pub fn adapt_columns<'a>(
         num_bins: usize,
         epsilon: f64,
@@ -68,13 +67,12 @@ impl Discretization {
         learner.finish(num_bins)
     }
 
-    /// Bins, ones or counts.
-    #[must_use]
-    pub fn output_mode(self, mode: OutputMode) -> Self {
-        Self { output_mode: mode, ..self }
+    setters! {
+        /// Sets the output: bins, ones or counts.
+        output_mode: OutputMode => output_mode;
     }
 
-    /// The boundaries, given or learnt.
+    /// Returns the boundaries.
     #[must_use]
     pub fn bin_boundaries(&self) -> &[f32] {
         &self.boundaries
@@ -96,7 +94,7 @@ struct Learner {
 
 impl Learner {
     fn new(epsilon: f64) -> Result<Self> {
-        // A summary has 1/epsilon values: a bound keeps that within memory.
+        // A summary has 1/epsilon values, so a lower bound limits its memory.
         if !(1e-6..1.0).contains(&epsilon) {
             let why = format!("its error tolerance is {epsilon}, it must lie between a millionth and 1");
             return Err(setting(Discretization::LAYER, why));

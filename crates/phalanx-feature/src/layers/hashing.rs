@@ -1,7 +1,6 @@
-//! `Hashing`: values sorted into bins by their hash.
+//! `Hashing`: values to bins by hash.
 
 use super::setting;
-use super::siphash::siphash;
 use crate::columns::VocabularyToken;
 use crate::encode::{OutputMode, encode};
 use crate::transform::fingerprint_of;
@@ -9,8 +8,9 @@ use crate::{PreprocessingLayer, text::decimal};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Column, ValuesView};
 use phalanx_formats::fingerprint::fingerprint64;
+use siphasher::sip::SipHasher24;
 
-/// Keras' `Hashing`: texts and integers to bins, by FarmHash, or by SipHash where there is a salt.
+/// Keras' `Hashing`: texts and integers to bins, by FarmHash, or by SipHash-2-4 with a salt.
 ///
 /// ```
 /// use phalanx_data::Column;
@@ -46,31 +46,30 @@ impl From<[u64; 2]> for Salt {
 impl Hashing {
     const LAYER: &'static str = "Hashing layer";
 
-    /// A layer with so many bins.
+    /// Returns a layer with `num_bins` bins.
     #[must_use]
     pub fn new(num_bins: usize) -> Self {
         Self { num_bins, mask: None, salt: None, output_mode: OutputMode::Int }
     }
 
-    /// A value that always goes to bin 0, which then holds nothing else.
+    /// Sets a value that always goes to bin 0, which is then reserved for it.
     #[must_use]
     pub fn mask_value(self, value: impl Into<VocabularyToken>) -> Self {
         Self { mask: Some(value.into()), ..self }
     }
 
-    /// Hashes with a key, so that collisions differ from those of other layers.
+    /// Sets the hash key, so that collisions differ from those of other layers.
     #[must_use]
     pub fn salt(self, salt: impl Into<Salt>) -> Self {
         Self { salt: Some(salt.into().0), ..self }
     }
 
-    /// Bins, ones or counts.
-    #[must_use]
-    pub fn output_mode(self, mode: OutputMode) -> Self {
-        Self { output_mode: mode, ..self }
+    setters! {
+        /// Sets the output: bins, ones or counts.
+        output_mode: OutputMode => output_mode;
     }
 
-    /// The bins that are free for hashes, and the first of them.
+    /// The number of bins for hashes, and the first of them.
     fn bins(&self) -> (u64, i64) {
         match (&self.mask, self.num_bins) {
             (Some(_), 2..) => (self.num_bins as u64 - 1, 1),
@@ -79,14 +78,14 @@ impl Hashing {
     }
 
     fn hash_text(&self, text: &[u8]) -> u64 {
-        self.salt.map_or_else(|| fingerprint64(text), |key| siphash(key, text))
+        self.salt.map_or_else(|| fingerprint64(text), |[k0, k1]| SipHasher24::new_with_keys(k0, k1).hash(text))
     }
 
     fn hash_number(&self, number: i64) -> u64 {
-        self.salt.map_or_else(|| fingerprint_of(number), |key| decimal(number, |text| siphash(key, text)))
+        if self.salt.is_none() { fingerprint_of(number) } else { decimal(number, |text| self.hash_text(text)) }
     }
 
-    /// What is masked has the first bin to itself.
+    /// Masked values get the first bin.
     fn bins_of<T>(
         &self,
         items: impl Iterator<Item = T>,
@@ -102,18 +101,14 @@ impl Hashing {
     }
 
     fn number_bins(&self, numbers: impl Iterator<Item = i64>) -> Result<Vec<i64>> {
-        let mask = match &self.mask {
-            None => None,
-            Some(mask) => Some(mask.integer().ok_or_else(|| setting(Self::LAYER, "its mask is a text"))?),
-        };
+        let integer = |mask: &VocabularyToken| mask.integer().ok_or_else(|| setting(Self::LAYER, "its mask is a text"));
+        let mask = self.mask.as_ref().map(integer).transpose()?;
         Ok(self.bins_of(numbers, |&number| mask == Some(number), |&number| self.hash_number(number)))
     }
 
-    fn text_bins<'a>(&self, texts: impl Iterator<Item = &'a [u8]>) -> Result<Vec<i64>> {
-        let mask = match &self.mask {
-            None => None,
-            Some(mask) => Some(mask.text().ok_or_else(|| setting(Self::LAYER, "its mask is a number"))?),
-        };
+    fn text_bins<'a, 'm>(&'m self, texts: impl Iterator<Item = &'a [u8]>) -> Result<Vec<i64>> {
+        let text = |mask: &'m VocabularyToken| mask.text().ok_or_else(|| setting(Self::LAYER, "its mask is a number"));
+        let mask = self.mask.as_ref().map(text).transpose()?;
         Ok(self.bins_of(texts, |text| mask == Some(*text), |text| self.hash_text(text)))
     }
 }
@@ -133,5 +128,19 @@ impl PreprocessingLayer for Hashing {
             }
         };
         encode(ids, column, self.output_mode, self.num_bins)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn salted_hashes_match_the_test_vectors_of_siphash() {
+        // Key 00 01 … 0f; the text of length n is 00 01 … n-1.
+        let layer = Hashing::new(1).salt([0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908]);
+        let text: Vec<u8> = (0..15).collect();
+        let hashes = [0, 8, 15].map(|length| layer.hash_text(&text[..length]));
+        assert_eq!(hashes, [0x726f_db47_dd0e_0e31, 0x93f5_f579_9a93_2462, 0xa129_ca61_49be_45e5]);
     }
 }

@@ -1,4 +1,4 @@
-//! Keras' preprocessing layers beside the lookups.
+//! Keras' preprocessing layers, except lookups.
 
 mod category_encoding;
 mod crossing;
@@ -6,7 +6,6 @@ mod discretization;
 mod hashing;
 mod normalization;
 mod quantiles;
-mod siphash;
 
 pub use category_encoding::CategoryEncoding;
 pub use crossing::{CategoryCrossing, HashedCrossing};
@@ -16,7 +15,7 @@ pub use normalization::Normalization;
 
 use phalanx_base::{Code, Error};
 
-/// A setting that a layer does not take.
+/// An error about a setting that a layer does not accept.
 fn setting(layer: &str, why: impl std::fmt::Display) -> Error {
     Error::new(Code::BadSetting, format!("the settings of a {layer} do not fit")).because(why)
 }

@@ -1,4 +1,4 @@
-//! `Normalization`: numbers moved and scaled to mean 0 and variance 1.
+//! `Normalization`: numbers shifted and scaled to mean 0 and variance 1.
 
 use super::setting;
 use crate::PreprocessingLayer;
@@ -8,7 +8,7 @@ use crate::numbers::each_f32;
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Column, Dataset, Values};
 
-/// Keras' `Normalization`: `(x - mean) / √variance`, with one mean and variance for every place along the kept axes.
+/// Keras' `Normalization`: `(x - mean) / √variance`, with one mean and variance per index of the kept axes.
 ///
 /// ```
 /// use phalanx_data::Column;
@@ -33,58 +33,53 @@ impl Default for Normalization {
     }
 }
 
-/// No deviation is taken for smaller than this: Keras' `epsilon()`.
+/// The smallest divisor: Keras' `epsilon()`.
 const SMALLEST: f32 = 1e-7;
 
 impl Normalization {
     const LAYER: &'static str = "Normalization";
 
-    /// A layer that keeps the last axis and has yet to learn, or be told, mean and variance.
+    /// Returns a layer that keeps the last axis. Adapt it, or set mean and variance, before calling it.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The axes along which every place has a mean of its own, in Keras' counting: 0 is the batch and cannot be
-    /// kept, -1 is the last. None at all: one mean for everything. One number per row counts as rows of one number.
-    #[must_use]
-    pub fn axis(self, axis: impl Into<Vec<i32>>) -> Self {
-        Self { axis: axis.into(), ..self }
+    setters! {
+        /// Sets the axes that keep separate means, numbered as in Keras: 0 is the batch and cannot be kept, -1 is the last.
+        /// Without any, there is one mean for everything. One number per row counts as rows of one number.
+        axis: impl Into<Vec<i32>> => axis;
+        /// Sets whether to invert the layer: `mean + x · √variance`.
+        invert: bool => invert;
     }
 
-    /// Turns the layer around: `mean + x · √variance`.
-    #[must_use]
-    pub fn invert(self, invert: bool) -> Self {
-        Self { invert, ..self }
-    }
-
-    /// Sets mean and variance: one for all places, or one for each.
+    /// Sets mean and variance: one for everything, or one per kept index.
     ///
     /// # Errors
-    /// When their numbers differ or a variance is below 0.
+    /// If their numbers differ or a variance is below 0.
     pub fn mean_and_variance(self, mean: impl Into<Vec<f32>>, variance: impl Into<Vec<f32>>) -> Result<Self> {
         let (mean, variance) = (mean.into(), variance.into());
         if mean.len() != variance.len() || mean.is_empty() || variance.iter().any(|&variance| variance < 0.0) {
             let why = format!("{} means and {} variances were given", mean.len(), variance.len());
-            return Err(setting(Self::LAYER, why).help("give one of each for every place, and no variance below 0"));
+            return Err(setting(Self::LAYER, why).help("give as many means as variances, and no variance below 0"));
         }
         Ok(Self { mean, variance, ..self })
     }
 
-    /// Learns mean and variance from one pass over a dataset.
+    /// Computes mean and variance in one pass over a dataset.
     ///
     /// # Errors
-    /// When reading fails, or there is no such column of dense numbers.
+    /// If reading fails, or there is no such dense numeric column.
     pub fn adapt(self, data: &Dataset, column: &str) -> Result<Self> {
         let mut moments = Moments::default();
         each_batch(data, |batch| moments.add(batch.column(column)?, &self.axis))?;
         self.learn(moments)
     }
 
-    /// [`Normalization::adapt`] over columns that are there already.
+    /// Like [`Normalization::adapt`], over columns in memory.
     ///
     /// # Errors
-    /// When a column does not hold dense numbers, or rows differ in shape.
+    /// If a column is not dense and numeric, or rows differ in shape.
     pub fn adapt_columns<'a>(self, columns: impl IntoIterator<Item = &'a Column>) -> Result<Self> {
         let mut moments = Moments::default();
         columns.into_iter().try_for_each(|column| moments.add(column, &self.axis))?;
@@ -93,7 +88,7 @@ impl Normalization {
 
     fn learn(self, moments: Moments) -> Result<Self> {
         if moments.count == 0.0 {
-            return Err(Error::new(Code::DataRow, "a Normalization layer was adapted to no rows at all")
+            return Err(Error::new(Code::DataRow, "a Normalization layer was adapted to an empty input")
                 .help("check that the input is not empty"));
         }
         let mean = moments.mean.iter().map(|&mean| mean as f32).collect();
@@ -101,13 +96,13 @@ impl Normalization {
         Ok(Self { mean, variance, ..self })
     }
 
-    /// The means, one per kept place.
+    /// Returns the means, one per kept index.
     #[must_use]
     pub fn mean(&self) -> &[f32] {
         &self.mean
     }
 
-    /// The variances, one per kept place.
+    /// Returns the variances, one per kept index.
     #[must_use]
     pub fn variance(&self) -> &[f32] {
         &self.variance
@@ -116,17 +111,18 @@ impl Normalization {
 
 impl PreprocessingLayer for Normalization {
     fn call(&self, column: &Column) -> Result<Column> {
-        let places = Places::of(column, &self.axis)?;
+        let kept_axes = KeptAxes::of(column, &self.axis)?;
         if self.mean.is_empty() {
             return Err(setting(Self::LAYER, "it has no mean yet").help("adapt it to data, or give mean and variance"));
         }
-        if self.mean.len() != 1 && self.mean.len() != places.count {
-            let what = format!("rows with {} places meet a Normalization of {}", places.count, self.mean.len());
+        if self.mean.len() != 1 && self.mean.len() != kept_axes.count {
+            let what =
+                format!("rows of {} kept values do not match a Normalization of {}", kept_axes.count, self.mean.len());
             return Err(Error::new(Code::ShapeMismatch, what).help("adapt it to rows of the shape it is called with"));
         }
-        // One mean and deviation for every value of a row, so that the loop below only counts.
+        // Expand mean and deviation to every value of a row.
         let of = |list: &[f32]| -> Vec<f32> {
-            places.of_element.iter().map(|&place| if list.len() == 1 { list[0] } else { list[place] }).collect()
+            kept_axes.of_element.iter().map(|&place| if list.len() == 1 { list[0] } else { list[place] }).collect()
         };
         let (means, variances) = (of(&self.mean), of(&self.variance));
         let deviations: Vec<f32> = variances.iter().map(|variance| variance.sqrt().max(SMALLEST)).collect();
@@ -141,13 +137,13 @@ impl PreprocessingLayer for Normalization {
     }
 }
 
-/// Which mean belongs to which value of a row.
-struct Places {
+/// The index of the mean of each value of a row.
+struct KeptAxes {
     of_element: Vec<usize>,
     count: usize,
 }
 
-impl Places {
+impl KeptAxes {
     fn of(column: &Column, axis: &[i32]) -> Result<Self> {
         if column.is_ragged() {
             return Err(Error::new(Code::DataColumn, "a Normalization layer was given rows of differing length")
@@ -159,7 +155,7 @@ impl Places {
         for &axis in axis {
             let index = if axis < 0 { axis + rank } else { axis };
             if !(1..rank).contains(&index) {
-                let why = format!("axis {axis} is none of rows of shape {shape:?} (axis 0 is the batch)");
+                let why = format!("rows of shape {shape:?} have no axis {axis} (axis 0 is the batch)");
                 return Err(setting(Normalization::LAYER, why));
             }
             kept[index as usize - 1] = true;
@@ -181,7 +177,7 @@ impl Places {
     }
 }
 
-/// Means and sums of squares about them, so far; in double precision, so that long datasets keep their digits.
+/// Running means and sums of squared deviations, in double precision for long datasets.
 #[derive(Default)]
 struct Moments {
     count: f64,
@@ -191,22 +187,22 @@ struct Moments {
 
 impl Moments {
     fn add(&mut self, column: &Column, axis: &[i32]) -> Result<()> {
-        let places = Places::of(column, axis)?;
+        let kept_axes = KeptAxes::of(column, axis)?;
         if self.mean.is_empty() {
-            self.mean = vec![0.0; places.count];
-            self.squares = vec![0.0; places.count];
+            self.mean = vec![0.0; kept_axes.count];
+            self.squares = vec![0.0; kept_axes.count];
         }
-        if self.mean.len() != places.count {
-            let what = format!("rows with {} places follow rows with {}", places.count, self.mean.len());
+        if self.mean.len() != kept_axes.count {
+            let what = format!("rows of {} kept values follow rows of {}", kept_axes.count, self.mean.len());
             return Err(Error::new(Code::ShapeMismatch, what).help("give all rows one shape"));
         }
-        let of_element = &places.of_element;
-        // As many values for each mean in every row.
-        let count = (column.rows() * (of_element.len() / places.count.max(1))) as f64;
+        let of_element = &kept_axes.of_element;
+        // Every mean has the same number of values in a row.
+        let count = (column.rows() * (of_element.len() / kept_axes.count.max(1))) as f64;
         if count == 0.0 {
             return Ok(());
         }
-        let mut means = vec![0.0; places.count];
+        let mut means = vec![0.0; kept_axes.count];
         let mut element = 0;
         let mut next = || {
             let place = of_element[element];
@@ -215,7 +211,7 @@ impl Moments {
         };
         each_f32(column, |value| means[next()] += f64::from(value))?;
         means.iter_mut().for_each(|mean| *mean /= count);
-        let mut squares = vec![0.0; places.count];
+        let mut squares = vec![0.0; kept_axes.count];
         each_f32(column, |value| {
             let place = next();
             squares[place] += (f64::from(value) - means[place]).powi(2);
@@ -224,7 +220,7 @@ impl Moments {
         Ok(())
     }
 
-    /// Joins the moments of two sets of values (Chan's formula).
+    /// Merges the moments of two sets of values (Chan's formula).
     fn merge(&mut self, count: f64, means: &[f64], squares: &[f64]) {
         let total = self.count + count;
         for (place, (&mean, &square)) in means.iter().zip(squares).enumerate() {

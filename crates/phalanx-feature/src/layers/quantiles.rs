@@ -1,8 +1,8 @@
-//! Quantiles of a stream as Keras estimates them: a weighted summary, merged batch by batch.
+//! Keras' quantile estimation for streams: a weighted summary, merged batch by batch.
 //!
-//! The numbers are numpy's: sums of weights in single precision, interpolation in double.
+//! Rounding follows numpy: sums of weights in single precision, interpolation in double precision.
 
-/// Values in rising order, each with the number of values it stands for.
+/// Values in increasing order, each with the number of values it represents.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Summary {
     values: Vec<f32>,
@@ -10,7 +10,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Takes in a batch.
+    /// Adds a batch.
     pub(super) fn add(&mut self, mut batch: Vec<f32>, epsilon: f64) {
         // NaN sorts last, as in numpy.
         batch.sort_by(f32::total_cmp);
@@ -22,7 +22,7 @@ impl Summary {
         *self = merged.compress(epsilon);
     }
 
-    /// The bounds between so many bins of about equally many values.
+    /// Returns the boundaries of `bins` bins that hold about the same number of values.
     pub(super) fn boundaries(&self, bins: usize) -> Vec<f32> {
         let mut values = self.clone().compress(1.0 / bins as f64).values;
         values.pop();
@@ -70,13 +70,13 @@ impl Summary {
     }
 }
 
-/// numpy's `interp` at one place.
-fn interpolate(at: f64, places: &[f64], values: &[f64]) -> f64 {
-    let after = places.partition_point(|&place| place <= at);
+/// numpy's `interp` at one point.
+fn interpolate(at: f64, points: &[f64], values: &[f64]) -> f64 {
+    let after = points.partition_point(|&point| point <= at);
     let Some(last) = after.checked_sub(1) else { return values.first().copied().unwrap_or_default() };
-    if after == places.len() || places[last] == at {
+    if after == points.len() || points[last] == at {
         return values[last];
     }
-    let slope = (values[after] - values[last]) / (places[after] - places[last]);
-    slope * (at - places[last]) + values[last]
+    let slope = (values[after] - values[last]) / (points[after] - points[last]);
+    slope * (at - points[last]) + values[last]
 }

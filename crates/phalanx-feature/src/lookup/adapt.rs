@@ -1,4 +1,4 @@
-//! A vocabulary learnt from data.
+//! Vocabularies from data.
 
 use super::{Keys, Lookup};
 use crate::adapt::each_batch;
@@ -7,21 +7,21 @@ use phalanx_data::{Column, Dataset};
 use std::sync::Arc;
 
 impl<K: Keys> Lookup<K> {
-    /// Learns the vocabulary from one pass over a dataset: the most frequent tokens first, and of equally frequent
-    /// ones the greater first; never the mask token or the one for unknown values.
+    /// Builds the vocabulary in one pass over a dataset: the most frequent tokens first, and the greater of equally frequent
+    /// ones. The special tokens are left out.
     ///
     /// # Errors
-    /// When reading fails, or there is no such column of this kind of token.
+    /// If reading fails, or there is no such column of this type.
     pub fn adapt(self, data: &Dataset, column: &str) -> Result<Self> {
         let mut counts = Counts::default();
         each_batch(data, |batch| counts.add(batch.column(column)?))?;
         self.learn(counts)
     }
 
-    /// [`Lookup::adapt`] over columns that are there already.
+    /// Like [`Lookup::adapt`], over columns in memory.
     ///
     /// # Errors
-    /// When a column is of another kind.
+    /// If a column is of another type.
     pub fn adapt_columns<'a>(self, columns: impl IntoIterator<Item = &'a Column>) -> Result<Self> {
         let mut counts = Counts::default();
         columns.into_iter().try_for_each(|column| counts.add(column))?;
@@ -36,9 +36,9 @@ impl<K: Keys> Lookup<K> {
         for token in self.mask_token.iter().chain(&self.oov_token) {
             special.add(token);
         }
-        let room = self.max_tokens.map_or(usize::MAX, |max| max.saturating_sub(self.token_start()));
+        let capacity = self.max_tokens.map_or(usize::MAX, |max| max.saturating_sub(self.token_start()));
         let mut learnt = K::default();
-        for index in order.into_iter().filter(|&index| !special.has_from(&keys, index)).take(room) {
+        for index in order.into_iter().filter(|&index| !special.has_from(&keys, index)).take(capacity) {
             learnt.add_from(&keys, index);
         }
         self.keys = Arc::new(learnt);
@@ -46,7 +46,7 @@ impl<K: Keys> Lookup<K> {
     }
 }
 
-/// Tokens seen so far, and how often.
+/// The tokens seen so far and their counts.
 struct Counts<K> {
     keys: K,
     counts: Vec<u64>,

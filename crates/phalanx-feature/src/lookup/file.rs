@@ -1,4 +1,4 @@
-//! Vocabulary files: a token per line, or per record of a gzip TFRecord file.
+//! Vocabulary files: one token per line, or per record of a gzip TFRecord file.
 
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_data::Strings;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Reads the tokens of a file, at most `limit` of them.
 ///
-/// Lines end with `\n` or `\r\n`; an empty line is an error, as in TensorFlow. A name that ends in `tfrecord.gz` is a
+/// Lines end with `\n` or `\r\n`; an empty line is an error, as in TensorFlow. A name ending in `tfrecord.gz` denotes a
 /// compressed record file.
 pub(crate) fn read(path: &Path, limit: Option<usize>) -> Result<Strings> {
     let limit = limit.unwrap_or(usize::MAX);
@@ -15,7 +15,7 @@ pub(crate) fn read(path: &Path, limit: Option<usize>) -> Result<Strings> {
     let bytes =
         std::fs::read(path).context(Code::DataMissing, "a vocabulary file cannot be read").map_err(|error| {
             place(error)
-                .help("give the path of a file with one token per line, as seen from this task's working directory")
+                .help("give the path of a file with one token per line, relative to this task's working directory")
         })?;
     let records = path.to_str().is_some_and(|name| name.ends_with("tfrecord.gz"));
     let tokens = if records { from_records(&bytes, limit) } else { from_lines(&bytes, limit) };
@@ -32,7 +32,7 @@ fn from_lines(bytes: &[u8], limit: usize) -> Result<Strings> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
             let what = format!("line {} of a vocabulary file is empty", number + 1);
-            return Err(Error::new(Code::DataFormat, what).help("take empty lines out: every line is a token"));
+            return Err(Error::new(Code::DataFormat, what).help("remove empty lines: every line is a token"));
         }
         tokens.push(line);
     }

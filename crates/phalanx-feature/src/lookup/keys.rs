@@ -1,15 +1,15 @@
-//! What strings and integers do differently as tokens of a vocabulary.
+//! The trait over string and integer vocabularies.
 
 use phalanx_base::Result;
 use phalanx_data::{Column, Values};
 use std::cmp::Ordering;
 use std::fmt::Debug;
 
-/// Where the ids of a lookup begin, and what its special tokens are.
+/// The layout of a lookup's indices, and its special tokens.
 #[derive(Clone, Debug)]
 pub struct Rule<T> {
     pub(crate) mask: Option<T>,
-    /// What a masked value becomes.
+    /// The index of a masked value.
     pub(crate) mask_id: i64,
     pub(crate) oov: Option<T>,
     pub(crate) oov_start: i64,
@@ -22,14 +22,14 @@ impl<T> Rule<T> {
     }
 }
 
-/// A vocabulary of one kind of token: byte strings and integers are all there are.
+/// A vocabulary of one type of token: byte strings or integers.
 pub trait Keys: Clone + Debug + Default + Send + Sync + 'static {
     /// One token.
     type Token: Clone + Debug + PartialEq + Send + Sync;
     /// Tokens in order.
     type List;
 
-    /// What users call the layer.
+    /// The public name of the layer.
     #[doc(hidden)]
     const LAYER: &'static str;
 
@@ -42,7 +42,7 @@ pub trait Keys: Clone + Debug + Default + Send + Sync + 'static {
     #[doc(hidden)]
     fn has(&self, token: &Self::Token) -> bool;
 
-    /// Appends a token; false when it is there already.
+    /// Appends a token; returns false for a duplicate.
     #[doc(hidden)]
     fn add(&mut self, token: &Self::Token) -> bool;
 
@@ -61,7 +61,7 @@ pub trait Keys: Clone + Debug + Default + Send + Sync + 'static {
     #[doc(hidden)]
     fn parse(line: &[u8]) -> Option<Self::Token>;
 
-    /// Adds all values of a column, counting each.
+    /// Adds and counts all values of a column.
     #[doc(hidden)]
     fn count(&mut self, column: &Column, counts: &mut Vec<u64>) -> Result<()>;
 
@@ -73,18 +73,18 @@ pub trait Keys: Clone + Debug + Default + Send + Sync + 'static {
     #[doc(hidden)]
     fn tokens(&self, ids: &[i64], rule: &Rule<Self::Token>) -> Values;
 
-    /// The tokens in order, after some special ones.
+    /// The special tokens followed by all tokens in order.
     #[doc(hidden)]
     fn export(&self, special: &[Self::Token]) -> Self::List;
 }
 
-/// The place of an id among the tokens; `None` for special ids and those out of range.
+/// The index of an id among the tokens; `None` for special ids and those out of range.
 pub(super) fn place<T>(id: i64, rule: &Rule<T>, size: usize) -> Option<usize> {
     let place = id.checked_sub(rule.token_start())?;
     usize::try_from(place).ok().filter(|&place| place < size)
 }
 
-/// Adds one to the count of the token at `index`, which is at most one beyond the counts there are.
+/// Increments the count at `index`, which is at most one past the end.
 pub(super) fn bump(counts: &mut Vec<u64>, index: usize) {
     match counts.get_mut(index) {
         Some(count) => *count += 1,

@@ -1,4 +1,4 @@
-//! `StringLookup`, `IntegerLookup`: values become their places in a vocabulary, and come back.
+//! `StringLookup` and `IntegerLookup`: values to vocabulary indices and back.
 
 mod adapt;
 pub(crate) mod file;
@@ -51,11 +51,11 @@ pub type StringLookup = Lookup<Words>;
 /// ```
 pub type IntegerLookup = Lookup<Numbers>;
 
-/// A lookup layer with the settings and meanings of Keras 2.15; see [`StringLookup`] and [`IntegerLookup`].
+/// A lookup layer with the settings and semantics of Keras 2.15; see [`StringLookup`] and [`IntegerLookup`].
 ///
-/// Indices are: 0 for the mask token (where there is one and the output is integers), then the indices for unknown
-/// values, then the vocabulary. With several indices for unknown values a string is given one by its fingerprint, an
-/// integer by its remainder. Cloning shares the vocabulary.
+/// Index 0 is the mask token (if there is one and the output is integers), followed by the indices for unknown values and
+/// the vocabulary. Of several indices for unknown values, a string's fingerprint or an integer's remainder selects one.
+/// Clones share the vocabulary.
 #[derive(Clone, Debug)]
 pub struct Lookup<K: Keys> {
     keys: Arc<K>,
@@ -84,58 +84,44 @@ impl<K: Keys> Default for Lookup<K> {
 }
 
 impl<K: Keys> Lookup<K> {
-    /// A layer with Keras' defaults and no vocabulary yet: set what differs, then give it a vocabulary or adapt it.
+    /// Returns a layer with Keras' defaults and no vocabulary: change its settings, then set a vocabulary or adapt it.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The most indices there may be, those for masks and unknown values included.
-    #[must_use]
-    pub fn max_tokens(self, tokens: usize) -> Self {
-        Self { max_tokens: Some(tokens), ..self }
+    setters! {
+        /// Sets the maximum number of indices, including those for masks and unknown values.
+        max_tokens: usize => max_tokens;
+        /// Sets the number of indices for unknown values. The default is 1; with 0, an unknown value is an error.
+        num_oov_indices: usize => num_oov_indices;
     }
 
-    /// How many indices unknown values share: 1, unless said otherwise. With 0 an unknown value is an error.
-    #[must_use]
-    pub fn num_oov_indices(self, indices: usize) -> Self {
-        Self { num_oov_indices: indices, ..self }
-    }
-
-    /// The token that stands for nothing: index 0, or no trace in the modes of ones and counts.
+    /// Sets the mask token: it gets index 0, or is dropped in the modes of ones and counts.
     #[must_use]
     pub fn mask_token(self, token: impl Into<K::Token>) -> Self {
         Self { mask_token: Some(token.into()), ..self }
     }
 
-    /// What an inverted layer returns for indices of unknown values: `[UNK]` or -1, unless said otherwise.
+    /// Sets the token that an inverted layer returns for unknown values. The default is `[UNK]` or -1.
     #[must_use]
     pub fn oov_token(self, token: impl Into<K::Token>) -> Self {
         Self { oov_token: Some(token.into()), ..self }
     }
 
-    /// Indices, ones or counts.
-    #[must_use]
-    pub fn output_mode(self, mode: OutputMode) -> Self {
-        Self { output_mode: mode, ..self }
+    setters! {
+        /// Sets the output: indices, ones or counts.
+        output_mode: OutputMode => output_mode;
+        /// Sets whether rows of ones and counts are `max_tokens` wide, even for a smaller vocabulary.
+        pad_to_max_tokens: bool => pad_to_max_tokens;
+        /// Sets whether to invert the layer: indices to tokens.
+        invert: bool => invert;
     }
 
-    /// Makes rows of ones and counts `max_tokens` wide, however small the vocabulary.
-    #[must_use]
-    pub fn pad_to_max_tokens(self, pad: bool) -> Self {
-        Self { pad_to_max_tokens: pad, ..self }
-    }
-
-    /// Turns the layer around: indices to tokens.
-    #[must_use]
-    pub fn invert(self, invert: bool) -> Self {
-        Self { invert, ..self }
-    }
-
-    /// Sets the vocabulary; it may begin with the layer's special tokens.
+    /// Sets the vocabulary, which may start with the layer's special tokens.
     ///
     /// # Errors
-    /// When it is empty, has a token twice or a special token among the others, or is larger than `max_tokens`.
+    /// If it is empty, has duplicates or special tokens among the others, or is larger than `max_tokens`.
     pub fn vocabulary<T: Into<K::Token>>(self, tokens: impl IntoIterator<Item = T>) -> Result<Self> {
         let tokens: Vec<K::Token> = tokens.into_iter().map(Into::into).collect();
         if tokens.is_empty() {
@@ -146,16 +132,16 @@ impl<K: Keys> Lookup<K> {
         self.with_tokens(tokens.iter().map(|token| Ok(token.clone())))
     }
 
-    /// Sets the vocabulary to the lines of a text file, or the records of a file named `….tfrecord.gz`.
+    /// Sets the vocabulary to the lines of a text file, or to the records of a file named `….tfrecord.gz`.
     ///
     /// # Errors
-    /// When the file cannot be read, or its tokens do not fit as in [`Lookup::vocabulary`].
+    /// If the file cannot be read, or as [`Lookup::vocabulary`].
     pub fn vocabulary_file(self, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let lines = file::read(path, None)?;
         let parse = |line: &[u8]| {
             K::parse(line).ok_or_else(|| {
-                let why = format!("{:?} is no token of this kind", String::from_utf8_lossy(line));
+                let why = format!("{:?} is not a token of this type", String::from_utf8_lossy(line));
                 vocabulary(K::LAYER, why)
             })
         };
@@ -168,10 +154,11 @@ impl<K: Keys> Lookup<K> {
         for token in tokens {
             let token = token?;
             if !keys.add(&token) {
-                return Err(vocabulary(K::LAYER, format!("{token:?} is in it twice")).help("give every token once"));
+                return Err(vocabulary(K::LAYER, format!("{token:?} occurs twice")).help("give every token once"));
             }
         }
-        let special = "leave special tokens out, or put them first: mask, then unknown, in the numbers of the layer";
+        let special =
+            "leave special tokens out, or put them first: the mask, then as many unknown tokens as the layer has";
         if self.mask_token.as_ref().is_some_and(|mask| keys.has(mask)) {
             return Err(vocabulary(K::LAYER, "the mask token is among its tokens").help(special));
         }
@@ -187,13 +174,13 @@ impl<K: Keys> Lookup<K> {
         Ok(self)
     }
 
-    /// The vocabulary: with the special tokens a token's place is its index.
+    /// Returns the vocabulary. If it includes the special tokens, the position of a token is its index.
     #[must_use]
     pub fn get_vocabulary(&self, include_special_tokens: bool) -> K::List {
         self.keys.export(if include_special_tokens { self.special_tokens() } else { Vec::new() }.as_slice())
     }
 
-    /// How many indices there are, the special ones included.
+    /// Returns the number of indices, including the special ones.
     #[must_use]
     pub fn vocabulary_size(&self) -> usize {
         self.token_start() + self.keys.size()
@@ -213,7 +200,7 @@ impl<K: Keys> Lookup<K> {
         self.oov_start() + self.num_oov_indices
     }
 
-    /// Checks what the types cannot; cheap enough for every call.
+    /// Checks the settings; cheap enough for every call.
     fn check(&self) -> Result<()> {
         if let Some(max) = self.max_tokens.filter(|&max| max <= 1) {
             return Err(setting(K::LAYER, format!("max_tokens is {max}, it must be more than 1")));
@@ -233,7 +220,7 @@ impl<K: Keys> Lookup<K> {
     fn rule(&self) -> Rule<K::Token> {
         Rule {
             mask: self.mask_token.clone(),
-            // Out of every range, so that ones and counts drop it.
+            // Out of range, so that ones and counts drop it.
             mask_id: if self.output_mode == OutputMode::Int { 0 } else { i64::MAX },
             oov: self.oov_token.clone(),
             oov_start: self.oov_start() as i64,
@@ -246,7 +233,7 @@ impl<K: Keys> PreprocessingLayer for Lookup<K> {
     fn call(&self, column: &Column) -> Result<Column> {
         self.check()?;
         if self.keys.size() == 0 {
-            return Err(vocabulary(K::LAYER, "it has none yet").help("give it a vocabulary, or adapt it to data"));
+            return Err(vocabulary(K::LAYER, "it has none yet").help("set a vocabulary, or adapt the layer to data"));
         }
         if self.invert {
             let mut ids = Vec::new();

@@ -1,8 +1,8 @@
-//! Integers numbered in the order in which they came, and found again by hash.
+//! A set of integers, numbered in order of insertion.
 
 use hashbrown::HashTable;
 
-/// A set of integers, each with its place.
+/// A set of integers, each with its index.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
     numbers: Vec<i64>,
@@ -18,13 +18,13 @@ impl Numbers {
         &self.numbers
     }
 
-    /// The place of a number.
+    /// The index of a number.
     #[inline]
     pub(crate) fn find(&self, number: i64) -> Option<usize> {
         self.table.find(hash(number), |&(known, _)| known == number).map(|&(_, index)| index)
     }
 
-    /// The place of a number, and whether it is new.
+    /// Inserts a number; returns its index and whether it is new.
     pub(crate) fn insert(&mut self, number: i64) -> (usize, bool) {
         if let Some(index) = self.find(number) {
             return (index, false);
@@ -36,7 +36,7 @@ impl Numbers {
     }
 }
 
-/// Spreads ids that lie close together over all bits.
+/// Spreads consecutive ids over all bits.
 #[inline]
 fn hash(number: i64) -> u64 {
     phalanx_base::mix(number as u64)

@@ -1,8 +1,8 @@
-//! What can be wrong with a vocabulary, said.
+//! Errors about vocabularies.
 
 use phalanx_base::{Code, Error};
 
-/// A value that is not in the vocabulary of a layer that has no place for such values.
+/// An error about an unknown value in a layer without indices for unknown values.
 pub(super) fn unknown(layer: &str, value: &str) -> Error {
     Error::new(Code::DataRow, format!("{layer} met {value:?}, which is not in its vocabulary"))
         .because("it has no indices for unknown values (num_oov_indices is 0)")

@@ -1,14 +1,12 @@
-//! Byte strings numbered in the order in which they came, and found again by hash.
+//! A set of byte strings, numbered in order of insertion.
 //!
-//! Hot: one fingerprint and one probe per value; nothing is allocated for a value that is known.
+//! Hot path: one fingerprint and one probe per value, and no allocation for known values.
 
 use hashbrown::HashTable;
 use phalanx_data::Strings;
 use phalanx_formats::fingerprint::fingerprint64;
 
-/// A set of byte strings, each with its place.
-///
-/// The hash is the fingerprint that also chooses the bucket of an unknown value, so that one computation serves both.
+/// A set of byte strings, each with its index. The hash is the fingerprint that also selects the bucket of an unknown value.
 #[derive(Clone, Debug, Default)]
 pub struct Words {
     words: Strings,
@@ -28,14 +26,14 @@ impl Words {
         self.words.get(index)
     }
 
-    /// The place of a word whose fingerprint is `hash`.
+    /// The index of a word with the fingerprint `hash`.
     #[inline]
     pub(crate) fn find(&self, hash: u64, word: &[u8]) -> Option<usize> {
         let found = self.table.find(hash, |&(known, index)| known == hash && self.words.get(index) == word);
         found.map(|&(_, index)| index)
     }
 
-    /// The place of a word, and whether it is new.
+    /// Inserts a word; returns its index and whether it is new.
     pub(crate) fn insert(&mut self, word: &[u8]) -> (usize, bool) {
         let hash = fingerprint64(word);
         if let Some(index) = self.find(hash, word) {
@@ -53,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_keep_the_place_where_they_first_came() {
+    fn words_keep_their_first_index() {
         let mut words = Words::default();
         let places: Vec<_> = ["b", "", "a", "b", ""].iter().map(|word| words.insert(word.as_bytes())).collect();
         assert_eq!(places, [(0, true), (1, true), (2, true), (0, false), (1, false)]);

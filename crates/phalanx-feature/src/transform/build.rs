@@ -1,32 +1,32 @@
-//! Plans for the layers that take columns: dense features, linear models, sequences.
+//! The construction of plans for dense features, linear models and sequences.
 
 use super::output::Output;
 use super::plan::Planner;
 use super::{PlannedColumn, Slot, Transform};
-use crate::columns::kind::{Categorical, Embedding, Kind, Numeric};
-use crate::columns::{Combiner, FeatureColumn, TableSpec};
+use crate::columns::kind::{Categorical, ColumnKind, Embedding, Numeric};
+use crate::columns::{Combiner, EmbeddingTable, FeatureColumn};
 use phalanx_base::{Code, Error, Result};
 
 impl Transform {
-    /// The plan of TensorFlow's `DenseFeatures`, the input of a deep model: numeric columns, bucketized columns as
-    /// one-hot rows, indicators, and ids for embeddings.
+    /// Returns the plan of TensorFlow's `DenseFeatures`, the input of a deep model: numeric columns, one-hot buckets,
+    /// indicators, and ids for embeddings.
     ///
     /// # Errors
-    /// When a column's settings do not fit, two have the same name, or one is categorical and not yet made dense.
+    /// If the settings of a column are not valid, two columns have the same name, or one is categorical and not dense.
     pub fn dense_features(columns: &[FeatureColumn]) -> Result<Self> {
         Builder::build(columns, Layer::Dense)
     }
 
-    /// The plan of a linear model: categorical columns (bucketized ones too) as ids, dense ones as numbers; the
-    /// weights of a row's ids are added up.
+    /// Returns the plan of a linear model: categorical columns, including bucketized ones, as ids, and dense columns as
+    /// numbers. The weights of a row's ids are summed.
     ///
     /// # Errors
-    /// As [`Transform::dense_features`], but for categorical columns.
+    /// As [`Transform::dense_features`], except that categorical columns are accepted.
     pub fn linear_model(columns: &[FeatureColumn]) -> Result<Self> {
         Self::linear_model_with(columns, Combiner::Sum)
     }
 
-    /// [`Transform::linear_model`] with another way to put weights together: TensorFlow's `sparse_combiner`.
+    /// Like [`Transform::linear_model`], with TensorFlow's `sparse_combiner`.
     ///
     /// # Errors
     /// As [`Transform::linear_model`].
@@ -34,10 +34,10 @@ impl Transform {
         Builder::build(columns, Layer::Linear(sparse_combiner))
     }
 
-    /// The plan of TensorFlow's `SequenceFeatures`: sequence columns, padded to the longest row of a batch.
+    /// Returns the plan of TensorFlow's `SequenceFeatures`: sequence columns, padded to the longest row of a batch.
     ///
     /// # Errors
-    /// As [`Transform::dense_features`], or when a column has no time axis.
+    /// As [`Transform::dense_features`], or if a column has no time axis.
     pub fn sequence_features(columns: &[FeatureColumn]) -> Result<Self> {
         Builder::build(columns, Layer::Sequence)
     }
@@ -55,8 +55,8 @@ struct Builder {
     planner: Planner,
     outputs: Vec<Output>,
     columns: Vec<PlannedColumn>,
-    tables: Vec<TableSpec>,
-    /// What kind of column each table was made for.
+    tables: Vec<EmbeddingTable>,
+    /// The column that each table was created for.
     owners: Vec<Categorical>,
     dense_width: usize,
     input_width: usize,
@@ -110,33 +110,33 @@ impl Builder {
         self.check_time_axis(&name, kind)?;
         let before = self.input_width;
         let slot = match (kind, self.layer) {
-            (Kind::Numeric(numeric) | Kind::SequenceNumeric(numeric), _) => self.numeric(numeric),
-            (Kind::Categorical(categorical), Layer::Linear(combiner)) => self.ids(categorical, combiner)?,
-            (Kind::Categorical(categorical @ Categorical::Bucketized { .. }), _) => self.scatter(categorical)?,
-            (Kind::Categorical(_), _) => {
+            (ColumnKind::Numeric(numeric) | ColumnKind::SequenceNumeric(numeric), _) => self.numeric(numeric),
+            (ColumnKind::Categorical(categorical), Layer::Linear(combiner)) => self.ids(categorical, combiner)?,
+            (ColumnKind::Categorical(categorical @ Categorical::Bucketized { .. }), _) => self.scatter(categorical)?,
+            (ColumnKind::Categorical(_), _) => {
                 return Err(Error::new(Code::BadSetting, format!("feature column {name:?} is not dense"))
                     .because("a deep model takes numbers, a categorical column yields ids")
                     .help("wrap it in embedding_column or indicator_column"));
             }
-            (Kind::Indicator(categorical), _) => self.scatter(categorical)?,
-            (Kind::Embedding(embedding), _) => self.embedding(embedding)?,
+            (ColumnKind::Indicator(categorical), _) => self.scatter(categorical)?,
+            (ColumnKind::Embedding(embedding), _) => self.embedding(embedding)?,
         };
         let input = before..self.input_width;
         self.columns.push(PlannedColumn { name, scope: column.scope_name(), slot, input });
         Ok(())
     }
 
-    fn check_time_axis(&self, name: &str, kind: &Kind) -> Result<()> {
+    fn check_time_axis(&self, name: &str, kind: &ColumnKind) -> Result<()> {
         let has = match kind {
-            Kind::Numeric(_) => false,
-            Kind::SequenceNumeric(_) => true,
-            Kind::Categorical(column) | Kind::Indicator(column) => column.is_sequence(),
-            Kind::Embedding(embedding) => embedding.column.is_sequence(),
+            ColumnKind::Numeric(_) => false,
+            ColumnKind::SequenceNumeric(_) => true,
+            ColumnKind::Categorical(column) | ColumnKind::Indicator(column) => column.is_sequence(),
+            ColumnKind::Embedding(embedding) => embedding.column.is_sequence(),
         };
         match (has, self.layer == Layer::Sequence) {
             (true, false) => Err(Error::new(Code::BadSetting, format!("feature column {name:?} is a sequence"))
                 .help("use Transform::sequence_features, or the function without sequence_ in its name")),
-            (false, true) => Err(Error::new(Code::BadSetting, format!("feature column {name:?} is no sequence"))
+            (false, true) => Err(Error::new(Code::BadSetting, format!("feature column {name:?} is not a sequence"))
                 .help("use a function with sequence_ in its name, or Transform::dense_features")),
             _ => Ok(()),
         }
@@ -177,13 +177,13 @@ impl Builder {
     fn embedding(&mut self, embedding: &Embedding) -> Result<Slot> {
         let Embedding { column, combiner, max_norm, .. } = embedding;
         let (index, rows) = self.sparse(column, *combiner)?;
-        let table = self.table(TableSpec { rows, ..embedding.table.clone() }, column)?;
+        let table = self.table(EmbeddingTable { rows, ..embedding.table.clone() }, column)?;
         self.input_width += embedding.table.dimension;
         Ok(Slot::Table { index, table, combiner: *combiner, max_norm: *max_norm })
     }
 
-    /// The place of a table; columns that share one must want the same.
-    fn table(&mut self, wanted: TableSpec, column: &Categorical) -> Result<usize> {
+    /// The index of a table. Columns that share it must have the same settings.
+    fn table(&mut self, wanted: EmbeddingTable, column: &Categorical) -> Result<usize> {
         let Some(place) = self.tables.iter().position(|known| known.name == wanted.name) else {
             self.tables.push(wanted);
             self.owners.push(column.clone());
@@ -192,9 +192,12 @@ impl Builder {
         let (known, owner) = (&self.tables[place], &self.owners[place]);
         let (ours, theirs) = (column.base().function(), owner.base().function());
         if *known != wanted || ours != theirs {
-            return Err(Error::new(Code::BadSetting, format!("columns want the table {:?} in two forms", wanted.name))
-                .because(format!("one is a {theirs} of {} rows, another a {ours} of {} rows", known.rows, wanted.rows))
-                .help("share a table among columns of one kind, with equal buckets and settings"));
+            return Err(Error::new(
+                Code::BadSetting,
+                format!("columns share the table {:?} with different settings", wanted.name),
+            )
+            .because(format!("one is a {theirs} of {} rows, another a {ours} of {} rows", known.rows, wanted.rows))
+            .help("share a table among columns of the same kind, with the same buckets and settings"));
         }
         Ok(place)
     }

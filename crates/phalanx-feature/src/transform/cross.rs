@@ -1,6 +1,6 @@
-//! Crosses: every combination of the parts of a row, as one fingerprint.
+//! Crosses: the fingerprints of all combinations of a row's values.
 //!
-//! Hot: rows of one value per part take a loop without any bookkeeping.
+//! Hot path: rows of one value per part need no bookkeeping.
 
 use super::id_rows::IdRows;
 use super::raw::{Raw, TokensView};
@@ -11,17 +11,17 @@ use phalanx_formats::fingerprint::fingerprint_cat64;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Where a part comes from.
+/// The source of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CrossPart {
     Raw(usize),
     Step(usize),
 }
 
-/// More combinations than this in one batch are taken for a mistake.
+/// The maximum number of combinations in one batch.
 const MOST: usize = 1 << 28;
 
-/// A part's values, as the hash takes them.
+/// The values of a part, as input of the hash.
 enum Values<'a> {
     Prints(&'a [u64]),
     Ids(&'a [i64]),
@@ -33,7 +33,7 @@ impl Values<'_> {
     fn get(&self, index: usize) -> u64 {
         match self {
             Self::Prints(prints) => prints[index],
-            // Integers are not hashed before they are joined.
+            // Integers are joined without being hashed.
             Self::Ids(ids) => ids[index] as u64,
             Self::Small(bytes) => bytes[index].into(),
         }
@@ -43,7 +43,7 @@ impl Values<'_> {
 struct Part<'a> {
     values: Values<'a>,
     rows: Source<'a>,
-    /// Named by key and dense: such parts are hashed last.
+    /// Whether the part is a dense input, which is hashed last.
     is_dense: bool,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn cross(
     hash_key: u64,
 ) -> Result<IdRows> {
     let mut parts: Vec<Part<'_>> = parts.iter().map(|&part| Part::new(part, raws, done)).collect::<Result<_>>()?;
-    // TensorFlow's op takes its sparse inputs first and its dense ones after them.
+    // TensorFlow's op hashes sparse inputs before dense ones.
     parts.sort_by_key(|part| part.is_dense);
     let buckets = buckets as u64;
     if parts.iter().all(Part::is_single) {
@@ -115,7 +115,7 @@ pub(super) fn cross(
     Ok(IdRows { ids, splits: Some(splits), weights: None })
 }
 
-/// The crosses of dense columns of one value per row, in TensorFlow's own key.
+/// The crosses of dense columns of one value per row, with TensorFlow's default key.
 pub(crate) fn cross_columns(columns: &[&Column], buckets: usize) -> Result<Vec<i64>> {
     let keys: Vec<Arc<str>> = (0..columns.len()).map(|place| format!("input {place}").into()).collect();
     let raws: Vec<Raw<'_>> = keys.iter().zip(columns).map(|(key, column)| Raw::new(key, column)).collect();
@@ -138,7 +138,7 @@ fn join(hashes: &mut [u64], values: &Values<'_>) {
     }
 }
 
-/// Where the combinations of each row begin.
+/// The start of each row's combinations.
 fn splits(parts: &[Part<'_>], rows: usize) -> Result<Vec<usize>> {
     let mut splits = Vec::with_capacity(rows + 1);
     let mut total = 0_usize;
@@ -155,7 +155,7 @@ fn splits(parts: &[Part<'_>], rows: usize) -> Result<Vec<usize>> {
     Ok(splits)
 }
 
-/// All combinations of one row, those of the last part turning fastest.
+/// Calls `put` with all combinations of one row; the last part varies fastest.
 fn combine(parts: &[Part<'_>], row: usize, hash: u64, put: &mut impl FnMut(u64)) {
     let Some((first, rest)) = parts.split_first() else { return put(hash) };
     for index in first.range(row) {

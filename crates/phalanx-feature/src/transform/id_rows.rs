@@ -1,15 +1,15 @@
-//! Ids by row, while they are being made.
+//! Ids by row, as intermediate results.
 //!
-//! Hot: most columns have exactly one id per row, which needs no splits.
+//! Hot path: most columns have exactly one id per row, which needs no splits.
 
 use super::raw::{Raw, TokensView};
 use std::ops::Range;
 
-/// The ids of every row, and perhaps their weights; ids below 0 are still there.
+/// The ids of every row, and their weights, if any. Negative ids are not yet removed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct IdRows {
     pub(super) ids: Vec<i64>,
-    /// Where rows begin and the last ends; `None` where every row has one id.
+    /// The bounds of the rows; `None` if every row has one id.
     pub(super) splits: Option<Vec<usize>>,
     pub(super) weights: Option<Vec<f32>>,
 }
@@ -23,22 +23,27 @@ impl IdRows {
         }
     }
 
-    /// The ids of an input's values. A dense input's missing values are left out, or kept as -1 where their place
-    /// counts; ragged rows are taken as they are.
+    /// The ids of an input's values. Missing values of a dense input are dropped, or kept as -1 if `keep_missing` is set;
+    /// ragged rows are taken unchanged.
     #[inline]
-    pub(super) fn collect(raw: &Raw<'_>, tokens: TokensView<'_>, keep_places: bool, id: impl Fn(usize) -> i64) -> Self {
+    pub(super) fn collect(
+        raw: &Raw<'_>,
+        tokens: TokensView<'_>,
+        keep_missing: bool,
+        id: impl Fn(usize) -> i64,
+    ) -> Self {
         let mut ids = Vec::with_capacity(tokens.len());
         if raw.rows.is_ragged() {
             ids.extend((0..tokens.len()).map(id));
             return Self { ids, splits: Some(raw.splits()), weights: None };
         }
-        if keep_places {
+        if keep_missing {
             ids.extend((0..tokens.len()).map(|index| if tokens.is_missing(index) { -1 } else { id(index) }));
             let splits = (!raw.rows.is_single()).then(|| raw.splits());
             return Self { ids, splits, weights: None };
         }
         if raw.rows.is_single() {
-            // As long as nothing is missing, no splits are needed.
+            // Without missing values, no splits are needed.
             let there = (0..tokens.len()).take_while(|&index| !tokens.is_missing(index));
             ids.extend(there.map(&id));
             if ids.len() == tokens.len() {
@@ -61,7 +66,7 @@ impl IdRows {
 }
 
 impl Raw<'_> {
-    /// Where rows begin, counted in values from 0.
+    /// The bounds of the rows, counted in values from 0.
     pub(super) fn splits(&self) -> Vec<usize> {
         let ends = (0..self.rows.len()).map(|row| self.rows.range(row).end);
         std::iter::once(0).chain(ends).collect()

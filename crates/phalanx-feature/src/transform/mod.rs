@@ -1,4 +1,4 @@
-//! `Transform`: a plan for a list of columns, run over batches.
+//! `Transform`: the plan of a list of columns, applied to batches.
 
 mod build;
 mod cross;
@@ -15,7 +15,7 @@ pub use features::{Features, SparseIds};
 pub(crate) use raw::fingerprint_of;
 pub(crate) use step::bucket;
 
-use crate::columns::{Combiner, TableSpec};
+use crate::columns::{Combiner, EmbeddingTable};
 use crate::layout::matrix;
 use id_rows::IdRows;
 use output::{Matrix, Output, prune};
@@ -24,9 +24,9 @@ use phalanx_data::Batch;
 use raw::Raw;
 use std::ops::Range;
 use std::sync::Arc;
-use step::Step;
+use step::IdStep;
 
-/// What a list of feature columns makes of a batch, worked out once.
+/// A precomputed plan that maps a batch to the features of a list of columns.
 ///
 /// ```
 /// use phalanx_data::{Batch, Column};
@@ -49,97 +49,97 @@ use step::Step;
 #[derive(Clone)]
 pub struct Transform {
     raws: Vec<Arc<str>>,
-    steps: Vec<Step>,
-    /// The column of every step, for messages.
+    steps: Vec<IdStep>,
+    /// The column of each step, for messages.
     names: Vec<String>,
     outputs: Vec<Output>,
     columns: Vec<PlannedColumn>,
-    tables: Vec<TableSpec>,
+    tables: Vec<EmbeddingTable>,
     dense_width: usize,
     input_width: usize,
     is_sequence: bool,
 }
 
-/// A column and where its features are to be found.
+/// A column and the location of its features.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlannedColumn {
     /// TensorFlow's name of the column.
     pub name: String,
-    /// The name as it stands in the names of variables.
+    /// The name as used in variable names.
     pub scope: String,
-    /// Where its features are.
+    /// The location of its features.
     pub slot: Slot,
-    /// Its place in TensorFlow's input layer, where all dense columns and embeddings stand side by side in the order
-    /// of their names; empty for a column that only a linear model takes.
+    /// Its range in TensorFlow's input layer, which concatenates all dense columns and embeddings in the order of their
+    /// names; empty for a column that only a linear model takes.
     pub input: Range<usize>,
 }
 
-/// Where a column's features are among [`Features`].
+/// The location of a column's features in [`Features`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Slot {
-    /// The numbers from `start` of every row of [`Features::dense`].
+    /// A range of every row of [`Features::dense`].
     Dense {
-        /// The first number.
+        /// The start of the range.
         start: usize,
-        /// How many.
+        /// The length of the range.
         width: usize,
     },
     /// Ids for the weights of a linear model.
     Ids {
-        /// The place in [`Features::sparse`].
+        /// The index in [`Features::sparse`].
         index: usize,
-        /// How many different ids there are.
+        /// The number of ids.
         buckets: usize,
-        /// How the weights of a row's ids are put together.
+        /// How the weights of a row's ids are combined.
         combiner: Combiner,
     },
     /// Ids to look up in an embedding table.
     Table {
-        /// The place in [`Features::sparse`].
+        /// The index in [`Features::sparse`].
         index: usize,
-        /// The place in [`Transform::tables`].
+        /// The index in [`Transform::tables`].
         table: usize,
-        /// How the looked-up rows become one vector.
+        /// How the looked-up rows are combined.
         combiner: Combiner,
-        /// Longer rows are shortened to this length before they are combined.
+        /// The maximum L2 norm: longer rows are scaled down before they are combined.
         max_norm: Option<f32>,
     },
 }
 
 impl Transform {
-    /// The columns in the order of their names.
+    /// Returns the columns in the order of their names.
     #[must_use]
     pub fn columns(&self) -> &[PlannedColumn] {
         &self.columns
     }
 
-    /// The tables that embedding columns look up in, each once.
+    /// Returns the tables of embedding columns, each once.
     #[must_use]
-    pub fn tables(&self) -> &[TableSpec] {
+    pub fn tables(&self) -> &[EmbeddingTable] {
         &self.tables
     }
 
-    /// How many numbers a row of [`Features::dense`] has.
+    /// Returns the width of a row of [`Features::dense`].
     #[must_use]
     pub fn dense_width(&self) -> usize {
         self.dense_width
     }
 
-    /// How wide TensorFlow's input layer of these columns is: dense columns and embeddings side by side.
+    /// Returns the width of TensorFlow's input layer, which concatenates dense columns and embeddings.
     #[must_use]
     pub fn input_width(&self) -> usize {
         self.input_width
     }
 
-    /// The inputs that a batch must have.
+    /// Returns the inputs that a batch must have.
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = &str> {
         self.raws.iter().map(|key| &**key)
     }
 
-    /// The features of a batch.
+    /// Returns the features of a batch.
     ///
     /// # Errors
-    /// When an input is missing, has another type or shape, or holds a value that its column does not take.
+    /// If an input is missing, has another type or shape, or holds a value that its column does not accept.
     pub fn apply(&self, batch: &Batch) -> Result<Features> {
         let raws: Vec<Raw<'_>> =
             self.raws.iter().map(|key| Ok(Raw::new(key, batch.column(key)?))).collect::<Result<_>>()?;
@@ -177,7 +177,7 @@ impl std::fmt::Debug for Transform {
     }
 }
 
-/// Says which column an error is about, where nothing more precise was said.
+/// Adds the column to an error, unless it names a more precise location.
 fn place(error: Error, column: &str) -> Error {
     if error.place().is_some() { error } else { error.at(format!("feature column {column:?}")) }
 }

@@ -1,6 +1,6 @@
-//! The last step: ids and numbers into the places where a model reads them.
+//! The last step: writing ids and numbers into the features.
 //!
-//! Hot: one pass per column, no allocation per row.
+//! Hot path: one pass per column, no allocation per row.
 
 use super::features::SparseIds;
 use super::id_rows::IdRows;
@@ -11,18 +11,18 @@ use crate::columns::kind::Numeric;
 use crate::numbers::each_f32;
 use phalanx_base::{Code, Error, Result};
 
-/// What becomes of one column.
+/// The output of one column.
 #[derive(Clone)]
 pub(super) enum Output {
-    /// Numbers into the matrix.
+    /// Numbers in the matrix.
     Numeric { raw: usize, numeric: Numeric, start: usize },
-    /// Ids into the matrix, as counts or sums of weights.
+    /// Ids in the matrix, as counts or sums of weights.
     Scatter { step: usize, start: usize, width: usize },
-    /// Ids for a table of so many rows.
+    /// Ids for a table of `buckets` rows.
     Sparse { step: usize, buckets: usize, combiner: Combiner },
 }
 
-/// The matrix under way: `width` numbers for each row.
+/// The dense matrix: `width` numbers per row.
 pub(super) struct Matrix {
     pub(super) values: Vec<f32>,
     pub(super) width: usize,
@@ -53,7 +53,7 @@ impl Matrix {
     }
 }
 
-/// Counts one id; what is out of range leaves no trace, as in TensorFlow.
+/// Counts one id. Ids out of range are ignored, as in TensorFlow.
 #[inline]
 pub(super) fn add(cells: &mut [f32], ids: &IdRows, index: usize) {
     let cell = usize::try_from(ids.ids[index]).ok().and_then(|id| cells.get_mut(id));
@@ -62,7 +62,7 @@ pub(super) fn add(cells: &mut [f32], ids: &IdRows, index: usize) {
     }
 }
 
-/// Takes the ids that a table can be asked for: none below 0, and none without weight where weights are averaged.
+/// Removes negative ids and, where weights are averaged, ids without weight.
 pub(super) fn prune(ids: &IdRows, rows: usize, buckets: usize, combiner: Combiner) -> Result<SparseIds> {
     check_range(&ids.ids, buckets)?;
     if ids.weights.is_none() && ids.ids.iter().all(|&id| id >= 0) {
@@ -85,7 +85,7 @@ pub(super) fn check_range(ids: &[i64], buckets: usize) -> Result<()> {
     }
 }
 
-/// Ids being left out or taken, one by one.
+/// The ids that remain after pruning, built one by one.
 pub(super) struct Pruned<'a> {
     ids: &'a IdRows,
     drop_weightless: bool,
@@ -108,7 +108,7 @@ impl<'a> Pruned<'a> {
             return;
         }
         if let (Some(from), Some(to)) = (&self.ids.weights, &mut self.out.weights) {
-            // NaN is kept, so that it is seen.
+            // NaN is kept, so that it is noticed.
             if self.drop_weightless && from[index] <= 0.0 {
                 return;
             }
@@ -117,7 +117,7 @@ impl<'a> Pruned<'a> {
         self.out.ids.push(id);
     }
 
-    /// Ends a row.
+    /// Ends the current row.
     pub(super) fn end(&mut self) {
         self.out.splits.push(self.out.ids.len());
     }

@@ -1,6 +1,6 @@
-//! The columns of a batch as the steps of a plan read them.
+//! The columns of a batch as inputs of a plan's steps.
 //!
-//! Hot: fingerprints are computed once per column and batch, however many columns and crosses want them.
+//! Hot path: fingerprints are computed once per input and batch, however many columns and crosses use them.
 
 use crate::layout::Rows;
 use crate::text::decimal;
@@ -10,7 +10,7 @@ use phalanx_formats::fingerprint::fingerprint64;
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-/// An input column, with what is known about it already.
+/// An input column with its cached fingerprints.
 pub(super) struct Raw<'a> {
     pub(super) key: &'a Arc<str>,
     pub(super) column: &'a Column,
@@ -23,7 +23,7 @@ impl<'a> Raw<'a> {
         Self { key, column, rows: Rows::of(column), prints: OnceCell::new() }
     }
 
-    /// The fingerprints of the values; of integers those of their decimal digits, as TensorFlow has it.
+    /// The fingerprints of the values; for integers, as in TensorFlow, those of their decimal digits.
     pub(super) fn fingerprints(&self) -> Result<&[u64]> {
         if self.prints.get().is_none() {
             let prints = match self.tokens()? {
@@ -31,7 +31,7 @@ impl<'a> Raw<'a> {
                 TokensView::Integers(integers) => integers.iter().map(|&value| fingerprint_of(value)).collect(),
                 TokensView::Small(bytes) => bytes.iter().map(|&value| fingerprint_of(value.into())).collect(),
             };
-            // Another thread cannot have been here: a batch is transformed by one.
+            // The cell is not shared between threads, so it is still empty.
             let _ = self.prints.set(prints);
         }
         Ok(self.prints.get().map_or(&[], Vec::as_slice))
@@ -60,7 +60,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// Values that can be ids or be looked up.
+/// Values that are ids or can be looked up.
 #[derive(Clone, Copy)]
 pub(super) enum TokensView<'a> {
     Texts(phalanx_data::StringsView<'a>),
@@ -77,7 +77,7 @@ impl TokensView<'_> {
         }
     }
 
-    /// Whether a value of a dense column means "nothing": the empty text, or -1.
+    /// Whether a value of a dense column is missing: the empty text, or -1.
     #[inline]
     pub(super) fn is_missing(&self, index: usize) -> bool {
         match self {
@@ -87,7 +87,7 @@ impl TokensView<'_> {
         }
     }
 
-    /// The value as a number; texts have none.
+    /// The value as a number; 0 for texts.
     #[inline]
     pub(super) fn integer(&self, index: usize) -> i64 {
         match self {

@@ -1,17 +1,17 @@
-//! Features with a time axis: every row padded to as many steps as the longest has.
+//! Features with a time axis, padded to the longest row.
 
 use super::features::Features;
 use super::id_rows::IdRows;
 use super::output::{Output, Pruned, add, check_range};
 use super::raw::Raw;
-use super::step::Step;
+use super::step::IdStep;
 use super::{Transform, place};
 use crate::columns::kind::Numeric;
 use crate::layout::matrix;
 use crate::numbers::each_f32;
 use phalanx_base::{Code, Error, Result};
 
-/// More steps than this in one batch, the padding included, are taken for a mistake.
+/// The maximum number of steps in one batch, including padding.
 const MOST_CELLS: usize = 1 << 28;
 
 impl Transform {
@@ -25,7 +25,7 @@ impl Transform {
                 None => lengths = Some(extent.lengths),
                 Some(known) if *known == extent.lengths => {}
                 Some(_) => {
-                    let what = "the columns of a sequence have rows of differing lengths";
+                    let what = "the columns of a sequence have rows of different lengths";
                     return Err(Error::new(Code::ShapeMismatch, what)
                         .at(format!("feature column {:?}", column.name))
                         .help("every sequence of one row must have the same number of steps"));
@@ -81,7 +81,7 @@ impl Transform {
         }
     }
 
-    /// How many ids one step of the sequence has.
+    /// The number of ids per step of the sequence.
     fn per_step(&self, step: usize, raws: &[Raw<'_>]) -> usize {
         raws[self.input_of(step)].per_step()
     }
@@ -89,13 +89,13 @@ impl Transform {
     /// The input whose rows a step's ids follow.
     fn input_of(&self, step: usize) -> usize {
         match &self.steps[step] {
-            Step::Identity { raw, .. }
-            | Step::Hash { raw, .. }
-            | Step::Lookup { raw, .. }
-            | Step::Bucket { raw, .. } => *raw,
-            Step::Weighted { step, .. } => self.input_of(*step),
+            IdStep::Identity { raw, .. }
+            | IdStep::Hash { raw, .. }
+            | IdStep::Lookup { raw, .. }
+            | IdStep::Bucket { raw, .. } => *raw,
+            IdStep::Weighted { step, .. } => self.input_of(*step),
             // No cross has a time axis.
-            Step::Cross { .. } => 0,
+            IdStep::Cross { .. } => 0,
         }
     }
 
@@ -112,15 +112,15 @@ impl Transform {
     }
 }
 
-/// How long rows are, counted in steps.
+/// The lengths of rows, in steps.
 struct Extent {
     lengths: Vec<usize>,
-    /// The most steps that a row has room for.
+    /// The capacity of the longest row.
     steps: usize,
 }
 
 impl Extent {
-    /// Of a dense row the missing values at the end do not count.
+    /// Missing values at the end of a dense row are not counted.
     fn new(raw: &Raw<'_>, per_step: usize, is_missing: impl Fn(usize) -> bool) -> Self {
         let per_step = per_step.max(1);
         let mut steps = 0;
@@ -139,7 +139,7 @@ impl Extent {
 }
 
 impl Raw<'_> {
-    /// Values per step: those of an item of a ragged row, or of all dimensions of a dense row but the first.
+    /// The values per step: of an item of a ragged row, or of all dimensions but the first of a dense row.
     fn per_step(&self) -> usize {
         let shape = self.column.row_shape();
         let inner = if self.rows.is_ragged() { shape } else { shape.get(1..).unwrap_or_default() };

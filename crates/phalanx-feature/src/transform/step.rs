@@ -1,4 +1,4 @@
-//! One step of a plan: a categorical column's ids out of inputs and of earlier steps.
+//! A step of a plan: the ids of a categorical column, from inputs and earlier steps.
 
 use super::cross::{CrossPart, cross};
 use super::id_rows::IdRows;
@@ -10,9 +10,9 @@ use phalanx_base::{Code, Error, Result};
 use phalanx_data::DType;
 use std::sync::Arc;
 
-/// What to compute; numbers are places among the inputs or among the steps before.
+/// A computation of ids. `raw` and `step` are indices of inputs and earlier steps.
 #[derive(Clone)]
-pub(super) enum Step {
+pub(super) enum IdStep {
     Identity { raw: usize, buckets: usize, default: Option<i64> },
     Hash { raw: usize, buckets: usize, dtype: DType },
     Lookup { raw: usize, tokens: Arc<Tokens>, default: i64, oov_buckets: usize },
@@ -21,16 +21,16 @@ pub(super) enum Step {
     Weighted { step: usize, raw: usize, dtype: DType },
 }
 
-impl Step {
-    /// Runs the step; `keep_places` where missing values of dense rows keep their place, as in sequences.
-    pub(super) fn run(&self, raws: &[Raw<'_>], done: &[IdRows], rows: usize, keep_places: bool) -> Result<IdRows> {
+impl IdStep {
+    /// Runs the step. With `keep_missing`, as in sequences, missing values of dense rows become -1.
+    pub(super) fn run(&self, raws: &[Raw<'_>], done: &[IdRows], rows: usize, keep_missing: bool) -> Result<IdRows> {
         match self {
             Self::Identity { raw, buckets, default } => {
                 let raw = &raws[*raw];
                 let (tokens, buckets) = (raw.tokens_of(DType::I64)?, *buckets as i64);
                 Ok(match *default {
-                    None => IdRows::collect(raw, tokens, keep_places, |index| tokens.integer(index)),
-                    Some(default) => IdRows::collect(raw, tokens, keep_places, |index| {
+                    None => IdRows::collect(raw, tokens, keep_missing, |index| tokens.integer(index)),
+                    Some(default) => IdRows::collect(raw, tokens, keep_missing, |index| {
                         let id = tokens.integer(index);
                         if (0..buckets).contains(&id) { id } else { default }
                     }),
@@ -40,48 +40,48 @@ impl Step {
                 let raw = &raws[*raw];
                 let tokens = raw.tokens_of(*dtype)?;
                 let (prints, buckets) = (raw.fingerprints()?, *buckets as u64);
-                Ok(IdRows::collect(raw, tokens, keep_places, |index| (prints[index] % buckets) as i64))
+                Ok(IdRows::collect(raw, tokens, keep_missing, |index| (prints[index] % buckets) as i64))
             }
             Self::Lookup { raw, tokens, default, oov_buckets } => {
                 let raw = &raws[*raw];
-                look_up(raw, tokens, *default, *oov_buckets, keep_places)
+                look_up(raw, tokens, *default, *oov_buckets, keep_missing)
             }
             Self::Bucket { raw, source, boundaries } => bucketize(&raws[*raw], source, boundaries),
             Self::Cross { parts, buckets, hash_key } => cross(parts, raws, done, rows, *buckets, *hash_key),
-            Self::Weighted { step, raw, dtype } => weigh(&done[*step], &raws[*raw], *dtype, rows, keep_places),
+            Self::Weighted { step, raw, dtype } => weigh(&done[*step], &raws[*raw], *dtype, rows, keep_missing),
         }
     }
 }
 
-fn look_up(raw: &Raw<'_>, known: &Tokens, default: i64, oov_buckets: usize, keep_places: bool) -> Result<IdRows> {
+fn look_up(raw: &Raw<'_>, known: &Tokens, default: i64, oov_buckets: usize, keep_missing: bool) -> Result<IdRows> {
     let tokens = raw.tokens_of(known.dtype())?;
     let (size, oov) = (known.len() as i64, oov_buckets as u64);
     let unknown = |print: u64| if oov == 0 { default } else { size + (print % oov) as i64 };
     Ok(match (known, tokens) {
         (Tokens::Words(words), TokensView::Texts(texts)) => {
             let prints = raw.fingerprints()?;
-            IdRows::collect(raw, tokens, keep_places, |index| {
+            IdRows::collect(raw, tokens, keep_missing, |index| {
                 let print = prints[index];
                 words.find(print, texts.get(index)).map_or_else(|| unknown(print), |place| place as i64)
             })
         }
-        (Tokens::Numbers(numbers), _) => IdRows::collect(raw, tokens, keep_places, |index| {
+        (Tokens::Numbers(numbers), _) => IdRows::collect(raw, tokens, keep_missing, |index| {
             let number = tokens.integer(index);
             let hash = || unknown(super::raw::fingerprint_of(number));
             numbers.find(number).map_or_else(hash, |place| place as i64)
         }),
-        // tokens_of has refused texts and integers that meet.
+        // `tokens_of` has rejected this combination.
         (Tokens::Words(_), _) => IdRows::default(),
     })
 }
 
-/// The bucket of a value: the number of boundaries that are not above it. NaN lies above all.
+/// The bucket of a value: the number of boundaries up to and including it. NaN goes to the last bucket.
 #[inline]
 pub(crate) fn bucket(value: f32, boundaries: &[f32]) -> usize {
     const FEW: usize = 32;
     let below = |&boundary: &f32| boundary <= value || value.is_nan();
     if boundaries.len() <= FEW {
-        // Without a branch per boundary this is faster than halving.
+        // Without branches, this is faster than a binary search.
         boundaries.iter().map(|boundary| usize::from(below(boundary))).sum()
     } else {
         boundaries.partition_point(below)
@@ -106,7 +106,7 @@ fn bucketize(raw: &Raw<'_>, source: &Numeric, boundaries: &[f32]) -> Result<IdRo
     Ok(IdRows { ids, splits, weights: None })
 }
 
-/// A numeric column reads dense numbers, as many per row as its shape says.
+/// Checks that the input of a numeric column is dense and has the column's shape.
 pub(super) fn check_numeric(raw: &Raw<'_>, numeric: &Numeric) -> Result<()> {
     if raw.rows.is_ragged() {
         let what = format!("the input {:?} of a numeric column has rows of differing length", raw.key);
@@ -120,15 +120,15 @@ pub(super) fn check_numeric(raw: &Raw<'_>, numeric: &Numeric) -> Result<()> {
     Ok(())
 }
 
-/// Puts weights to ids; a dense input's zeros are no weights, as a dense input's missing values are no ids.
-fn weigh(ids: &IdRows, raw: &Raw<'_>, dtype: DType, rows: usize, keep_places: bool) -> Result<IdRows> {
+/// Adds weights to ids. Zeros of a dense input are no weights, as its missing values are no ids.
+fn weigh(ids: &IdRows, raw: &Raw<'_>, dtype: DType, rows: usize, keep_missing: bool) -> Result<IdRows> {
     if raw.column.dtype() != dtype {
         let what = format!("the weights {:?} are {}, their column wants {dtype}", raw.key, raw.column.dtype());
         return Err(Error::new(Code::DataColumn, what).help("set the column's dtype to that of the weights"));
     }
     let mut all = Vec::new();
     each_f32(raw.column, |weight| all.push(weight))?;
-    let drop_zeros = !raw.rows.is_ragged() && !keep_places;
+    let drop_zeros = !raw.rows.is_ragged() && !keep_missing;
     let mut weights = Vec::with_capacity(ids.ids.len());
     for row in 0..rows {
         let before = weights.len();

@@ -1,9 +1,9 @@
 //! A block of the sorted table: keys that share their beginnings, and the places where they do not.
 
-use phalanx_base::Result;
-
-use super::cursor::{Cursor, put_varint};
+use super::cursor::Cursor;
 use super::malformed;
+use crate::wire::put_varint;
+use phalanx_base::Result;
 
 /// No key is longer than this; a name of a tensor is not a text.
 pub(super) const MAX_KEY: usize = 64 << 10;
@@ -32,7 +32,7 @@ impl BlockBuilder {
             self.since_restart = 0;
         }
         for number in [shared, key.len() - shared, value.len()] {
-            put_varint(&mut self.bytes, number as u64);
+            put_varint(number as u64, &mut self.bytes);
         }
         self.bytes.extend_from_slice(&key[shared..]);
         self.bytes.extend_from_slice(value);

@@ -1,8 +1,7 @@
 //! What must hold between the entries of an index.
 
+use super::{BundleIndex, Span, TensorInfo, TensorLocation, malformed};
 use phalanx_base::Result;
-
-use super::{BundleIndex, Place, Span, TensorInfo, malformed};
 
 /// How many pairs of slices are compared before an index is given up: honest ones need one per slice.
 const MAX_COMPARISONS: usize = 50_000_000;
@@ -28,7 +27,7 @@ pub(super) fn check(index: &BundleIndex) -> Result<()> {
 
 /// Sweeps over the slices by their first row; those of a variable cut into rows then meet their neighbour only.
 fn slices_are_disjoint(info: &TensorInfo, comparisons: &mut usize) -> Result<()> {
-    let Place::Sliced(parts) = &info.place else { return Ok(()) };
+    let TensorLocation::Sliced(parts) = &info.location else { return Ok(()) };
     let mut regions = Vec::with_capacity(parts.len());
     for (slice, _) in parts {
         regions.push(slice.region(&info.shape).map_err(malformed)?);

@@ -47,24 +47,16 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Appends a varint.
-pub(super) fn put_varint(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::put_varint;
 
     #[test]
     fn varints_come_back() {
         for number in [0, 1, 127, 128, 300, 1 << 35, u64::MAX - 1, u64::MAX] {
             let mut bytes = Vec::new();
-            put_varint(&mut bytes, number);
+            put_varint(number, &mut bytes);
             let mut cursor = Cursor(&bytes);
             assert_eq!(cursor.varint(), Some(number));
             assert!(cursor.0.is_empty());

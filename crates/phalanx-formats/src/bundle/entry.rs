@@ -1,10 +1,9 @@
-//! What the index says about one tensor, and the messages it is said in.
-
-use phalanx_base::{Result, Shape};
+//! The entry of the index for one tensor, and its messages.
 
 use super::proto::{Dims, Entry, Slice, dims, slice};
 use super::{Dtype, Extent, TensorSlice, malformed};
 use crate::wire::{Field, Wire};
+use phalanx_base::{Result, Shape};
 
 /// Where the bytes of a tensor or a slice are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +20,7 @@ pub struct Span {
 
 /// How a tensor is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum TensorLocation {
     /// In one piece.
     Whole(Span),
     /// As slices that do not overlap. In the index of one shard, and in a damaged checkpoint, some may be missing.
@@ -36,15 +35,15 @@ pub struct TensorInfo {
     /// The shape of the whole tensor.
     pub shape: Shape,
     /// Where its bytes are.
-    pub place: Place,
+    pub location: TensorLocation,
 }
 
 impl TensorInfo {
     /// The places of its bytes.
     pub fn spans(&self) -> impl Iterator<Item = &Span> {
-        let (whole, sliced) = match &self.place {
-            Place::Whole(span) => (Some(span), [].as_slice()),
-            Place::Sliced(parts) => (None, parts.as_slice()),
+        let (whole, sliced) = match &self.location {
+            TensorLocation::Whole(span) => (Some(span), [].as_slice()),
+            TensorLocation::Sliced(parts) => (None, parts.as_slice()),
         };
         whole.into_iter().chain(sliced.iter().map(|(_, span)| span))
     }

@@ -1,32 +1,33 @@
 //! What a checkpoint, or one server's part of it, contains and where.
 
+use super::entry::Item;
+use super::proto::{Header, Version};
+use super::{
+    Dtype, Span, TableReader, TableWriter, TensorInfo, TensorLocation, TensorSlice, malformed, parse_slice_key,
+};
+use super::{checks, slice_key};
+use phalanx_base::{Code, Error, Result, Shape};
+use prost::Message;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 
-use phalanx_base::{Code, Error, Result, Shape};
-use prost::Message;
-
-use super::entry::Item;
-use super::proto::{Header, Version};
-use super::{Dtype, Place, Span, TableReader, TableWriter, TensorInfo, TensorSlice, malformed, parse_slice_key};
-use super::{checks, slice_key};
-
-/// Neither more tensors and slices than this,
+/// The maximum number of tensors and slices.
 const MAX_ENTRIES: usize = 1 << 20;
-/// nor more data files,
+/// The maximum number of data files.
 const MAX_SHARDS: u32 = 99_999;
-/// nor larger entries,
+/// The maximum size of an entry.
 const MAX_ENTRY_BYTES: usize = 4 << 20;
-/// nor longer names together than eight times the index, beyond this: a few bytes of an index can stand for a long key.
+/// All names together may have this many bytes plus eight times the size of the index, because a few bytes of an index can
+/// encode a long key.
 const FREE_KEY_BYTES: usize = 1 << 20;
-/// An entry has a key, a type, a shape, a place and a checksum: nobody's is shorter on average, and in memory it takes
-/// some two hundred bytes.
+/// The minimum average size of an entry: a key, a type, a shape, a location and a checksum. In memory it takes some two
+/// hundred bytes.
 const LEAST_ENTRY_BYTES: usize = 14;
-/// The same of a slice, whose key has numbers too.
+/// The same for a slice, whose key has numbers too.
 const LEAST_SLICE_BYTES: usize = 18;
-/// A few may be shorter: for so many bytes more.
+/// How many bytes all entries together may fall short of these minimums.
 const FREE_ENTRY_BYTES: usize = 16 << 10;
-/// What we can read, and what we write.
+/// The version that is read and written.
 const VERSION: i32 = 1;
 
 /// The tensors of a bundle by name, sorted.
@@ -74,18 +75,19 @@ impl BundleIndex {
             } else {
                 let name = std::str::from_utf8(key).map_err(|error| at(malformed(error), key))?;
                 let Item { dtype, shape, span, slices } = item;
-                let place = if slices.is_empty() { Place::Whole(span) } else { Place::Sliced(Vec::new()) };
+                let location =
+                    if slices.is_empty() { TensorLocation::Whole(span) } else { TensorLocation::Sliced(Vec::new()) };
                 if !slices.is_empty() {
                     listed.push((name.to_owned(), slices));
                 }
-                tensors.insert(name.to_owned(), TensorInfo { dtype, shape, place });
+                tensors.insert(name.to_owned(), TensorInfo { dtype, shape, location });
             }
             Ok(())
         })?;
         let shards = header.ok_or_else(|| malformed("the index is empty"))?;
         for (name, list) in listed {
             if let Some(info) = tensors.get_mut(&name) {
-                info.place = Place::Sliced(gather(&name, info, list, &mut slices)?);
+                info.location = TensorLocation::Sliced(gather(&name, info, list, &mut slices)?);
             }
         }
         if let Some(((name, slice), _)) = slices.first_key_value() {
@@ -103,11 +105,11 @@ impl BundleIndex {
         let version = Some(Version { producer: VERSION, ..Version::default() });
         let header = Header { num_shards: self.shards.cast_signed(), endianness: 0, version };
         let mut entries = BTreeMap::new();
-        for (name, TensorInfo { dtype, shape, place }) in &self.tensors {
+        for (name, TensorInfo { dtype, shape, location }) in &self.tensors {
             let (dtype, shape) = (*dtype, shape.clone());
-            let item = match place {
-                Place::Whole(span) => Item { dtype, shape, span: *span, slices: Vec::new() },
-                Place::Sliced(parts) => {
+            let item = match location {
+                TensorLocation::Whole(span) => Item { dtype, shape, span: *span, slices: Vec::new() },
+                TensorLocation::Sliced(parts) => {
                     for (slice, span) in parts {
                         let shape = Shape::new(slice.region(&shape)?.dims())?;
                         let item = Item { dtype, shape, span: *span, slices: Vec::new() };
@@ -143,10 +145,10 @@ impl BundleIndex {
             let shards = first.checked_add(part.shards).filter(|&shards| shards <= MAX_SHARDS);
             merged.shards = shards.ok_or_else(|| Error::new(Code::DataFormat, "too many shards for one checkpoint"))?;
             let moved = |span: Span| Span { shard: span.shard + first, ..span };
-            for (name, TensorInfo { dtype, shape, place }) in part.tensors {
-                match place {
-                    Place::Whole(span) => merged.insert(name, dtype, shape, None, moved(span))?,
-                    Place::Sliced(slices) => {
+            for (name, TensorInfo { dtype, shape, location }) in part.tensors {
+                match location {
+                    TensorLocation::Whole(span) => merged.insert(name, dtype, shape, None, moved(span))?,
+                    TensorLocation::Sliced(slices) => {
                         for (slice, span) in slices {
                             merged.insert(name.clone(), dtype, shape.clone(), Some(slice), moved(span))?;
                         }
@@ -171,8 +173,9 @@ impl BundleIndex {
     ) -> Result<()> {
         match self.tensors.entry(name) {
             Slot::Vacant(slot) => {
-                let place = slice.map_or(Place::Whole(span), |slice| Place::Sliced(vec![(slice, span)]));
-                slot.insert(TensorInfo { dtype, shape, place });
+                let location =
+                    slice.map_or(TensorLocation::Whole(span), |slice| TensorLocation::Sliced(vec![(slice, span)]));
+                slot.insert(TensorInfo { dtype, shape, location });
                 Ok(())
             }
             Slot::Occupied(mut slot) => {
@@ -182,7 +185,9 @@ impl BundleIndex {
                     let (a, b) = (info.dtype, &info.shape);
                     return Err(twice.because(format!("once as {a} {b}, once as {dtype} {shape}")));
                 }
-                let (Place::Sliced(parts), Some(slice)) = (&mut info.place, slice) else { return Err(twice) };
+                let (TensorLocation::Sliced(parts), Some(slice)) = (&mut info.location, slice) else {
+                    return Err(twice);
+                };
                 parts.push((slice, span));
                 Ok(())
             }

@@ -37,12 +37,13 @@ mod checks;
 mod cursor;
 mod dtype;
 mod entry;
+#[cfg(test)]
+mod hostile_tests;
 mod index;
 mod ordered;
 mod reader;
 mod region;
 mod slice;
-mod snappy;
 mod source;
 mod state;
 mod strings;
@@ -53,20 +54,19 @@ mod text;
 mod writer;
 
 pub use dtype::Dtype;
-pub use entry::{Place, Span, TensorInfo};
+pub use entry::{Span, TensorInfo, TensorLocation};
 pub use index::BundleIndex;
 pub use ordered::{parse_slice_key, slice_key};
+use phalanx_base::{Code, Error};
 pub use reader::BundleReader;
 pub use slice::{Extent, TensorSlice};
 pub use source::DataSource;
 pub use state::CheckpointState;
-pub use strings::Strings;
+pub use strings::TensorStrings;
 pub use table_reader::TableReader;
 pub use table_writer::TableWriter;
 pub use tensor::{Tensor, TensorData};
 pub use writer::{BundleWriter, TensorWriter};
-
-use phalanx_base::{Code, Error};
 
 /// The index's messages.
 #[allow(missing_docs, unreachable_pub, clippy::all)]

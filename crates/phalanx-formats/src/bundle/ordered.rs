@@ -1,9 +1,8 @@
 //! The keys of slices: encoded so that their bytes sort as the slices do.
 
-use phalanx_base::Result;
-
 use super::cursor::Cursor;
 use super::{Extent, TensorSlice, malformed};
+use phalanx_base::Result;
 
 /// No slice has more dimensions than a [`phalanx_base::Shape`] may have.
 const MAX_RANK: u64 = 8;

@@ -1,14 +1,13 @@
 //! Reads the tensors of a checkpoint, whole or in part, however they were cut when written.
 
-use std::collections::BTreeMap;
-
-use phalanx_base::{Code, Error, Result, Shape, nearest};
-
 use super::region::{Region, Run};
 use super::{
-    BundleIndex, DataSource, Dtype, Place, Span, Strings, Tensor, TensorData, TensorInfo, TensorSlice, malformed,
+    BundleIndex, DataSource, Dtype, Span, Tensor, TensorData, TensorInfo, TensorLocation, TensorSlice, TensorStrings,
+    malformed,
 };
 use crate::checksum::mask;
+use phalanx_base::{Code, Error, Result, Shape, nearest};
+use std::collections::BTreeMap;
 
 /// So much is read at a time.
 const CHUNK: usize = 1 << 20;
@@ -141,13 +140,13 @@ impl<S: DataSource> BundleReader<S> {
         // Before any memory is taken: what is covered is in the files.
         covers(&parts, wanted)?;
         let (dtype, shape) = (info.dtype, Shape::new(wanted.dims())?);
-        let data = match (dtype.width(), &info.place) {
-            (None, Place::Whole(span)) if dtype != Dtype::String => {
+        let data = match (dtype.width(), &info.location) {
+            (None, TensorLocation::Whole(span)) if dtype != Dtype::String => {
                 TensorData::Bytes(self.source.read_range(span.shard, span.offset, span.size)?)
             }
             (None, _) if dtype != Dtype::String => return Err(malformed(format!("a {dtype} tensor has slices"))),
             (None, _) => TensorData::Strings(self.gather_strings(&parts, wanted)?),
-            (Some(_), Place::Whole(span)) if matches!(&*parts, [(region, _)] if region == wanted) => {
+            (Some(_), TensorLocation::Whole(span)) if matches!(&*parts, [(region, _)] if region == wanted) => {
                 TensorData::Bytes(self.whole(span)?)
             }
             (Some(width), _) => TensorData::Bytes(self.gather(&parts, wanted, width)?),
@@ -212,13 +211,13 @@ impl<S: DataSource> BundleReader<S> {
         Ok(target)
     }
 
-    fn strings(&self, span: &Span, count: usize) -> Result<Strings> {
+    fn strings(&self, span: &Span, count: usize) -> Result<TensorStrings> {
         let bytes = self.source.read_range(span.shard, span.offset, span.size)?;
-        let (strings, crc) = Strings::parse(bytes, count)?;
+        let (strings, crc) = TensorStrings::parse(bytes, count)?;
         if mask(crc) == span.crc { Ok(strings) } else { Err(wrong_checksum(span)) }
     }
 
-    fn gather_strings(&self, parts: &[(Region, &Span)], wanted: &Region) -> Result<Strings> {
+    fn gather_strings(&self, parts: &[(Region, &Span)], wanted: &Region) -> Result<TensorStrings> {
         let mut read = Vec::new();
         for (region, span) in parts {
             read.push((region, self.strings(span, region.elements())?));
@@ -240,7 +239,7 @@ impl<S: DataSource> BundleReader<S> {
                 }
             }
         }
-        Ok(Strings::new(target))
+        Ok(TensorStrings::new(target))
     }
 }
 
@@ -250,9 +249,9 @@ fn whole(shape: &Shape) -> Region {
 
 /// The stored parts of a tensor.
 fn regions(info: &TensorInfo) -> Result<Vec<(Region, &Span)>> {
-    match &info.place {
-        Place::Whole(span) => Ok(vec![(whole(&info.shape), span)]),
-        Place::Sliced(parts) => {
+    match &info.location {
+        TensorLocation::Whole(span) => Ok(vec![(whole(&info.shape), span)]),
+        TensorLocation::Sliced(parts) => {
             parts.iter().map(|(slice, span)| slice.region(&info.shape).map(|region| (region, span))).collect()
         }
     }

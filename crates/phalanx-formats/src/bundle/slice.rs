@@ -1,8 +1,7 @@
 //! A part of a tensor, dimension by dimension.
 
-use phalanx_base::{Code, Error, Result, Shape};
-
 use super::region::Region;
+use phalanx_base::{Code, Error, Result, Shape};
 
 /// What a slice takes of one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

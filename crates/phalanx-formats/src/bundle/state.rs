@@ -1,8 +1,7 @@
 //! The `checkpoint` file: which checkpoints there are, and which is the newest.
 
-use phalanx_base::{Code, Error, Result, Snippet};
-
 use super::text::{Value, fields};
+use phalanx_base::{Code, Error, Result, Snippet};
 
 /// What the file `checkpoint` beside the checkpoints says. Its paths are relative to its folder, or absolute.
 ///

@@ -1,35 +1,35 @@
 //! String tensors: lengths, a checksum of the lengths, then the strings.
 
-use phalanx_base::{Error, Result};
-
-use super::cursor::{Cursor, put_varint};
+use super::cursor::Cursor;
 use super::malformed;
 use crate::checksum::mask;
+use crate::wire::put_varint;
+use phalanx_base::{Error, Result};
 
 /// The strings of a tensor, row-major, as they are stored. Kept so, because millions of empty strings are a few
 /// megabytes in a file and would be many in memory.
 ///
 /// ```
-/// use phalanx_formats::bundle::Strings;
-/// let strings = Strings::new(["a", "", "long"]);
+/// use phalanx_formats::bundle::TensorStrings;
+/// let strings = TensorStrings::new(["a", "", "long"]);
 /// assert_eq!(strings.len(), 3);
 /// assert_eq!(strings.iter().collect::<Vec<_>>(), [b"a".as_slice(), b"", b"long"]);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Strings {
+pub struct TensorStrings {
     encoded: Vec<u8>,
     count: usize,
     /// Where the lengths end, and where the strings begin.
     lengths_end: usize,
 }
 
-impl Strings {
+impl TensorStrings {
     /// Encodes strings, which need not be text.
     pub fn new<S: AsRef<[u8]>>(strings: impl IntoIterator<Item = S>) -> Self {
         let (mut encoded, mut body, mut count, mut crc) = (Vec::new(), Vec::new(), 0, 0);
         for string in strings {
             let string = string.as_ref();
-            put_varint(&mut encoded, string.len() as u64);
+            put_varint(string.len() as u64, &mut encoded);
             crc = length_crc(crc, string.len() as u64);
             body.extend_from_slice(string);
             count += 1;
@@ -110,16 +110,16 @@ mod tests {
     proptest! {
         #[test]
         fn strings_come_back(list in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..20)) {
-            let strings = Strings::new(&list);
+            let strings = TensorStrings::new(&list);
             prop_assert_eq!(strings.iter().collect::<Vec<_>>(), list.clone());
-            let (parsed, crc) = Strings::parse(strings.encoded().to_vec(), list.len()).unwrap();
+            let (parsed, crc) = TensorStrings::parse(strings.encoded().to_vec(), list.len()).unwrap();
             prop_assert_eq!(crc, strings.crc());
             prop_assert_eq!(parsed, strings);
         }
 
         #[test]
         fn any_bytes_are_handled(bytes in proptest::collection::vec(any::<u8>(), 0..100), count in 0..200_usize) {
-            if let Ok((strings, _)) = Strings::parse(bytes, count) {
+            if let Ok((strings, _)) = TensorStrings::parse(bytes, count) {
                 prop_assert_eq!(strings.iter().count(), count);
             }
         }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn endless_counts_take_no_memory() {
-        assert!(Strings::parse(vec![0; 100], usize::MAX).is_err());
-        assert!(Strings::parse(vec![0xff; 100], 3).is_err());
+        assert!(TensorStrings::parse(vec![0; 100], usize::MAX).is_err());
+        assert!(TensorStrings::parse(vec![0xff; 100], 3).is_err());
     }
 }

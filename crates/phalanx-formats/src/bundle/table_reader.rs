@@ -1,13 +1,11 @@
 //! Reads the sorted table that a checkpoint's index is.
 
-use std::borrow::Cow;
-
-use phalanx_base::Result;
-
 use super::block::for_each_entry;
 use super::cursor::Cursor;
+use super::malformed;
 use super::table_writer::{FOOTER, MAGIC};
-use super::{malformed, snappy};
+use phalanx_base::Result;
+use std::borrow::Cow;
 
 /// The type byte and the checksum after a block.
 const TRAILER: usize = 5;
@@ -76,7 +74,7 @@ impl<'a> TableReader<'a> {
     }
 }
 
-/// Remembers a key without taking memory anew each time.
+/// Copies `key` into `last`, reusing its memory.
 fn keep(last: &mut Option<Vec<u8>>, key: &[u8]) {
     let last = last.get_or_insert_default();
     last.clear();
@@ -102,9 +100,19 @@ fn block(file: &[u8], handle: Handle) -> Result<Cow<'_, [u8]>> {
     match covered[size] {
         0 => Ok(Cow::Borrowed(content)),
         1 => {
-            let original = snappy::decompress(content);
-            original.map(Cow::Owned).ok_or_else(|| malformed(format!("the block at {offset} is not snappy's")))
+            let original = decompress(content);
+            original.map(Cow::Owned).ok_or_else(|| malformed(format!("the block at {offset} is not valid Snappy data")))
         }
         other => Err(malformed(format!("the block at {offset} has the unknown type {other}"))),
     }
+}
+
+/// Decompresses a Snappy block: TensorFlow never compresses an index, but its reader accepts it. Returns `None` for
+/// damaged blocks and for those that promise more than 64 MiB or more than Snappy's densest encoding (three bytes for 64).
+fn decompress(block: &[u8]) -> Option<Vec<u8>> {
+    let length = snap::raw::decompress_len(block).ok()?;
+    if length > 64 << 20 || length > block.len().saturating_mul(22) {
+        return None;
+    }
+    snap::raw::Decoder::new().decompress_vec(block).ok()
 }

@@ -1,13 +1,12 @@
 //! Writes the sorted table that a checkpoint's index is.
 
-use phalanx_base::{Code, Error, Result};
-
 use super::block::{BlockBuilder, MAX_KEY};
-use super::cursor::put_varint;
+use crate::wire::put_varint;
+use phalanx_base::{Code, Error, Result};
 
 /// A block is closed when it has reached this size.
 const BLOCK_TARGET: usize = 262_144;
-/// Every so many keys one is written in full.
+/// One of this many keys is written in full.
 const RESTART_INTERVAL: usize = 16;
 /// The last bytes of every table.
 pub(super) const MAGIC: [u8; 8] = [0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb];
@@ -100,8 +99,8 @@ impl TableWriter {
 fn put_block(file: &mut Vec<u8>, block: BlockBuilder) -> Vec<u8> {
     let (offset, mut block) = (file.len(), block.finish());
     let mut handle = Vec::new();
-    put_varint(&mut handle, offset as u64);
-    put_varint(&mut handle, block.len() as u64);
+    put_varint(offset as u64, &mut handle);
+    put_varint(block.len() as u64, &mut handle);
     block.push(0);
     file.extend_from_slice(&block);
     file.extend(crate::checksum::masked(&block).to_le_bytes());

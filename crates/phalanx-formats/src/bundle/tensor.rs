@@ -1,8 +1,7 @@
 //! A tensor out of a checkpoint.
 
+use super::{Dtype, TensorStrings};
 use phalanx_base::{Code, Error, Result, Shape};
-
-use super::{Dtype, Strings};
 
 /// The elements of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +9,7 @@ pub enum TensorData {
     /// Elements of one width, little-endian, row-major.
     Bytes(Vec<u8>),
     /// Strings.
-    Strings(Strings),
+    Strings(TensorStrings),
 }
 
 /// A tensor, or the part of one that was asked for.
@@ -72,7 +71,7 @@ impl Tensor {
     ///
     /// # Errors
     /// When they have another type.
-    pub fn strings(&self) -> Result<&Strings> {
+    pub fn strings(&self) -> Result<&TensorStrings> {
         match &self.data {
             TensorData::Strings(strings) => Ok(strings),
             TensorData::Bytes(_) => Err(self.other(Dtype::String)),

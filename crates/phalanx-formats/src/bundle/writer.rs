@@ -1,12 +1,10 @@
 //! Writes one shard of a checkpoint: a data file, and the index of what is in it.
 
-use std::io::Write;
-
-use phalanx_base::{Code, Error, Result, Shape};
-
 use super::block::MAX_KEY;
-use super::{BundleIndex, Dtype, Span, Strings, TensorSlice, checks, malformed};
+use super::{BundleIndex, Dtype, Span, TensorSlice, TensorStrings, checks, malformed};
 use crate::checksum::mask;
+use phalanx_base::{Code, Error, Result, Shape};
+use std::io::Write;
 
 /// So much is summed and then written at a time, so that it is read from memory once.
 const CHUNK: usize = 256 << 10;
@@ -119,7 +117,7 @@ impl<W: Write> BundleWriter<W> {
         shape: &Shape,
         strings: impl IntoIterator<Item = S>,
     ) -> Result<()> {
-        self.put_strings(name, shape, None, shape.elements(), &Strings::new(strings))
+        self.put_strings(name, shape, None, shape.elements(), &TensorStrings::new(strings))
     }
 
     /// Adds a slice of the tensor of strings `name`, whose whole shape is `full`. TensorFlow restores such slices only
@@ -136,7 +134,7 @@ impl<W: Write> BundleWriter<W> {
     ) -> Result<()> {
         let elements = slice.region(full)?.elements();
         let part = self.part(name, full, slice)?;
-        self.put_strings(name, full, part, elements, &Strings::new(strings))
+        self.put_strings(name, full, part, elements, &TensorStrings::new(strings))
     }
 
     fn put_strings(
@@ -145,7 +143,7 @@ impl<W: Write> BundleWriter<W> {
         shape: &Shape,
         slice: Option<TensorSlice>,
         elements: usize,
-        strings: &Strings,
+        strings: &TensorStrings,
     ) -> Result<()> {
         if strings.len() != elements {
             let what = format!("{} strings for {elements} elements of {name:?} of shape {shape}", strings.len());

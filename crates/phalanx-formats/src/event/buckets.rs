@@ -1,4 +1,4 @@
-//! Histograms as TensorBoard wants them: buckets of equal width.
+//! Histograms for TensorBoard: buckets of equal width.
 
 /// How many buckets a histogram has.
 pub const BUCKETS: usize = 30;

@@ -2,15 +2,15 @@
 //! `tfevents`; see [`event_file_name`].
 //!
 //! ```
-//! use phalanx_formats::event::{EventReader, EventWriter, Stamp, Value, What};
+//! use phalanx_formats::event::{EventReader, EventWriter, EventTime, SummaryData, EventPayload};
 //! let mut writer = EventWriter::new(Vec::new(), 1_700_000_000.0)?;
-//! writer.scalar(Stamp { wall_time: 1_700_000_001.5, step: 10 }, "loss", 0.25)?;
+//! writer.scalar(EventTime { wall_time: 1_700_000_001.5, step: 10 }, "loss", 0.25)?;
 //! let file = writer.finish()?;
 //!
 //! let mut reader = EventReader::new(file.as_slice());
 //! while let Some(event) = reader.next_event()? {
-//!     if let What::Summary(values) = event.what {
-//!         assert_eq!(values[0].value, Value::Scalar(0.25));
+//!     if let EventPayload::Summary(values) = event.what {
+//!         assert_eq!(values[0].value, SummaryData::Scalar(0.25));
 //!     }
 //! }
 //! # Ok::<(), phalanx_base::Error>(())
@@ -35,5 +35,5 @@ mod proto {
 pub use buckets::{BUCKETS, Bucket, buckets};
 pub use name::event_file_name;
 pub use reader::EventReader;
-pub use value::{Event, SessionStatus, Stamp, SummaryValue, Value, What};
+pub use value::{Event, EventPayload, EventTime, SessionStatus, SummaryData, SummaryValue};
 pub use writer::EventWriter;

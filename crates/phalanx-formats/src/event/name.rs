@@ -1,7 +1,7 @@
-//! What event files are called.
+//! The names of event files.
 
-/// The name of an event file, as TensorFlow 2 gives it: the seconds since 1970 when it was begun, the host, the process
-/// and the number of the file in that process. TensorBoard reads the files of a folder in the order of their names.
+/// Returns the name of an event file as TensorFlow 2 does: its creation in seconds since 1970, the host, the process and
+/// the number of the file in that process. TensorBoard reads the files of a folder in the order of their names.
 ///
 /// A slash in the host's name becomes an underscore, so that the file stays in its folder.
 ///

@@ -1,15 +1,13 @@
-//! Reads an event file, whoever wrote it.
-
-use std::collections::HashMap;
-use std::io::Read;
-
-use phalanx_base::{Code, Context, Error, Result};
-use prost::Message;
+//! Reads event files of any writer.
 
 use super::proto::{self, packed_event, summary};
 use super::tensor::{self, Spread};
-use super::{Bucket, Event, SessionStatus, Stamp, SummaryValue, Value, What};
+use super::{Bucket, Event, EventPayload, EventTime, SessionStatus, SummaryData, SummaryValue};
 use crate::record::RecordReader;
+use phalanx_base::{Code, Context, Error, Result};
+use prost::Message;
+use std::collections::HashMap;
+use std::io::Read;
 
 /// Reads events one after another. Values of TensorFlow 1 (`simple_value`, `histo`, `image`) and of TensorFlow 2
 /// (tensors with a plugin's name) come out the same.
@@ -59,10 +57,10 @@ impl<R: Read> EventReader<R> {
         let event =
             proto::PackedEvent::decode(record).context(Code::DataFormat, "a record is no event").map_err(place)?;
         let what = match event.what {
-            Some(packed_event::What::FileVersion(version)) => What::FileVersion(version),
-            Some(packed_event::What::GraphDef(graph)) => What::Graph(graph),
-            Some(packed_event::What::MetaGraphDef(graph)) => What::MetaGraph(graph),
-            Some(packed_event::What::SessionLog(log)) => What::Session(match log.status {
+            Some(packed_event::What::FileVersion(version)) => EventPayload::FileVersion(version),
+            Some(packed_event::What::GraphDef(graph)) => EventPayload::Graph(graph),
+            Some(packed_event::What::MetaGraphDef(graph)) => EventPayload::MetaGraph(graph),
+            Some(packed_event::What::SessionLog(log)) => EventPayload::Session(match log.status {
                 1 => SessionStatus::Start,
                 2 => SessionStatus::Stop,
                 3 => SessionStatus::Checkpoint(log.checkpoint_path),
@@ -75,11 +73,11 @@ impl<R: Read> EventReader<R> {
                 for packed in summary.value {
                     values.push(self.value(&packed, &mut room).map_err(place)?);
                 }
-                What::Summary(values)
+                EventPayload::Summary(values)
             }
-            None => What::Other,
+            None => EventPayload::Other,
         };
-        Ok(Some(Event { stamp: Stamp { wall_time: event.wall_time, step: event.step }, what }))
+        Ok(Some(Event { stamp: EventTime { wall_time: event.wall_time, step: event.step }, what }))
     }
 
     fn value(&mut self, packed: &[u8], room: &mut Spread) -> Result<SummaryValue> {
@@ -96,7 +94,7 @@ impl<R: Read> EventReader<R> {
             self.plugins.insert(value.tag.clone(), name);
         }
         let (plugin, value, tag) = match value.value {
-            Some(Wire::SimpleValue(number)) => ("scalars".to_owned(), Value::Scalar(number.into()), value.tag),
+            Some(Wire::SimpleValue(number)) => ("scalars".to_owned(), SummaryData::Scalar(number.into()), value.tag),
             Some(Wire::Histo(histogram)) => ("histograms".to_owned(), old_histogram(&histogram), value.tag),
             Some(Wire::Image(image)) => ("images".to_owned(), old_image(image), value.tag),
             Some(Wire::Tensor(tensor)) => {
@@ -104,32 +102,32 @@ impl<R: Read> EventReader<R> {
                 let what = || format!("summary {:?} is nothing that {plugin} can show", value.tag);
                 (plugin.clone(), shown.map_err(|error| Error::new(Code::DataFormat, what()).because(error))?, value.tag)
             }
-            None => (plugin, Value::Other, value.tag),
+            None => (plugin, SummaryData::Other, value.tag),
         };
         Ok(SummaryValue { tag, plugin, value })
     }
 }
 
 /// What a plugin sees in a tensor.
-fn show(plugin: &str, tensor: proto::Tensor, room: &mut Spread) -> Result<Value> {
+fn show(plugin: &str, tensor: proto::Tensor, room: &mut Spread) -> Result<SummaryData> {
     let wrong = |why: String| Error::new(Code::DataFormat, "a tensor is malformed").because(why);
     Ok(match plugin {
         "scalars" => match tensor::numbers(&tensor, room)?[..] {
-            [number] => Value::Scalar(number),
+            [number] => SummaryData::Scalar(number),
             ref numbers => return Err(wrong(format!("it has {} numbers, not one", numbers.len()))),
         },
         "histograms" => {
             let [_, 3] = tensor::dims(&tensor)[..] else { return Err(wrong("its shape is not [k, 3]".to_owned())) };
             let numbers = tensor::numbers(&tensor, room)?;
             let (rows, _) = numbers.as_chunks::<3>();
-            Value::Histogram(rows.iter().map(|&[left, right, count]| Bucket { left, right, count }).collect())
+            SummaryData::Histogram(rows.iter().map(|&[left, right, count]| Bucket { left, right, count }).collect())
         }
         "text" => {
             let strings = tensor::byte_strings(tensor, room)?;
             let text = |bytes| {
                 String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
             };
-            Value::Text(strings.into_iter().map(text).collect())
+            SummaryData::Text(strings.into_iter().map(text).collect())
         }
         "images" => {
             let mut strings = tensor::byte_strings(tensor, room)?.into_iter();
@@ -140,29 +138,29 @@ fn show(plugin: &str, tensor: proto::Tensor, room: &mut Spread) -> Result<Value>
             let (Some(width), Some(height)) = (pixels(), pixels()) else {
                 return Err(wrong("it does not begin with a width and a height".to_owned()));
             };
-            Value::Images { width, height, encoded: strings.collect() }
+            SummaryData::Images { width, height, encoded: strings.collect() }
         }
-        _ => Value::Other,
+        _ => SummaryData::Other,
     })
 }
 
 /// As TensorBoard migrates them: without the empty buckets at both ends, and between the least and the largest value.
-fn old_histogram(old: &proto::Histogram) -> Value {
+fn old_histogram(old: &proto::Histogram) -> SummaryData {
     let counts = &old.bucket[..old.bucket.len().min(old.bucket_limit.len())];
     let first = counts.iter().position(|&count| count > 0.0);
     let last = counts.iter().rposition(|&count| count > 0.0);
-    let (Some(first), Some(last)) = (first, last) else { return Value::Histogram(Vec::new()) };
+    let (Some(first), Some(last)) = (first, last) else { return SummaryData::Histogram(Vec::new()) };
     let bucket = |at: usize| Bucket {
         left: if at == first { old.min } else { old.bucket_limit[at - 1] },
         right: if at == last { old.max } else { old.bucket_limit[at] },
         count: counts[at],
     };
-    Value::Histogram((first..=last).map(bucket).collect())
+    SummaryData::Histogram((first..=last).map(bucket).collect())
 }
 
-fn old_image(image: proto::Image) -> Value {
+fn old_image(image: proto::Image) -> SummaryData {
     let pixels = |size: i32| u32::try_from(size).unwrap_or(0);
-    Value::Images {
+    SummaryData::Images {
         width: pixels(image.width),
         height: pixels(image.height),
         encoded: vec![image.encoded_image_string],

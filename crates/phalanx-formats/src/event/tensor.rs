@@ -1,8 +1,7 @@
 //! Tensors inside events: made for what we write, and read whichever way they were written.
 
-use phalanx_base::{Code, Error, Result};
-
 use super::proto::{Tensor, tensor};
+use phalanx_base::{Code, Error, Result};
 
 const F32: i32 = 1;
 const F64: i32 = 2;

@@ -1,11 +1,10 @@
 use super::*;
+use crate::record::RecordWriter;
 use proptest::prelude::*;
 use prost::Message;
 
-use crate::record::RecordWriter;
-
-fn at(step: i64) -> Stamp {
-    Stamp { wall_time: 1_700_000_000.25 + step as f64, step }
+fn at(step: i64) -> EventTime {
+    EventTime { wall_time: 1_700_000_000.25 + step as f64, step }
 }
 
 fn read(file: &[u8]) -> phalanx_base::Result<Vec<Event>> {
@@ -17,9 +16,10 @@ fn read(file: &[u8]) -> phalanx_base::Result<Vec<Event>> {
     Ok(events)
 }
 
-fn values(events: &[Event]) -> Vec<(&str, &str, Value)> {
-    let summaries =
-        events.iter().filter_map(|event| if let What::Summary(values) = &event.what { Some(values) } else { None });
+fn values(events: &[Event]) -> Vec<(&str, &str, SummaryData)> {
+    let summaries = events
+        .iter()
+        .filter_map(|event| if let EventPayload::Summary(values) = &event.what { Some(values) } else { None });
     summaries.flatten().map(|v| (v.tag.as_str(), v.plugin.as_str(), v.value.clone())).collect()
 }
 
@@ -46,24 +46,24 @@ fn reads_back_every_kind() {
     writer.session_log(at(4), &SessionStatus::Stop).unwrap();
     let events = read(&writer.finish().unwrap()).unwrap();
 
-    assert_eq!(events[0].what, What::FileVersion("brain.Event:2".to_owned()));
+    assert_eq!(events[0].what, EventPayload::FileVersion("brain.Event:2".to_owned()));
     assert_eq!(events[0].stamp.wall_time, 1.5);
-    assert_eq!(events[1].what, What::Session(SessionStatus::Start));
+    assert_eq!(events[1].what, EventPayload::Session(SessionStatus::Start));
     assert_eq!(events[3].stamp, at(2));
-    assert_eq!(events[7].what, What::Session(SessionStatus::Checkpoint("/m/model.ckpt-3".to_owned())));
+    assert_eq!(events[7].what, EventPayload::Session(SessionStatus::Checkpoint("/m/model.ckpt-3".to_owned())));
     let values = values(&events);
-    assert_eq!(values[0], ("loss", "scalars", Value::Scalar(0.5)));
-    assert_eq!(values[1], ("loss", "scalars", Value::Scalar(0.25)), "its plugin is known from the first");
-    assert_eq!(values[2], ("weights", "histograms", Value::Histogram(buckets(&[0.0, 1.0, 3.0]))));
-    assert_eq!(values[3], ("note", "text", Value::Text(vec!["*so*".to_owned()])));
-    let image = Value::Images { width: 28, height: 14, encoded: vec![b"png".to_vec()] };
+    assert_eq!(values[0], ("loss", "scalars", SummaryData::Scalar(0.5)));
+    assert_eq!(values[1], ("loss", "scalars", SummaryData::Scalar(0.25)), "its plugin is known from the first");
+    assert_eq!(values[2], ("weights", "histograms", SummaryData::Histogram(buckets(&[0.0, 1.0, 3.0]))));
+    assert_eq!(values[3], ("note", "text", SummaryData::Text(vec!["*so*".to_owned()])));
+    let image = SummaryData::Images { width: 28, height: 14, encoded: vec![b"png".to_vec()] };
     assert_eq!(values[4], ("digit", "images", image));
 }
 
 #[test]
 fn reads_what_tensorflow_1_wrote() {
     use proto::summary::value::Value as Wire;
-    assert_eq!(values(&read(&old(Wire::SimpleValue(0.5))).unwrap()), [("t", "scalars", Value::Scalar(0.5))]);
+    assert_eq!(values(&read(&old(Wire::SimpleValue(0.5))).unwrap()), [("t", "scalars", SummaryData::Scalar(0.5))]);
     let histogram = proto::Histogram {
         min: -1.0,
         max: 7.0,
@@ -75,9 +75,9 @@ fn reads_what_tensorflow_1_wrote() {
     let bucket = |left, right, count| Bucket { left, right, count };
     let expected = vec![bucket(-1.0, 0.0, 1.0), bucket(0.0, 5.0, 0.0), bucket(5.0, 7.0, 3.0)];
     let events = read(&old(Wire::Histo(histogram))).unwrap();
-    assert_eq!(values(&events), [("t", "histograms", Value::Histogram(expected))]);
+    assert_eq!(values(&events), [("t", "histograms", SummaryData::Histogram(expected))]);
     let image = proto::Image { height: 2, width: 3, colorspace: 1, encoded_image_string: b"x".to_vec() };
-    let expected = Value::Images { width: 3, height: 2, encoded: vec![b"x".to_vec()] };
+    let expected = SummaryData::Images { width: 3, height: 2, encoded: vec![b"x".to_vec()] };
     assert_eq!(values(&read(&old(Wire::Image(image))).unwrap()), [("t", "images", expected)]);
 }
 

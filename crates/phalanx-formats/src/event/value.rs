@@ -1,10 +1,10 @@
-//! What an event file says, in one form for TensorFlow 1's and TensorFlow 2's.
+//! The content of an event file, in one form for TensorFlow 1 and TensorFlow 2.
 
 use super::Bucket;
 
-/// When something was: on the clock and in training.
+/// The time of an event: wall clock and global step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stamp {
+pub struct EventTime {
     /// Seconds since 1970.
     pub wall_time: f64,
     /// The global step.
@@ -14,15 +14,15 @@ pub struct Stamp {
 /// One record of an event file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// When it was.
-    pub stamp: Stamp,
-    /// What it says.
-    pub what: What,
+    /// When it happened.
+    pub stamp: EventTime,
+    /// Its content.
+    pub what: EventPayload,
 }
 
-/// What an event says.
+/// The content of an event.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub enum EventPayload {
     /// The first event of a file: `brain.Event:2`.
     FileVersion(String),
     /// Values to show.
@@ -40,8 +40,8 @@ pub enum What {
 /// What happens to a training session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionStatus {
-    /// It begins at this step. At every start but a run's first, TensorBoard forgets what it has of this step and later
-    /// ones: what a killed session left.
+    /// It starts at this step. At every start except the first of a run, TensorBoard discards this and later steps, which
+    /// a killed session left behind.
     Start,
     /// It ends.
     Stop,
@@ -59,12 +59,12 @@ pub struct SummaryValue {
     /// The name of TensorBoard's plugin that shows it, from the tag's first value; empty where none is named.
     pub plugin: String,
     /// The value itself.
-    pub value: Value,
+    pub value: SummaryData,
 }
 
 /// A value that TensorBoard shows.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum SummaryData {
     /// A point of a curve.
     Scalar(f64),
     /// How values are distributed.

@@ -1,19 +1,17 @@
 //! Writes an event file.
 
-use std::collections::HashMap;
-use std::io::Write;
-
-use phalanx_base::{Code, Error, Result};
-use prost::Message;
-
 use super::proto::summary::Value as WireValue;
 use super::proto::summary::value::Value as WireKind;
 use super::proto::summary_metadata::PluginData;
 use super::proto::{Event, SessionLog, Summary, SummaryMetadata, Tensor, event};
-use super::{Bucket, SessionStatus, Stamp, buckets, tensor};
+use super::{Bucket, EventTime, SessionStatus, buckets, tensor};
 use crate::record::RecordWriter;
+use phalanx_base::{Code, Error, Result};
+use prost::Message;
+use std::collections::HashMap;
+use std::io::Write;
 
-/// Writes events as TensorFlow 2 does. It reads no clock: the caller says when things were.
+/// Writes events as TensorFlow 2 does. It reads no clock: the caller gives the time of every event.
 ///
 /// Events are buffered; [`EventWriter::flush`] makes them visible to a running TensorBoard.
 #[derive(Debug)]
@@ -60,11 +58,11 @@ impl<W: Write> EventWriter<W> {
     pub fn new(write: W, wall_time: f64) -> Result<Self> {
         let mut writer = Self { records: RecordWriter::new(write), tags: HashMap::new() };
         let version = event::What::FileVersion("brain.Event:2".to_owned());
-        writer.event(Stamp { wall_time, step: 0 }, version)?;
+        writer.event(EventTime { wall_time, step: 0 }, version)?;
         Ok(writer)
     }
 
-    /// Goes on in a file that has its first record already.
+    /// Continues a file that already has its first record.
     pub fn headless(write: W) -> Self {
         Self { records: RecordWriter::new(write), tags: HashMap::new() }
     }
@@ -73,7 +71,7 @@ impl<W: Write> EventWriter<W> {
     ///
     /// # Errors
     /// When it cannot be written, or the tag was something else before.
-    pub fn scalar(&mut self, stamp: Stamp, tag: &str, value: f32) -> Result<()> {
+    pub fn scalar(&mut self, stamp: EventTime, tag: &str, value: f32) -> Result<()> {
         self.value(stamp, tag, Plugin::Scalars, tensor::scalar(value))
     }
 
@@ -81,7 +79,7 @@ impl<W: Write> EventWriter<W> {
     ///
     /// # Errors
     /// When it cannot be written, or the tag was something else before.
-    pub fn histogram(&mut self, stamp: Stamp, tag: &str, values: &[f32]) -> Result<()> {
+    pub fn histogram(&mut self, stamp: EventTime, tag: &str, values: &[f32]) -> Result<()> {
         self.bucketed(stamp, tag, &buckets(values))
     }
 
@@ -89,7 +87,7 @@ impl<W: Write> EventWriter<W> {
     ///
     /// # Errors
     /// When it cannot be written, or the tag was something else before.
-    pub fn bucketed(&mut self, stamp: Stamp, tag: &str, buckets: &[Bucket]) -> Result<()> {
+    pub fn bucketed(&mut self, stamp: EventTime, tag: &str, buckets: &[Bucket]) -> Result<()> {
         let rows: Vec<[f64; 3]> = buckets.iter().map(|b| [b.left, b.right, b.count]).collect();
         self.value(stamp, tag, Plugin::Histograms, tensor::matrix(&rows))
     }
@@ -98,7 +96,7 @@ impl<W: Write> EventWriter<W> {
     ///
     /// # Errors
     /// When it cannot be written, or the tag was something else before.
-    pub fn text(&mut self, stamp: Stamp, tag: &str, text: &str) -> Result<()> {
+    pub fn text(&mut self, stamp: EventTime, tag: &str, text: &str) -> Result<()> {
         self.value(stamp, tag, Plugin::Text, tensor::strings(vec![text.into()], true))
     }
 
@@ -106,7 +104,7 @@ impl<W: Write> EventWriter<W> {
     ///
     /// # Errors
     /// When it cannot be written, or the tag was something else before.
-    pub fn image(&mut self, stamp: Stamp, tag: &str, png: &[u8], width: u32, height: u32) -> Result<()> {
+    pub fn image(&mut self, stamp: EventTime, tag: &str, png: &[u8], width: u32, height: u32) -> Result<()> {
         let strings = vec![width.to_string().into(), height.to_string().into(), png.to_vec()];
         self.value(stamp, tag, Plugin::Images, tensor::strings(strings, false))
     }
@@ -115,7 +113,7 @@ impl<W: Write> EventWriter<W> {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn session_log(&mut self, stamp: Stamp, status: &SessionStatus) -> Result<()> {
+    pub fn session_log(&mut self, stamp: EventTime, status: &SessionStatus) -> Result<()> {
         let (status, checkpoint_path) = match status {
             SessionStatus::Start => (1, ""),
             SessionStatus::Stop => (2, ""),
@@ -142,7 +140,7 @@ impl<W: Write> EventWriter<W> {
         self.records.finish()
     }
 
-    fn value(&mut self, stamp: Stamp, tag: &str, plugin: Plugin, tensor: Tensor) -> Result<()> {
+    fn value(&mut self, stamp: EventTime, tag: &str, plugin: Plugin, tensor: Tensor) -> Result<()> {
         let metadata = match self.tags.get(tag) {
             None => {
                 self.tags.insert(tag.to_owned(), plugin);
@@ -159,7 +157,7 @@ impl<W: Write> EventWriter<W> {
         self.event(stamp, event::What::Summary(Summary { value: vec![value] }))
     }
 
-    fn event(&mut self, stamp: Stamp, what: event::What) -> Result<()> {
+    fn event(&mut self, stamp: EventTime, what: event::What) -> Result<()> {
         let event = Event { wall_time: stamp.wall_time, step: stamp.step, what: Some(what) };
         self.records.write_record(&event.encode_to_vec())
     }

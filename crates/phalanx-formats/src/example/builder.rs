@@ -3,7 +3,7 @@
 //! Hot: no allocation per feature.
 
 use super::feature::read_feature;
-use super::{Column, FeatureSpec, Kind, Layout, Values};
+use super::{ExampleColumn, FeatureKind, FeatureLayout, FeatureSpec, FeatureValues};
 use crate::wire::{Fault, Field, Wire};
 
 /// What a map's values are.
@@ -19,14 +19,14 @@ pub(super) enum Form {
 #[derive(Clone, Copy)]
 pub(super) enum Wrong {
     Missing,
-    Kind(Kind),
+    Kind(FeatureKind),
     Length(usize),
 }
 
 /// A column while it grows.
 pub(super) struct Builder {
     pub(super) spec: FeatureSpec,
-    pub(super) values: Values,
+    pub(super) values: FeatureValues,
     row_splits: Vec<usize>,
     step_splits: Vec<usize>,
     pub(super) steps: usize,
@@ -38,13 +38,13 @@ pub(super) struct Builder {
 pub(super) struct Row {
     pub(super) values: usize,
     pub(super) steps: usize,
-    pub(super) found: Option<Kind>,
+    pub(super) found: Option<FeatureKind>,
     pub(super) wrong: Option<Wrong>,
 }
 
 impl Builder {
     pub(super) fn new(spec: FeatureSpec) -> Self {
-        let values = Values::new(spec.kind);
+        let values = FeatureValues::new(spec.kind);
         Self { spec, values, row_splits: vec![0], step_splits: vec![0], steps: 0, row: Row::default() }
     }
 
@@ -88,20 +88,20 @@ impl Builder {
         let wrong = self.wrong(found.unwrap_or(self.spec.kind), self.values.len() - start);
         self.row.wrong = self.row.wrong.or(wrong);
         self.steps += 1;
-        if !matches!(self.spec.layout, Layout::Fixed(_)) {
+        if !matches!(self.spec.layout, FeatureLayout::Fixed(_)) {
             self.step_splits.push(self.values.len() / self.spec.width());
         }
         Ok(())
     }
 
-    fn wrong(&self, found: Kind, length: usize) -> Option<Wrong> {
+    fn wrong(&self, found: FeatureKind, length: usize) -> Option<Wrong> {
         if found != self.spec.kind {
             return Some(Wrong::Kind(found));
         }
         let fits = match self.spec.layout {
-            Layout::Fixed(wanted) => length == wanted,
-            Layout::Variable => true,
-            Layout::Ragged(inner) => length.is_multiple_of(inner),
+            FeatureLayout::Fixed(wanted) => length == wanted,
+            FeatureLayout::Variable => true,
+            FeatureLayout::Ragged(inner) => length.is_multiple_of(inner),
         };
         if fits { None } else { Some(Wrong::Length(length)) }
     }
@@ -110,12 +110,12 @@ impl Builder {
     pub(super) fn check(&mut self, form: Form) -> Result<(), Wrong> {
         let Some(found) = self.row.found else {
             return match (self.spec.layout, &self.spec.default, form) {
-                (Layout::Fixed(_), Some(default), Form::Feature) => {
+                (FeatureLayout::Fixed(_), Some(default), Form::Feature) => {
                     self.values.extend(default);
                     Ok(())
                 }
-                (Layout::Fixed(_), _, Form::List) if self.spec.allow_missing => Ok(()),
-                (Layout::Fixed(_), _, _) => Err(Wrong::Missing),
+                (FeatureLayout::Fixed(_), _, Form::List) if self.spec.allow_missing => Ok(()),
+                (FeatureLayout::Fixed(_), _, _) => Err(Wrong::Missing),
                 _ => Ok(()),
             };
         };
@@ -129,20 +129,20 @@ impl Builder {
     pub(super) fn split(&mut self, form: Form) {
         match (form, self.spec.layout) {
             (Form::List, _) => self.row_splits.push(self.steps),
-            (Form::Feature, Layout::Fixed(_)) => {}
-            (Form::Feature, Layout::Variable) => self.row_splits.push(self.values.len()),
-            (Form::Feature, Layout::Ragged(inner)) => self.row_splits.push(self.values.len() / inner),
+            (Form::Feature, FeatureLayout::Fixed(_)) => {}
+            (Form::Feature, FeatureLayout::Variable) => self.row_splits.push(self.values.len()),
+            (Form::Feature, FeatureLayout::Ragged(inner)) => self.row_splits.push(self.values.len() / inner),
         }
     }
 
-    pub(super) fn take(&mut self, form: Form) -> Column {
+    pub(super) fn take(&mut self, form: Form) -> ExampleColumn {
         let next = self.values.successor();
         let values = std::mem::replace(&mut self.values, next);
         let row_splits = fresh_splits(&mut self.row_splits);
         let step_splits = fresh_splits(&mut self.step_splits);
         (self.steps, self.row) = (0, Row::default());
-        let fixed = matches!(self.spec.layout, Layout::Fixed(_));
-        Column {
+        let fixed = matches!(self.spec.layout, FeatureLayout::Fixed(_));
+        ExampleColumn {
             name: self.spec.name.clone(),
             values,
             width: self.spec.width(),

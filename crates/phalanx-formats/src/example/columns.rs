@@ -2,12 +2,11 @@
 //!
 //! Hot: no allocation per feature. A key that appears twice counts as its last appearance, as in a protobuf map.
 
-use phalanx_base::{Code, Error, Result};
-
 use super::builder::{Builder, Form, Row, Wrong};
 use super::lookup::Lookup;
-use super::{Column, FeatureSpec, Layout};
+use super::{ExampleColumn, FeatureLayout, FeatureSpec};
 use crate::wire::{Fault, Field, Wire, usual_entry};
+use phalanx_base::{Code, Error, Result};
 
 /// Why a row is not accepted.
 pub(super) enum Problem {
@@ -134,7 +133,7 @@ impl Columns {
         self.builders.iter_mut().for_each(Builder::roll_back);
     }
 
-    pub(super) fn take(&mut self) -> Vec<Column> {
+    pub(super) fn take(&mut self) -> Vec<ExampleColumn> {
         self.builders.iter_mut().map(|builder| builder.take(self.form)).collect()
     }
 
@@ -150,7 +149,7 @@ impl Columns {
                     (Wrong::Missing, _) => error(format!("({kind}) is missing"))
                         .help("give it a default or a variable length, or correct the data"),
                     (Wrong::Kind(found), _) => error(format!("is {found}, not {kind}")),
-                    (Wrong::Length(found), Layout::Ragged(inner)) => {
+                    (Wrong::Length(found), FeatureLayout::Ragged(inner)) => {
                         error(format!("has {found} values, not a multiple of {inner}"))
                     }
                     (Wrong::Length(found), _) => {

@@ -2,10 +2,8 @@
 //!
 //! Hot: no allocation but the growth of the values.
 
-use super::{Kind, Values};
+use super::{FeatureKind, FeatureValues};
 use crate::wire::{Fault, Field, Wire, only_field};
-
-const WRONG_WIRE: Fault = "a list's values have the wrong wire type";
 
 /// Appends the values of a serialized `Feature` to `values`, whose first `start` are not this feature's. `before` is
 /// the kind that earlier bytes of the same message had; the result is the kind of the whole, `None` where none is set.
@@ -14,13 +12,13 @@ const WRONG_WIRE: Fault = "a list's values have the wrong wire type";
 #[inline]
 pub(super) fn read_feature(
     bytes: &[u8],
-    values: &mut Values,
+    values: &mut FeatureValues,
     start: usize,
-    before: Option<Kind>,
-) -> Result<Option<Kind>, Fault> {
+    before: Option<FeatureKind>,
+) -> Result<Option<FeatureKind>, Fault> {
     let wanted = values.kind();
     if let (None, Some((tag @ (0x0a | 0x12 | 0x1a), list))) = (before, only_field(bytes)) {
-        let kind = [Kind::Bytes, Kind::F32, Kind::I64][usize::from(tag >> 3) - 1];
+        let kind = [FeatureKind::Bytes, FeatureKind::F32, FeatureKind::I64][usize::from(tag >> 3) - 1];
         if kind == wanted {
             read_list(list, values)?;
         }
@@ -31,18 +29,18 @@ pub(super) fn read_feature(
 
 fn read_any_feature(
     bytes: &[u8],
-    values: &mut Values,
+    values: &mut FeatureValues,
     start: usize,
-    before: Option<Kind>,
-) -> Result<Option<Kind>, Fault> {
+    before: Option<FeatureKind>,
+) -> Result<Option<FeatureKind>, Fault> {
     let wanted = values.kind();
     let mut kind = before;
     let mut wire = Wire(bytes);
     while let Some((number, field)) = wire.next()? {
         let found = match number {
-            1 => Kind::Bytes,
-            2 => Kind::F32,
-            3 => Kind::I64,
+            1 => FeatureKind::Bytes,
+            2 => FeatureKind::F32,
+            3 => FeatureKind::I64,
             _ => continue,
         };
         let Field::Bytes(list) = field else { return Err("a feature's list has the wrong wire type") };
@@ -59,10 +57,10 @@ fn read_any_feature(
 }
 
 #[inline]
-fn read_list(bytes: &[u8], values: &mut Values) -> Result<(), Fault> {
+fn read_list(bytes: &[u8], values: &mut FeatureValues) -> Result<(), Fault> {
     match (only_field(bytes), values) {
-        (Some((0x0a, packed)), Values::F32(values)) => push_f32s(packed, values),
-        (Some((0x0a, packed)), Values::I64(values)) => push_i64s(packed, values),
+        (Some((0x0a, packed)), FeatureValues::F32(values)) => push_f32s(packed, values),
+        (Some((0x0a, packed)), FeatureValues::I64(values)) => push_i64s(packed, values),
         (_, values) => read_any_list(bytes, values),
     }
 }
@@ -86,37 +84,19 @@ fn push_i64s(packed: &[u8], values: &mut Vec<i64>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn read_any_list(bytes: &[u8], values: &mut Values) -> Result<(), Fault> {
+fn read_any_list(bytes: &[u8], values: &mut FeatureValues) -> Result<(), Fault> {
     let mut wire = Wire(bytes);
-    match values {
-        Values::F32(values) => {
-            while let Some((number, field)) = wire.next()? {
-                match (number, field) {
-                    (1, Field::Bytes(packed)) => push_f32s(packed, values)?,
-                    (1, Field::Fixed32(word)) => values.push(f32::from_le_bytes(word)),
-                    (1, _) => return Err(WRONG_WIRE),
-                    _ => {}
-                }
-            }
+    while let Some((number, field)) = wire.next()? {
+        if number != 1 {
+            continue;
         }
-        Values::I64(values) => {
-            while let Some((number, field)) = wire.next()? {
-                match (number, field) {
-                    (1, Field::Bytes(packed)) => push_i64s(packed, values)?,
-                    (1, Field::Varint(value)) => values.push(value as i64),
-                    (1, _) => return Err(WRONG_WIRE),
-                    _ => {}
-                }
-            }
-        }
-        Values::Bytes(values) => {
-            while let Some((number, field)) = wire.next()? {
-                match (number, field) {
-                    (1, Field::Bytes(value)) => values.push(value),
-                    (1, _) => return Err(WRONG_WIRE),
-                    _ => {}
-                }
-            }
+        match (&mut *values, field) {
+            (FeatureValues::F32(values), Field::Bytes(packed)) => push_f32s(packed, values)?,
+            (FeatureValues::F32(values), Field::Fixed32(word)) => values.push(f32::from_le_bytes(word)),
+            (FeatureValues::I64(values), Field::Bytes(packed)) => push_i64s(packed, values)?,
+            (FeatureValues::I64(values), Field::Varint(value)) => values.push(value as i64),
+            (FeatureValues::Bytes(values), Field::Bytes(value)) => values.push(value),
+            _ => return Err("a list's values have the wrong wire type"),
         }
     }
     Ok(())

@@ -1,15 +1,15 @@
 //! `tf.train.Example` and `SequenceExample`: named lists of numbers or bytes.
 //!
 //! [`ExampleParser`] reads only the wanted columns, straight from the protobuf bytes into columns of a batch.
-//! [`ExampleWriter`] writes one, its keys sorted. [`read_whole`] reads everything, for tools that do not know what they
-//! will find.
+//! [`ExampleWriter`] writes one, its keys sorted. [`read_any_example`] reads all features, for tools that do not know
+//! them in advance.
 //!
 //! ```
-//! use phalanx_formats::example::{ExampleParser, ExampleWriter, FeatureSpec, Kind};
+//! use phalanx_formats::example::{ExampleParser, ExampleWriter, FeatureSpec, FeatureKind};
 //! let mut example = ExampleWriter::new();
 //! example.f32s("price", &[1.5]).bytes("words", &["red", "car"]);
 //!
-//! let specs = vec![FeatureSpec::fixed("price", Kind::F32, 1), FeatureSpec::variable("words", Kind::Bytes)];
+//! let specs = vec![FeatureSpec::fixed("price", FeatureKind::F32, 1), FeatureSpec::variable("words", FeatureKind::Bytes)];
 //! let mut parser = ExampleParser::new(specs)?;
 //! parser.push(&example.encode())?;
 //! let batch = parser.finish();
@@ -18,6 +18,7 @@
 //! # Ok::<(), phalanx_base::Error>(())
 //! ```
 
+mod any_example;
 mod builder;
 mod column;
 mod columns;
@@ -27,7 +28,7 @@ mod parser;
 mod sequence;
 mod sequence_writer;
 mod spec;
-mod whole;
+
 mod writer;
 
 #[cfg(test)]
@@ -39,10 +40,10 @@ mod proto {
     include!(concat!(env!("OUT_DIR"), "/phalanx.example.rs"));
 }
 
-pub use column::{Batch, ByteStrings, Column, Values};
+pub use any_example::{AnyExample, Feature, read_any_example};
+pub use column::{ExampleBatch, ExampleColumn, FeatureValues};
 pub use parser::ExampleParser;
 pub use sequence::{SequenceBatch, SequenceParser};
 pub use sequence_writer::SequenceWriter;
-pub use spec::{FeatureSpec, Kind, Layout};
-pub use whole::{Feature, Whole, read_whole};
+pub use spec::{FeatureKind, FeatureLayout, FeatureSpec};
 pub use writer::ExampleWriter;

@@ -1,11 +1,10 @@
 //! Reads Examples into batches of columns.
 
-use phalanx_base::Result;
-
 use super::builder::Form;
 use super::columns::{Columns, Problem};
-use super::{Batch, FeatureSpec};
+use super::{ExampleBatch, FeatureSpec};
 use crate::wire::{Field, Wire};
+use phalanx_base::Result;
 
 /// Reads the wanted features of one Example after another.
 ///
@@ -55,8 +54,8 @@ impl ExampleParser {
     }
 
     /// The rows so far as a batch; the next push begins another.
-    pub fn finish(&mut self) -> Batch {
-        Batch { rows: std::mem::take(&mut self.rows), columns: self.columns.take() }
+    pub fn finish(&mut self) -> ExampleBatch {
+        ExampleBatch { rows: std::mem::take(&mut self.rows), columns: self.columns.take() }
     }
 
     fn read(&mut self, example: &[u8]) -> Result<(), Problem> {

@@ -1,11 +1,10 @@
 //! Reads SequenceExamples into batches of columns.
 
-use phalanx_base::Result;
-
 use super::builder::Form;
 use super::columns::{Columns, Problem};
-use super::{Column, FeatureSpec};
+use super::{ExampleColumn, FeatureSpec};
 use crate::wire::{Field, Wire};
+use phalanx_base::Result;
 
 /// Reads the wanted context features and feature lists of one SequenceExample after another; the rules for context
 /// features are those of [`ExampleParser`](super::ExampleParser).
@@ -14,13 +13,13 @@ use crate::wire::{Field, Wire};
 /// of variable and ragged ones have any number.
 ///
 /// ```
-/// use phalanx_formats::example::{FeatureSpec, Kind, SequenceParser, SequenceWriter};
+/// use phalanx_formats::example::{FeatureSpec, FeatureKind, SequenceParser, SequenceWriter};
 /// let mut example = SequenceWriter::new();
 /// example.context().i64s("user", &[7]);
 /// example.bytes_list("clicks", &[vec!["a", "b"], vec![], vec!["c"]]);
 ///
-/// let context = vec![FeatureSpec::fixed("user", Kind::I64, 1)];
-/// let mut parser = SequenceParser::new(context, vec![FeatureSpec::variable("clicks", Kind::Bytes)])?;
+/// let context = vec![FeatureSpec::fixed("user", FeatureKind::I64, 1)];
+/// let mut parser = SequenceParser::new(context, vec![FeatureSpec::variable("clicks", FeatureKind::Bytes)])?;
 /// parser.push(&example.encode())?;
 /// let clicks = &parser.finish().lists[0];
 /// assert_eq!(clicks.row_splits.as_deref(), Some(&[0, 3][..]));
@@ -40,9 +39,9 @@ pub struct SequenceBatch {
     /// How many rows.
     pub rows: usize,
     /// One per wanted context feature.
-    pub context: Vec<Column>,
+    pub context: Vec<ExampleColumn>,
     /// One per wanted feature list; their items are steps.
-    pub lists: Vec<Column>,
+    pub lists: Vec<ExampleColumn>,
 }
 
 impl SequenceParser {

@@ -1,10 +1,9 @@
 //! Writes a SequenceExample.
 
-use std::collections::BTreeMap;
-
 use super::ExampleWriter;
 use super::writer::{encode_map, feature_of_bytes, feature_of_f32s, feature_of_i64s};
 use crate::wire::put_bytes;
+use std::collections::BTreeMap;
 
 /// The context and the feature lists of one SequenceExample; keys are sorted.
 ///

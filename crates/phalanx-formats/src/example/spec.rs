@@ -1,12 +1,11 @@
 //! Which features are wanted, and in which form.
 
+use super::FeatureValues;
 use phalanx_base::{Code, Error, Result};
-
-use super::Values;
 
 /// The type of a feature's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FeatureKind {
     /// `float_list`.
     F32,
     /// `int64_list`.
@@ -15,7 +14,7 @@ pub enum Kind {
     Bytes,
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for FeatureKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::F32 => "float",
@@ -27,7 +26,7 @@ impl std::fmt::Display for Kind {
 
 /// How many values a feature has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum FeatureLayout {
     /// Always this many: `FixedLenFeature`, and `FixedLenSequenceFeature` in a feature list.
     Fixed(usize),
     /// Any number: `VarLenFeature`.
@@ -39,8 +38,8 @@ pub enum Layout {
 /// One wanted feature.
 ///
 /// ```
-/// use phalanx_formats::example::{FeatureSpec, Kind, Values};
-/// let age = FeatureSpec::fixed("age", Kind::F32, 1).with_default(Values::F32(vec![-1.0]));
+/// use phalanx_formats::example::{FeatureSpec, FeatureKind, FeatureValues};
+/// let age = FeatureSpec::fixed("age", FeatureKind::F32, 1).with_default(FeatureValues::F32(vec![-1.0]));
 /// assert_eq!(age.name, "age");
 /// ```
 #[derive(Clone, Debug)]
@@ -48,11 +47,11 @@ pub struct FeatureSpec {
     /// The feature's key.
     pub name: String,
     /// The type that its values must have.
-    pub kind: Kind,
+    pub kind: FeatureKind,
     /// How many values it has.
-    pub layout: Layout,
-    /// What a fixed feature is where it is missing; one value stands for all.
-    pub default: Option<Values>,
+    pub layout: FeatureLayout,
+    /// The default of a fixed feature; a single value is repeated.
+    pub default: Option<FeatureValues>,
     /// Whether a fixed feature list that is missing counts as one without steps.
     pub allow_missing: bool,
 }
@@ -60,25 +59,25 @@ pub struct FeatureSpec {
 impl FeatureSpec {
     /// A feature of exactly `length` values, which must be there unless it has a default.
     #[must_use]
-    pub fn fixed(name: impl Into<String>, kind: Kind, length: usize) -> Self {
-        Self::new(name.into(), kind, Layout::Fixed(length))
+    pub fn fixed(name: impl Into<String>, kind: FeatureKind, length: usize) -> Self {
+        Self::new(name.into(), kind, FeatureLayout::Fixed(length))
     }
 
     /// A feature of any number of values, none where it is missing.
     #[must_use]
-    pub fn variable(name: impl Into<String>, kind: Kind) -> Self {
-        Self::new(name.into(), kind, Layout::Variable)
+    pub fn variable(name: impl Into<String>, kind: FeatureKind) -> Self {
+        Self::new(name.into(), kind, FeatureLayout::Variable)
     }
 
     /// A feature of any number of rows of `inner` values, none where it is missing.
     #[must_use]
-    pub fn ragged(name: impl Into<String>, kind: Kind, inner: usize) -> Self {
-        Self::new(name.into(), kind, Layout::Ragged(inner))
+    pub fn ragged(name: impl Into<String>, kind: FeatureKind, inner: usize) -> Self {
+        Self::new(name.into(), kind, FeatureLayout::Ragged(inner))
     }
 
-    /// Says what a fixed feature is where it is missing: as many values as it has, or one for all of them.
+    /// Sets the default of a fixed feature: as many values as it has, or one for all of them.
     #[must_use]
-    pub fn with_default(mut self, default: Values) -> Self {
+    pub fn with_default(mut self, default: FeatureValues) -> Self {
         self.default = Some(default);
         self
     }
@@ -90,15 +89,15 @@ impl FeatureSpec {
         self
     }
 
-    fn new(name: String, kind: Kind, layout: Layout) -> Self {
+    fn new(name: String, kind: FeatureKind, layout: FeatureLayout) -> Self {
         Self { name, kind, layout, default: None, allow_missing: false }
     }
 
-    /// Values per item of the column.
+    /// FeatureValues per item of the column.
     pub(super) fn width(&self) -> usize {
         match self.layout {
-            Layout::Fixed(length) | Layout::Ragged(length) => length,
-            Layout::Variable => 1,
+            FeatureLayout::Fixed(length) | FeatureLayout::Ragged(length) => length,
+            FeatureLayout::Variable => 1,
         }
     }
 
@@ -108,11 +107,11 @@ impl FeatureSpec {
             let what = format!("the specification of feature {:?} is not valid", self.name);
             Err(Error::new(Code::BadSetting, what).because(why))
         };
-        if self.layout == Layout::Ragged(0) {
+        if self.layout == FeatureLayout::Ragged(0) {
             return wrong("its inner rows have no values".to_owned());
         }
         let Some(default) = &self.default else { return Ok(self) };
-        let Layout::Fixed(length) = self.layout else {
+        let FeatureLayout::Fixed(length) = self.layout else {
             return wrong("only a feature of fixed length has a default".to_owned());
         };
         if default.kind() != self.kind {
@@ -122,7 +121,7 @@ impl FeatureSpec {
             return wrong(format!("it has {length} values, its default has {}", default.len()));
         }
         if default.len() != length {
-            let mut spread = Values::new(self.kind);
+            let mut spread = FeatureValues::new(self.kind);
             for _ in 0..length {
                 spread.extend(default);
             }

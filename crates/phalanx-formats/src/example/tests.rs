@@ -2,7 +2,7 @@ use super::*;
 use crate::wire::{put_bytes, put_varint};
 use proptest::prelude::*;
 
-fn parse(specs: Vec<FeatureSpec>, examples: &[Vec<u8>]) -> phalanx_base::Result<Batch> {
+fn parse(specs: Vec<FeatureSpec>, examples: &[Vec<u8>]) -> phalanx_base::Result<ExampleBatch> {
     let mut parser = ExampleParser::new(specs)?;
     for example in examples {
         parser.push(example)?;
@@ -47,11 +47,11 @@ fn makes_columns_of_every_layout() {
         examples.push(example.encode());
     }
     let specs = vec![
-        FeatureSpec::fixed("point", Kind::F32, 2),
-        FeatureSpec::fixed("label", Kind::I64, 1).with_default(Values::I64(vec![9])),
-        FeatureSpec::variable("ids", Kind::I64),
-        FeatureSpec::ragged("pairs", Kind::Bytes, 2),
-        FeatureSpec::variable("absent", Kind::F32),
+        FeatureSpec::fixed("point", FeatureKind::F32, 2),
+        FeatureSpec::fixed("label", FeatureKind::I64, 1).with_default(FeatureValues::I64(vec![9])),
+        FeatureSpec::variable("ids", FeatureKind::I64),
+        FeatureSpec::ragged("pairs", FeatureKind::Bytes, 2),
+        FeatureSpec::variable("absent", FeatureKind::F32),
     ];
     let batch = parse(specs, &examples).unwrap();
     assert_eq!(batch.rows, 3);
@@ -69,60 +69,61 @@ fn makes_columns_of_every_layout() {
 fn refuses_what_tensorflow_refuses() {
     let mut example = ExampleWriter::new();
     example.f32s("x", &[1.0, 2.0]);
-    let missing = refusal(FeatureSpec::fixed("y", Kind::F32, 1), &example);
+    let missing = refusal(FeatureSpec::fixed("y", FeatureKind::F32, 1), &example);
     assert_eq!(missing, r#"feature "y" (float) is missing (example 0)"#);
-    let kind = refusal(FeatureSpec::variable("x", Kind::I64), &example);
+    let kind = refusal(FeatureSpec::variable("x", FeatureKind::I64), &example);
     assert_eq!(kind, r#"feature "x" is float, not int64 (example 0)"#);
-    let length = refusal(FeatureSpec::fixed("x", Kind::F32, 3), &example);
+    let length = refusal(FeatureSpec::fixed("x", FeatureKind::F32, 3), &example);
     assert_eq!(length, r#"feature "x" has 2 values, not 3 (example 0)"#);
-    let inner = refusal(FeatureSpec::ragged("x", Kind::F32, 3), &example);
+    let inner = refusal(FeatureSpec::ragged("x", FeatureKind::F32, 3), &example);
     assert_eq!(inner, r#"feature "x" has 2 values, not a multiple of 3 (example 0)"#);
     // A list that is there but empty is not missing.
-    let empty = FeatureSpec::fixed("x", Kind::F32, 1).with_default(Values::F32(vec![0.0]));
+    let empty = FeatureSpec::fixed("x", FeatureKind::F32, 1).with_default(FeatureValues::F32(vec![0.0]));
     assert!(refusal(empty, ExampleWriter::new().f32s("x", &[])).contains("has 0 values"));
 }
 
 #[test]
 fn a_feature_without_a_list_is_missing() {
     let record = raw(&[("x", Vec::new())]);
-    let spec = FeatureSpec::fixed("x", Kind::I64, 2).with_default(Values::I64(vec![4]));
-    assert_eq!(parse(vec![spec], &[record]).unwrap().columns[0].values, Values::I64(vec![4, 4]));
+    let spec = FeatureSpec::fixed("x", FeatureKind::I64, 2).with_default(FeatureValues::I64(vec![4]));
+    assert_eq!(parse(vec![spec], &[record]).unwrap().columns[0].values, FeatureValues::I64(vec![4, 4]));
 }
 
 #[test]
 fn specifications_are_checked() {
-    let twice = vec![FeatureSpec::variable("x", Kind::I64), FeatureSpec::fixed("x", Kind::I64, 1)];
+    let twice = vec![FeatureSpec::variable("x", FeatureKind::I64), FeatureSpec::fixed("x", FeatureKind::I64, 1)];
     assert!(ExampleParser::new(twice).unwrap_err().to_string().contains("twice"));
-    let default = |spec: FeatureSpec| ExampleParser::new(vec![spec.with_default(Values::I64(vec![1, 2]))]).is_err();
-    assert!(default(FeatureSpec::fixed("x", Kind::I64, 3)));
-    assert!(default(FeatureSpec::fixed("x", Kind::F32, 2)));
-    assert!(default(FeatureSpec::variable("x", Kind::I64)));
-    assert!(ExampleParser::new(vec![FeatureSpec::ragged("x", Kind::I64, 0)]).is_err());
+    let default =
+        |spec: FeatureSpec| ExampleParser::new(vec![spec.with_default(FeatureValues::I64(vec![1, 2]))]).is_err();
+    assert!(default(FeatureSpec::fixed("x", FeatureKind::I64, 3)));
+    assert!(default(FeatureSpec::fixed("x", FeatureKind::F32, 2)));
+    assert!(default(FeatureSpec::variable("x", FeatureKind::I64)));
+    assert!(ExampleParser::new(vec![FeatureSpec::ragged("x", FeatureKind::I64, 0)]).is_err());
 }
 
 #[test]
 fn the_last_of_two_keys_counts() {
-    let spec = || vec![FeatureSpec::variable("x", Kind::I64)];
+    let spec = || vec![FeatureSpec::variable("x", FeatureKind::I64)];
     let column = |entries: &[(&str, Vec<u8>)]| parse(spec(), &[raw(entries)]).unwrap().columns[0].values.clone();
-    assert_eq!(column(&[("x", ints(&[1, 2])), ("y", ints(&[5])), ("x", ints(&[3]))]), Values::I64(vec![3]));
+    assert_eq!(column(&[("x", ints(&[1, 2])), ("y", ints(&[5])), ("x", ints(&[3]))]), FeatureValues::I64(vec![3]));
     // Even where the first one is of another type.
-    assert_eq!(column(&[("x", floats(&[1.0])), ("x", ints(&[3]))]), Values::I64(vec![3]));
+    assert_eq!(column(&[("x", floats(&[1.0])), ("x", ints(&[3]))]), FeatureValues::I64(vec![3]));
     assert!(parse(spec(), &[raw(&[("x", ints(&[3])), ("x", floats(&[1.0]))])]).is_err());
 }
 
 #[test]
 fn the_last_of_two_kinds_counts_and_one_kind_merges() {
-    let spec = || vec![FeatureSpec::variable("x", Kind::I64)];
+    let spec = || vec![FeatureSpec::variable("x", FeatureKind::I64)];
     let column =
         |feature: Vec<Vec<u8>>| parse(spec(), &[raw(&[("x", feature.concat())])]).map(|b| b.columns[0].values.clone());
-    assert_eq!(column(vec![ints(&[1]), ints(&[2])]).unwrap(), Values::I64(vec![1, 2]));
-    assert_eq!(column(vec![ints(&[1]), floats(&[0.5]), ints(&[2])]).unwrap(), Values::I64(vec![2]));
+    assert_eq!(column(vec![ints(&[1]), ints(&[2])]).unwrap(), FeatureValues::I64(vec![1, 2]));
+    assert_eq!(column(vec![ints(&[1]), floats(&[0.5]), ints(&[2])]).unwrap(), FeatureValues::I64(vec![2]));
     assert!(column(vec![ints(&[1]), floats(&[0.5])]).is_err());
 }
 
 #[test]
 fn a_refused_record_leaves_no_trace() {
-    let specs = vec![FeatureSpec::variable("a", Kind::I64), FeatureSpec::fixed("b", Kind::F32, 1)];
+    let specs = vec![FeatureSpec::variable("a", FeatureKind::I64), FeatureSpec::fixed("b", FeatureKind::F32, 1)];
     let good = raw(&[("a", ints(&[1, 2])), ("b", floats(&[0.5]))]);
     let mut parser = ExampleParser::new(specs).unwrap();
     parser.push(&good).unwrap();
@@ -134,7 +135,7 @@ fn a_refused_record_leaves_no_trace() {
     assert_eq!(batch.rows, 2);
     assert_eq!(batch.columns[0].values.as_i64().unwrap(), [1, 2, 1, 2]);
     assert_eq!(batch.columns[0].row_splits.as_deref(), Some(&[0, 2, 4][..]));
-    assert_eq!(parser.finish().columns[0].row_splits.as_deref(), Some(&[0][..]), "a batch begins anew");
+    assert_eq!(parser.finish().columns[0].row_splits.as_deref(), Some(&[0][..]), "a batch starts empty");
 }
 
 #[test]
@@ -145,8 +146,9 @@ fn sequences_keep_their_steps() {
     let mut second = SequenceWriter::new();
     second.context().i64s("user", &[8]);
     second.f32s_list("point", &[[5.0, 6.0]]);
-    let specs = || vec![FeatureSpec::fixed("point", Kind::F32, 2), FeatureSpec::variable("ids", Kind::I64)];
-    let mut parser = SequenceParser::new(vec![FeatureSpec::fixed("user", Kind::I64, 1)], specs()).unwrap();
+    let specs =
+        || vec![FeatureSpec::fixed("point", FeatureKind::F32, 2), FeatureSpec::variable("ids", FeatureKind::I64)];
+    let mut parser = SequenceParser::new(vec![FeatureSpec::fixed("user", FeatureKind::I64, 1)], specs()).unwrap();
     parser.push(&first.encode()).unwrap();
     parser.push(&SequenceWriter::new().encode()).unwrap_err();
     parser.push(&second.encode()).unwrap();
@@ -157,11 +159,11 @@ fn sequences_keep_their_steps() {
     assert_eq!(batch.lists[1].row_splits.as_deref(), Some(&[0, 3, 3][..]));
     assert_eq!(batch.lists[1].step_splits.as_deref(), Some(&[0, 1, 1, 3][..]));
 
-    let lists = vec![FeatureSpec::fixed("none", Kind::F32, 2).allow_missing()];
+    let lists = vec![FeatureSpec::fixed("none", FeatureKind::F32, 2).allow_missing()];
     let mut parser = SequenceParser::new(Vec::new(), lists).unwrap();
     parser.push(&first.encode()).unwrap();
     assert_eq!(parser.finish().lists[0].row_splits.as_deref(), Some(&[0, 0][..]));
-    let mut parser = SequenceParser::new(Vec::new(), vec![FeatureSpec::fixed("point", Kind::F32, 3)]).unwrap();
+    let mut parser = SequenceParser::new(Vec::new(), vec![FeatureSpec::fixed("point", FeatureKind::F32, 3)]).unwrap();
     let error = parser.push(&first.encode()).unwrap_err().to_string();
     assert_eq!(error, r#"feature list "point" has 2 values, not 3 (example 0)"#);
 }
@@ -213,11 +215,11 @@ fn odd(feature: &Feature) -> Vec<u8> {
     out
 }
 
-fn column_of(values: &Values) -> Feature {
+fn column_of(values: &FeatureValues) -> Feature {
     match values {
-        Values::F32(values) => Feature::F32(values.clone()),
-        Values::I64(values) => Feature::I64(values.clone()),
-        Values::Bytes(values) => Feature::Bytes(values.iter().map(<[u8]>::to_vec).collect()),
+        FeatureValues::F32(values) => Feature::F32(values.clone()),
+        FeatureValues::I64(values) => Feature::I64(values.clone()),
+        FeatureValues::Bytes(values) => Feature::Bytes(values.iter().map(<[u8]>::to_vec).collect()),
     }
 }
 
@@ -236,7 +238,7 @@ proptest! {
             };
         }
         for record in [raw(&entries), writer.encode()] {
-            let whole = read_whole(&record).unwrap();
+            let whole = read_any_example(&record).unwrap();
             for (name, feature) in &whole.features {
                 let last = features.iter().rfind(|(other, _)| other == name);
                 prop_assert_eq!(&last.unwrap().1, feature);
@@ -277,15 +279,15 @@ proptest! {
 fn everything(bytes: &[u8]) {
     let specs = || {
         vec![
-            FeatureSpec::fixed("a", Kind::F32, 1).with_default(Values::F32(vec![0.0])),
-            FeatureSpec::variable("b", Kind::Bytes),
-            FeatureSpec::ragged("c", Kind::I64, 2),
-            FeatureSpec::variable("", Kind::I64),
+            FeatureSpec::fixed("a", FeatureKind::F32, 1).with_default(FeatureValues::F32(vec![0.0])),
+            FeatureSpec::variable("b", FeatureKind::Bytes),
+            FeatureSpec::ragged("c", FeatureKind::I64, 2),
+            FeatureSpec::variable("", FeatureKind::I64),
         ]
     };
     let _ = parse(specs(), &[bytes.to_vec()]);
-    let _ = read_whole(bytes);
-    if let Ok(mut parser) = SequenceParser::new(specs(), vec![FeatureSpec::variable("a", Kind::Bytes)]) {
+    let _ = read_any_example(bytes);
+    if let Ok(mut parser) = SequenceParser::new(specs(), vec![FeatureSpec::variable("a", FeatureKind::Bytes)]) {
         let _ = parser.push(bytes);
         parser.finish();
     }

@@ -1,8 +1,7 @@
 //! Writes an Example.
 
-use std::collections::BTreeMap;
-
 use crate::wire::{put_bytes, put_varint};
+use std::collections::BTreeMap;
 
 /// The features of one Example. The same features give the same bytes: keys are sorted, numbers are packed.
 ///

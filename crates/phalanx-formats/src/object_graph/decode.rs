@@ -1,10 +1,9 @@
 //! Reads TensorFlow's message `TrackableObjectGraph`. By hand: a generated message takes a hundred times the memory of
 //! an empty object, and a file can have many.
 
-use phalanx_base::Result;
-
-use super::{Attribute, Child, ObjectGraph, ObjectNode, Saver, Slot, malformed};
+use super::{Attribute, Child, ObjectGraph, ObjectNode, Saver, SlotVariable, malformed};
 use crate::wire::{Field, Wire};
+use phalanx_base::Result;
 
 /// More objects than this are no model. An object takes some hundred bytes of memory and may take two of the file.
 const MAX_NODES: usize = 1 << 20;
@@ -46,7 +45,7 @@ fn node(message: &[u8]) -> Result<ObjectNode> {
             (3, Field::Bytes(message)) => {
                 let [variable, _, slot] = numbers(message)?;
                 let [_, name, _] = texts(message)?;
-                node.slots.push(Slot { name, variable, slot });
+                node.slots.push(SlotVariable { name, variable, slot });
             }
             (4, Field::Bytes(message)) => {
                 let [name, object, _] = texts(message)?;

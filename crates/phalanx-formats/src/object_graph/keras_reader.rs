@@ -1,11 +1,9 @@
 //! Finds the weights of a Keras model in a checkpoint.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use phalanx_base::{Code, Error, Result};
-
 use super::{ObjectGraph, VARIABLE_VALUE, malformed};
 use crate::bundle::{BundleReader, DataSource, Tensor};
+use phalanx_base::{Code, Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The names on the way from a layer to a weight have no more bytes than this.
 const MAX_PATH: usize = 1024;

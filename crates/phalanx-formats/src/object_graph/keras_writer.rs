@@ -1,12 +1,10 @@
 //! Writes weights so that Keras loads them.
 
-use std::collections::BTreeMap;
-use std::io::Write;
-
-use phalanx_base::{Code, Error, Result, Shape};
-
 use super::{Attribute, Child, OBJECT_GRAPH_KEY, ObjectGraph, ObjectNode, VARIABLE_VALUE, attribute_key};
 use crate::bundle::{BundleIndex, BundleWriter};
+use phalanx_base::{Code, Error, Result, Shape};
+use std::collections::BTreeMap;
+use std::io::Write;
 
 /// One layer of a Keras model with its weights.
 #[derive(Clone, Debug)]

@@ -33,8 +33,7 @@ mod tests;
 
 pub use keras_reader::{KerasWeight, read_keras_weights};
 pub use keras_writer::{KerasLayer, KerasWeights};
-pub use node::{Attribute, Child, ObjectGraph, ObjectNode, Saver, Slot};
-
+pub use node::{Attribute, Child, ObjectGraph, ObjectNode, Saver, SlotVariable};
 use phalanx_base::{Code, Error};
 
 /// The name of the tensor that has the object graph.

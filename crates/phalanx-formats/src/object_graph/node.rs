@@ -1,9 +1,8 @@
 //! The object graph's own words.
 
-use phalanx_base::{Code, Error, Result};
-
 use super::{OBJECT_GRAPH_KEY, malformed};
 use crate::bundle::{BundleReader, DataSource, Dtype};
+use phalanx_base::{Code, Error, Result};
 
 /// Objects that refer to each other by name; the first is the one that was saved.
 ///
@@ -28,11 +27,11 @@ pub struct ObjectNode {
     pub children: Vec<Child>,
     /// The tensors that it has.
     pub attributes: Vec<Attribute>,
-    /// The optimizer's state beside variables; only optimizers of TensorFlow 1 and `legacy` ones say it here.
-    pub slots: Vec<Slot>,
-    /// Who saves the object, where it is not TensorFlow itself.
+    /// The optimizer's slot variables; only TensorFlow 1 and `legacy` optimizers list them here.
+    pub slots: Vec<SlotVariable>,
+    /// The saver registered for the object, if any.
     pub saver: Option<Saver>,
-    /// Whether it or anything below it has a tensor; older checkpoints do not say.
+    /// Whether it or anything below it has a tensor; missing in older checkpoints.
     pub has_values: Option<bool>,
 }
 
@@ -56,9 +55,9 @@ pub struct Attribute {
     pub key: String,
 }
 
-/// An optimizer's state beside a variable.
+/// An optimizer's state for a variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct SlotVariable {
     /// The slot's name, as `m`.
     pub name: String,
     /// The object that is the variable.

@@ -173,7 +173,7 @@ fn hostile_graphs_end() {
     assert_eq!(read(missing).unwrap_err().code(), Code::NoSuchVariable);
     assert!(ObjectGraph::new(Vec::new()).is_err());
     assert!(ObjectGraph::new(vec![object(&[("a", 1)], "")]).is_err());
-    let slot = Slot { name: "m".to_owned(), variable: 0, slot: 9 };
+    let slot = SlotVariable { name: "m".to_owned(), variable: 0, slot: 9 };
     assert!(ObjectGraph::new(vec![ObjectNode { slots: vec![slot], ..ObjectNode::default() }]).is_err());
     assert!(ObjectGraph::decode(&[0x0a, 0].repeat((1 << 20) + 1)).is_err());
     // An object with the number -1, as protobuf writes it.
@@ -191,7 +191,7 @@ prop_compose! {
         nodes.into_iter().map(|(children, attributes, slots, saver, has_values)| ObjectNode {
             children: children.into_iter().map(|(name, node)| Child { name, node }).collect(),
             attributes: attributes.into_iter().map(|[name, full_name, key]| Attribute { name, full_name, key }).collect(),
-            slots: slots.into_iter().map(|(name, variable, slot)| Slot { name, variable, slot }).collect(),
+            slots: slots.into_iter().map(|(name, variable, slot)| SlotVariable { name, variable, slot }).collect(),
             saver: saver.map(|[name, object]| Saver { name, object }),
             has_values,
         }).collect()

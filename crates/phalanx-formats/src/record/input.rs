@@ -1,11 +1,9 @@
 //! The bytes behind a record reader: counted, sniffed at, decompressed.
 
-use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
-
+use super::{Compression, ReadOptions};
 use flate2::bufread::MultiGzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
-
-use super::{Compression, ReadOptions};
+use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
 
 const BUFFER_BYTES: usize = 256 << 10;
 

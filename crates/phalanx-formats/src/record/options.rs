@@ -1,4 +1,4 @@
-//! What a record reader accepts.
+//! The options of a record reader.
 
 use super::Compression;
 
@@ -16,10 +16,10 @@ use super::Compression;
 pub struct ReadOptions {
     /// The file's compression; `None` looks at its first bytes.
     pub compression: Option<Compression>,
-    /// The longest record that is read; 1 GiB unless said otherwise.
+    /// The maximum length of a record. Default: 1 GiB.
     pub max_record_bytes: u64,
-    /// How many bytes one compressed byte may become, after the first [`ReadOptions::FREE_BYTES`]; 256 unless said
-    /// otherwise. Deflate reaches 1032 on nothing but zeros; examples rarely pass 30.
+    /// The maximum compression ratio after the first [`ReadOptions::FREE_BYTES`]. Default: 256. Deflate reaches 1032 on
+    /// zeros; examples rarely exceed 30.
     pub max_ratio: u64,
 }
 

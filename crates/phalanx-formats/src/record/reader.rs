@@ -1,12 +1,10 @@
 //! Reads a record file from front to back.
 
-use std::io::{ErrorKind, Read};
-
-use phalanx_base::{Code, Context, Error, Result};
-
 use super::input::Input;
 use super::{Compression, FOOTER_BYTES, HEADER_BYTES, ReadOptions};
 use crate::checksum;
+use phalanx_base::{Code, Context, Error, Result};
+use std::io::{ErrorKind, Read};
 
 /// Reads records one after another into one buffer, checking both checksums of each.
 ///

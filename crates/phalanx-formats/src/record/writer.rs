@@ -1,13 +1,11 @@
 //! Writes a record file.
 
-use std::io::{BufWriter, IntoInnerError, Write};
-
+use super::Compression;
+use crate::checksum;
 use flate2::Compression as Level;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use phalanx_base::{Code, Context, Error, Result};
-
-use super::Compression;
-use crate::checksum;
+use std::io::{BufWriter, IntoInnerError, Write};
 
 /// Writes records, buffered. Call [`RecordWriter::finish`] at the end: a compressed file without its end is cut short,
 /// and errors of a writer that is only dropped are lost.

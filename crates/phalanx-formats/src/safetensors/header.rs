@@ -1,14 +1,12 @@
 //! The header of a safetensors file, checked.
 
-use std::collections::BTreeMap;
-use std::io::Read;
-use std::ops::Range;
-
-use phalanx_base::{Code, Context, Error, Result, Shape, nearest};
-
 use super::json::{self, RawTensor};
 use super::{DTYPES, MAX_HEADER, malformed};
 use crate::bundle::Dtype;
+use phalanx_base::{Code, Context, Error, Result, Shape, nearest};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::ops::Range;
 
 /// The length in front of the header.
 const PREFIX: u64 = 8;

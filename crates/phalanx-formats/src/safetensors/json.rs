@@ -1,12 +1,10 @@
 //! The header's JSON. Read with visitors and not as a tree: a tree forgets names that come twice, and takes sixteen
 //! times the memory of its text.
 
+use super::METADATA;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
-
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
-
-use super::METADATA;
 
 /// No tensor of ours has more dimensions; checked again, with the extents, when the shape is made.
 const MAX_RANK: usize = 8;

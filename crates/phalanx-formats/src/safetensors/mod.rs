@@ -20,21 +20,19 @@
 //! # }
 //! ```
 //!
-//! What is read is held to the format's own rules: the numbers of all tensors lie one behind the other, without a hole,
-//! and end where the file ends; no name comes twice. So no byte of a file can mean two things, or none.
+//! The reader enforces the format's rules: the numbers of all tensors are stored back to back, without gaps, and end where
+//! the file ends; no name occurs twice. So every byte of a file has exactly one meaning.
 
 mod header;
 mod json;
 mod reader;
 mod writer;
 
+use crate::bundle::Dtype;
 pub use header::{Header, TensorEntry};
+use phalanx_base::{Code, Error};
 pub use reader::{SafeTensors, TensorView};
 pub use writer::SafeTensorsWriter;
-
-use phalanx_base::{Code, Error};
-
-use crate::bundle::Dtype;
 
 /// The key beside the tensors' names that has the metadata.
 const METADATA: &str = "__metadata__";

@@ -1,9 +1,8 @@
 //! A safetensors file in memory.
 
-use phalanx_base::{Code, Error, Result, Shape};
-
 use super::{Header, TensorEntry, malformed};
 use crate::bundle::Dtype;
+use phalanx_base::{Code, Error, Result, Shape};
 
 /// A safetensors file in memory, checked; gives the tensors without copying their bytes.
 ///

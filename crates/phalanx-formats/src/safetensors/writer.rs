@@ -1,14 +1,12 @@
 //! Writes safetensors files.
 
+use super::{DTYPES, MAX_HEADER, METADATA};
+use crate::bundle::Dtype;
+use phalanx_base::{Code, Context, Error, Result, Shape};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write;
-
-use phalanx_base::{Code, Context, Error, Result, Shape};
-
-use super::{DTYPES, MAX_HEADER, METADATA};
-use crate::bundle::Dtype;
 
 /// Gathers tensors, which it borrows, and writes them as one file: the same bytes as the format's own library writes for
 /// the same tensors, if there is one key of metadata at most (that library does not sort them).

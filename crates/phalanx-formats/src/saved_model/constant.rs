@@ -1,10 +1,9 @@
 //! Constants: tensors that are in the graph itself.
 
-use phalanx_base::{Code, Error};
-
 use super::proto::Tensor;
 use super::{Element, GraphBuilder, Number, Output, Text, attr};
 use crate::bundle::Dtype;
+use phalanx_base::{Code, Error};
 
 impl GraphBuilder {
     /// A constant of numbers, row-major.

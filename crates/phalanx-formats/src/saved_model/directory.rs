@@ -1,9 +1,8 @@
-//! Where a model's files go: this crate opens no path itself.
-
-use std::collections::BTreeMap;
-use std::io::Write;
+//! The destination of a model's files: this crate opens no path itself.
 
 use phalanx_base::Result;
+use std::collections::BTreeMap;
+use std::io::Write;
 
 /// A folder that files can be put into. Files in memory, by their paths, are one already.
 pub trait Directory {

@@ -1,13 +1,11 @@
 //! Puts nodes into a graph, with names that are all different.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use phalanx_base::{Code, Error, Result};
-
-use super::output::Place;
+use super::output::NodeOutput;
 use super::proto::{Attr, Node};
 use super::variable::Declared;
 use super::{Dims, Element, Output, attr};
+use phalanx_base::{Code, Error, Result};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Builds a graph, node by node. Every method gives a handle to the tensor that its node will give when the graph runs;
 /// nothing is computed here, and no shapes are: TensorFlow does that when it loads the graph.
@@ -31,7 +29,7 @@ pub struct GraphBuilder {
     /// Nodes that must run once before the graph is used.
     pub(super) initializers: Vec<usize>,
     /// The constants that hold the names of files, and the files.
-    pub(super) assets: BTreeMap<String, Place>,
+    pub(super) assets: BTreeMap<String, NodeOutput>,
     names: BTreeSet<String>,
     /// The next number to try for a name that is taken.
     counters: BTreeMap<String, u64>,
@@ -100,13 +98,13 @@ impl GraphBuilder {
     }
 
     /// How an input is written; `None` for a place that this graph does not have.
-    pub(super) fn reference(&self, at: Place) -> Option<String> {
+    pub(super) fn reference(&self, at: NodeOutput) -> Option<String> {
         let name = &self.nodes.get(at.node)?.name;
         Some(if at.output == 0 { name.clone() } else { format!("{name}:{}", at.output) })
     }
 
     /// How a tensor is called from outside of the graph.
-    pub(super) fn tensor_name(&self, at: Place) -> Option<String> {
+    pub(super) fn tensor_name(&self, at: NodeOutput) -> Option<String> {
         self.nodes.get(at.node).map(|node| format!("{}:{}", node.name, at.output))
     }
 
@@ -154,7 +152,7 @@ impl Making<'_> {
     }
 
     /// Adds an input by its place.
-    pub(super) fn place(mut self, at: Place) -> Self {
+    pub(super) fn place(mut self, at: NodeOutput) -> Self {
         match self.graph.reference(at) {
             Some(name) => self.node.input.push(name),
             None => self.graph.fault(

@@ -1,4 +1,4 @@
-//! What a graph on disk says about its variables.
+//! Reads the variables of a graph on disk.
 
 use super::proto;
 use super::proto::attr::Value;

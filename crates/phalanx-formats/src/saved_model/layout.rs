@@ -27,7 +27,7 @@ impl GraphBuilder {
         self.make("Transpose").input(x).input(order).dtype::<T>("T").dtype::<i32>("Tperm").add()
     }
 
-    /// Tensors one behind the other along an axis.
+    /// Concatenates tensors along an axis.
     pub fn concat<T: Element>(&mut self, parts: &[Output<T>], axis: i32) -> Output<T> {
         // TensorFlow wants two or more.
         if let [only] = parts {

@@ -28,17 +28,17 @@ comparisons! {
 }
 
 impl GraphBuilder {
-    /// Whether both are.
+    /// Logical and.
     pub fn and(&mut self, a: Output<bool>, b: Output<bool>) -> Output<bool> {
         self.make("LogicalAnd").input(a).input(b).add()
     }
 
-    /// Whether one is, or both are.
+    /// Logical or.
     pub fn or(&mut self, a: Output<bool>, b: Output<bool>) -> Output<bool> {
         self.make("LogicalOr").input(a).input(b).add()
     }
 
-    /// Whether it is not.
+    /// Logical not.
     pub fn not(&mut self, x: Output<bool>) -> Output<bool> {
         self.make("LogicalNot").input(x).add()
     }

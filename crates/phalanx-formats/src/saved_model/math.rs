@@ -101,7 +101,7 @@ impl GraphBuilder {
         reduced.attr("keep_dims", attr::flag(keep_dims)).add()
     }
 
-    /// Which along an axis is the largest: the first of several.
+    /// The index of the largest element along an axis; the first of several.
     pub fn argmax<T: Number>(&mut self, x: Output<T>, axis: i32) -> Output<i64> {
         let axis = self.scalar(axis);
         let which = self.make("ArgMax").input(x).input(axis).dtype::<T>("T").dtype::<i32>("Tidx");

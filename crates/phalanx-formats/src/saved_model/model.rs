@@ -1,13 +1,11 @@
 //! A graph with its signatures, and the message that they become.
 
-use std::collections::BTreeMap;
-
-use phalanx_base::{Code, Error, Result};
-use prost::Message;
-
 use super::proto::{self, AssetFile, Collection, Graph, MetaGraph, TensorInfo, collection, graph, meta_graph};
 use super::{GraphBuilder, Signature, VariableSpec, attr};
 use crate::bundle::Dtype;
+use phalanx_base::{Code, Error, Result};
+use prost::Message;
+use std::collections::BTreeMap;
 
 /// The version of TensorFlow whose graphs these are: it decides what an op's missing attributes mean.
 const TENSORFLOW: &str = "2.15.1";

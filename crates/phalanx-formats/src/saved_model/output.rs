@@ -1,20 +1,19 @@
 //! Handles to what the nodes of a graph give.
 
-use std::marker::PhantomData;
-
 use super::Element;
 use crate::bundle::Dtype;
+use std::marker::PhantomData;
 
 /// A tensor of a graph: one output of one node. It means something only to the [`GraphBuilder`](super::GraphBuilder) that
 /// gave it: another may take it for one of its own.
 pub struct Output<T> {
-    pub(super) at: Place,
+    pub(super) at: NodeOutput,
     element: PhantomData<fn() -> T>,
 }
 
 /// A node and the number of its output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct NodeOutput {
     pub(super) node: usize,
     pub(super) output: usize,
 }
@@ -22,13 +21,13 @@ pub(super) struct Place {
 /// A tensor whose type is known only when the program runs; signatures take it.
 #[derive(Clone, Copy, Debug)]
 pub struct AnyOutput {
-    pub(super) at: Place,
+    pub(super) at: NodeOutput,
     pub(super) dtype: Dtype,
 }
 
 impl<T> Output<T> {
     pub(super) fn new(node: usize, output: usize) -> Self {
-        Self { at: Place { node, output }, element: PhantomData }
+        Self { at: NodeOutput { node, output }, element: PhantomData }
     }
 }
 

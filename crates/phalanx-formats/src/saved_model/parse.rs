@@ -1,13 +1,11 @@
 //! Serialized `tf.train.Example`s as the input of a model.
 
-use std::marker::PhantomData;
-
-use phalanx_base::{Code, Error};
-
-use super::output::Place;
+use super::output::NodeOutput;
 use super::proto::Shape;
 use super::{Element, GraphBuilder, Output, Sparse, Text, attr};
 use crate::bundle::Dtype;
+use phalanx_base::{Code, Error};
+use std::marker::PhantomData;
 
 /// Which features a model takes out of serialized Examples; each must be `f32`, `i64` or [`Text`].
 ///
@@ -34,7 +32,7 @@ struct Dense {
     dtype: Dtype,
     shape: Shape,
     /// A constant of the graph; `None`: every Example must have the feature.
-    default: Option<Place>,
+    default: Option<NodeOutput>,
 }
 
 /// A feature of which every Example has as many values as the shape wants.
@@ -69,7 +67,12 @@ impl ExampleFeatures {
         self.dense_feature::<T>(name, dims, Some(default.at))
     }
 
-    fn dense_feature<T: Element>(&mut self, name: &str, dims: &[usize], default: Option<Place>) -> DenseFeature<T> {
+    fn dense_feature<T: Element>(
+        &mut self,
+        name: &str,
+        dims: &[usize],
+        default: Option<NodeOutput>,
+    ) -> DenseFeature<T> {
         self.dense.push(Dense { name: name.to_owned(), dtype: T::DTYPE, shape: attr::known(dims), default });
         DenseFeature(self.dense.len() - 1, PhantomData)
     }
@@ -134,7 +137,7 @@ impl GraphBuilder {
         let dense_keys = self.texts(&[dense_keys.len()], &dense_keys);
         let mut defaults = Vec::new();
         for feature in &features.dense {
-            let missing = |graph: &mut Self| Place { node: graph.nothing(feature.dtype), output: 0 };
+            let missing = |graph: &mut Self| NodeOutput { node: graph.nothing(feature.dtype), output: 0 };
             defaults.push(feature.default.unwrap_or_else(|| missing(self)));
         }
         let parse = self.make("ParseExampleV2").input(serialized).input(names);

@@ -1,6 +1,6 @@
 //! The nodes that read and write the variables' checkpoint.
 
-use super::output::Place;
+use super::output::NodeOutput;
 use super::proto::Saver;
 use super::{GraphBuilder, Output, Text, attr};
 
@@ -45,16 +45,16 @@ impl GraphBuilder {
         [self.texts(&[names.len()], &names), self.texts(&[whole.len()], &whole)]
     }
 
-    fn add_save(&mut self, prefix: Output<Text>) -> Place {
+    fn add_save(&mut self, prefix: Output<Text>) -> NodeOutput {
         let [names, slices] = self.names_and_slices();
         let (reads, dtypes): (Vec<_>, Vec<_>) =
             self.variables.iter().map(|variable| (variable.read, variable.spec.dtype)).unzip();
         let save = self.make("SaveV2").input(prefix).input(names).input(slices);
-        let save = reads.into_iter().fold(save, |save, node| save.place(Place { node, output: 0 }));
+        let save = reads.into_iter().fold(save, |save, node| save.place(NodeOutput { node, output: 0 }));
         let save = save.attr("dtypes", attr::dtypes(dtypes)).add_node();
         // Gives the prefix once everything is saved.
         let done = self.make("Identity").input(prefix).after(save).dtype::<Text>("T").add_as("control_dependency");
-        Place { node: done, output: 0 }
+        NodeOutput { node: done, output: 0 }
     }
 
     fn add_restore(&mut self, prefix: Output<Text>) -> usize {
@@ -65,8 +65,8 @@ impl GraphBuilder {
         let restore = restore.attr("dtypes", attr::dtypes(dtypes.iter().copied())).add_node();
         let mut assigns = Vec::new();
         for (output, (handle, dtype)) in handles.into_iter().zip(dtypes).enumerate() {
-            let assign = self.make("AssignVariableOp").place(Place { node: handle, output: 0 });
-            let assign = assign.place(Place { node: restore, output }).attr("dtype", attr::dtype(dtype));
+            let assign = self.make("AssignVariableOp").place(NodeOutput { node: handle, output: 0 });
+            let assign = assign.place(NodeOutput { node: restore, output }).attr("dtype", attr::dtype(dtype));
             assigns.push(assign.add_node());
         }
         assigns.into_iter().fold(self.make("NoOp"), |all, assign| all.after(assign)).add_as("restore_all")

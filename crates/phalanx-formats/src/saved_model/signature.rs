@@ -1,12 +1,10 @@
 //! Signatures: what a model can be asked, and by which names.
 
-use std::collections::BTreeMap;
-
-use phalanx_base::{Code, Error, Result};
-
 use super::proto::{self, TensorInfo, attr::Value};
 use super::{AnyOutput, Dims, GraphBuilder, attr};
 use crate::bundle::Dtype;
+use phalanx_base::{Code, Error, Result};
+use std::collections::BTreeMap;
 
 /// The name of the signature that is used when none is asked for.
 pub const DEFAULT_SIGNATURE: &str = "serving_default";

@@ -1,6 +1,6 @@
 //! Rows with any number of values.
 
-use super::output::Place;
+use super::output::NodeOutput;
 use super::{Element, GraphBuilder, Output, Text, attr};
 use crate::bundle::Dtype;
 
@@ -22,7 +22,7 @@ pub struct Sparse<T: Element> {
 #[derive(Clone, Copy, Debug)]
 pub struct Crossed {
     indices: Output<i64>,
-    values: Place,
+    values: NodeOutput,
     dense_shape: Output<i64>,
     dtype: Dtype,
 }

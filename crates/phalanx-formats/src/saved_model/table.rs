@@ -1,15 +1,13 @@
 //! Strings, their hashes, and tables from one thing to another.
 
-use std::marker::PhantomData;
-
-use phalanx_base::{Code, Error};
-
-use super::output::Place;
+use super::output::NodeOutput;
 use super::{Element, GraphBuilder, Number, Output, Text, attr};
+use phalanx_base::{Code, Error};
+use std::marker::PhantomData;
 
 /// A table of a graph, from keys to values. It is filled when the model is loaded.
 pub struct Table<K, V> {
-    handle: Place,
+    handle: NodeOutput,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -73,7 +71,7 @@ impl GraphBuilder {
         // Named after its node, so that two tables of a graph are two.
         let node = self.make("HashTableV2").dtype::<K>("key_dtype").dtype::<V>("value_dtype");
         let node = node.attr("use_node_name_sharing", attr::flag(true)).add_node();
-        Table { handle: Place { node, output: 0 }, types: PhantomData }
+        Table { handle: NodeOutput { node, output: 0 }, types: PhantomData }
     }
 
     /// What a table has for each key, or `missing`.

@@ -1,11 +1,9 @@
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write;
-
-use phalanx_base::{Code, Error, Result, Shape};
-use prost::Message;
-
 use super::*;
 use crate::bundle::{BundleReader, Dtype};
+use phalanx_base::{Code, Error, Result, Shape};
+use prost::Message;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -286,7 +284,7 @@ fn assets_are_written_once_and_must_be_there() {
     assert_eq!((assets.len(), &*assets[0].filename), (1, "v.txt"));
 }
 
-/// A folder on a disk that is full after so many bytes.
+/// A folder on a disk that is full after this many bytes.
 struct Full(usize);
 
 impl Write for &mut Full {

@@ -1,10 +1,9 @@
 //! Variables: tensors whose values are in the model's checkpoint.
 
-use phalanx_base::Shape;
-
 use super::proto;
 use super::{GraphBuilder, Number, Output, attr};
 use crate::bundle::Dtype;
+use phalanx_base::Shape;
 
 /// A variable of a graph, for those who give its values.
 #[derive(Clone, Debug, PartialEq, Eq)]

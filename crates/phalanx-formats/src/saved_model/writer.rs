@@ -1,13 +1,11 @@
 //! Writes a model's files.
 
+use super::{Directory, SavedModel, VariableSpec};
+use crate::bundle::{BundleWriter, Dtype, data_file, index_file};
+use phalanx_base::{Code, Context, Error, Result};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
-
-use phalanx_base::{Code, Context, Error, Result};
-
-use super::{Directory, SavedModel, VariableSpec};
-use crate::bundle::{BundleWriter, Dtype, data_file, index_file};
 
 /// Where a model's variables are.
 const VARIABLES: &str = "variables/variables";

@@ -1,26 +1,25 @@
-//! Who lives below a process.
+//! The descendants of a process.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, wait};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Ends everything below this process. A list of processes alone cannot tell when that is done: one may fork and end while the
-/// list is made, and neither it nor its child is on it. But whoever lives below has an ancestor that is our child, because
-/// orphans become ours; so it is done when the kernel says that we have no children.
-/// Processes in the kernel's hands cannot be killed; nobody waits longer than `longest` for them.
-pub(super) fn end_all(longest: Duration) {
+/// Kills every descendant of this process. A list of processes cannot show when that is done: a process may fork and exit while the
+/// list is made, so that neither it nor its child is on it. But every descendant has an ancestor that is our child, because
+/// orphans become our children; so it is done when the kernel reports no children. Processes that are stuck in the kernel
+/// cannot be killed; `longest` bounds the wait for them.
+pub(super) fn kill_all(longest: Duration) {
     let until = Instant::now() + longest;
     while has_children() && Instant::now() < until {
         for pid in below(getpid()) {
-            // Already gone is as good as killed.
             let _ = kill_process(pid, Signal::KILL);
         }
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Takes leave of children that have ended; says whether there are others.
+/// Reaps children that have exited; returns whether there are others.
 fn has_children() -> bool {
     loop {
         match wait(WaitOptions::NOHANG) {
@@ -36,7 +35,6 @@ fn below(root: Pid) -> Vec<Pid> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
-        // Gone between the two calls is no child any more.
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
         if let Some((state, parent)) = state_and_parent(&stat)
             && !matches!(state, 'Z' | 'X')
@@ -54,13 +52,13 @@ fn below(root: Pid) -> Vec<Pid> {
     found
 }
 
-/// Whether a process is there and has not ended.
-pub(crate) fn lives(pid: u32) -> bool {
+/// Whether a process exists and has not exited.
+pub(crate) fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     state_and_parent(&stat).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'))
 }
 
-/// The name in parentheses may contain anything, even parentheses: the fields count from the last one.
+/// Parses the state and the parent from `/proc/PID/stat`. The name in parentheses may itself contain parentheses.
 fn state_and_parent(stat: &str) -> Option<(char, i32)> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
@@ -82,9 +80,9 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep runs");
         let pid = Pid::from_raw(child.id().cast_signed()).expect("a process id");
         assert!(below(getpid()).contains(&pid));
-        assert!(lives(child.id()));
+        assert!(is_alive(child.id()));
         child.kill().expect("it can be killed");
         child.wait().expect("it is a child");
-        assert!(!below(getpid()).contains(&pid) && !lives(child.id()));
+        assert!(!below(getpid()).contains(&pid) && !is_alive(child.id()));
     }
 }

@@ -1,9 +1,9 @@
-//! The kernels for AVX-512, and how a product is cut for them.
+//! The kernels for AVX-512, and how a product is split for them.
 //!
 //! A tile of the product, at most 14 rows by 32 columns, is summed up in registers. The factors are packed first, each so
-//! that a tile reads it from front to back: sixteen 32-bit words for every step along the sum, which are sixteen numbers,
-//! or in bfloat16 sixteen pairs of them. All threads pack the right factor together, and all use all of it; of the left
-//! one each packs what it is at, which stays in the second-level cache while the right one goes by.
+//! that a tile reads it sequentially: a cache line of sixteen 32-bit words for every step along the sum, which are sixteen
+//! numbers, or in bfloat16 sixteen pairs. All threads pack the right factor together, and all use all of it; of the left
+//! one each packs its current block, which stays in the L2 cache while the right one streams through.
 
 #![allow(unsafe_code)]
 
@@ -15,31 +15,30 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most rows of a tile: two registers each, and three are needed besides.
+/// The most rows of a tile: two registers each, plus three others.
 const ROWS: usize = 14;
 /// Columns of a tile.
 const COLUMNS: usize = 32;
 /// The most steps along the sum that are packed at once.
 const DEPTH: usize = 512;
-/// Rows of the left factor that are packed at once: with `DEPTH`, half of a second-level cache.
+/// Rows of the left factor that are packed at once: with `DEPTH`, half of an L2 cache.
 const BLOCK: usize = 18 * ROWS;
-/// A product with fewer multiplications than this is not worth a second thread.
-const WORTH_SHARING: usize = 1 << 21;
+/// The number of multiplications from which a product is worth a second thread.
+const PARALLEL_FROM: usize = 1 << 21;
 
-/// The kernels of one precision. A value is the proof that this CPU has the instructions they use: only [`Self::detect`]
-/// makes one.
+/// The kernels of one precision. A value proves that this CPU has their instructions: only [`Self::detect`] creates one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel(Precision);
 
 impl Kernel {
-    /// The kernels of `precision`, unless this CPU lacks an instruction.
+    /// Returns the kernels of `precision`, unless this CPU lacks an instruction.
     pub(crate) fn detect(precision: Precision) -> Option<Self> {
         let always = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
         let has_all = always && (precision == Precision::F32 || is_x86_feature_detected!("avx512bf16"));
         has_all.then_some(Self(precision))
     }
 
-    /// How many steps along the sum one packed step is: in bfloat16 pairs take one word.
+    /// Returns the steps along the sum in one packed word: in bfloat16 a pair.
     fn each(self) -> usize {
         match self.0 {
             Precision::F32 => 1,
@@ -51,24 +50,24 @@ impl Kernel {
 /// One step along the sum, packed.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-pub(crate) struct Line([u32; 16]);
+pub(crate) struct CacheLine([u32; 16]);
 
-/// Where the product goes; threads write to different tiles of it.
+/// The memory of the product; threads write to different tiles of it.
 #[derive(Clone, Copy)]
 struct Out {
     start: *mut f32,
     columns: usize,
 }
 
-// SAFETY: only `share` writes through the pointer, and its callers give every thread tiles of its own.
+// SAFETY: only `compute_range` writes through the pointer, and its callers give every thread different tiles.
 unsafe impl Send for Out {}
 // SAFETY: as above.
 unsafe impl Sync for Out {}
 
-/// The right factor, packed: for each part of the sum, panels of 32 columns. Every panel has two lines for each step.
+/// The packed right factor: for each part of the sum, panels of 32 columns. Every panel has two cache lines for each step.
 #[derive(Clone, Copy)]
 struct Right {
-    start: *mut MaybeUninit<Line>,
+    start: *mut MaybeUninit<CacheLine>,
     panels: usize,
     /// Steps in every part of the sum but the last, which may have fewer.
     depth: usize,
@@ -81,18 +80,23 @@ unsafe impl Send for Right {}
 unsafe impl Sync for Right {}
 
 impl Right {
-    /// The first line of a panel, in the part of the sum with this number, which has so many steps.
+    /// Returns the first cache line of a panel in a part of the sum with `steps` steps.
     fn line(self, part: usize, steps: usize, panel: usize) -> usize {
         2 * (part * self.depth * self.panels + panel * steps)
     }
 
-    /// The lines of panels that lie side by side, to be written.
+    /// Returns the cache lines of adjacent panels, to be written.
     ///
     /// # Safety
     /// The part and the panels exist, and the part has `steps` steps. Nobody else uses these panels of this part as long as
     /// the slice lives, and the memory lives that long.
-    unsafe fn panels_mut<'a>(self, part: usize, steps: usize, panels: Range<usize>) -> &'a mut [MaybeUninit<Line>] {
-        // SAFETY: the caller promises that the panels exist, so the lines are inside of the memory that `start` points to,
+    unsafe fn panels_mut<'a>(
+        self,
+        part: usize,
+        steps: usize,
+        panels: Range<usize>,
+    ) -> &'a mut [MaybeUninit<CacheLine>] {
+        // SAFETY: the caller promises that the panels exist, so the lines are inside the memory that `start` points to,
         // and that they are nobody else's.
         unsafe {
             let start = self.start.add(self.line(part, steps, panels.start));
@@ -100,18 +104,18 @@ impl Right {
         }
     }
 
-    /// Where a panel begins, to be read.
+    /// Returns the start of a panel, to be read.
     ///
     /// # Safety
     /// The part and the panel exist, and the part has `steps` steps.
-    unsafe fn panel(self, part: usize, steps: usize, panel: usize) -> *const Line {
+    unsafe fn panel(self, part: usize, steps: usize, panel: usize) -> *const CacheLine {
         // SAFETY: the caller promises that the panel exists.
         unsafe { self.start.add(self.line(part, steps, panel)).cast() }
     }
 }
 
-/// See [`crate::product`].
-pub(crate) fn product(a: Matrix<'_>, b: Matrix<'_>, kernel: Kernel, finish: Option<Finish<'_>>) -> Vec<f32> {
+/// See [`crate::matmul`].
+pub(crate) fn matmul(a: Matrix<'_>, b: Matrix<'_>, kernel: Kernel, finish: Option<Finish<'_>>) -> Vec<f32> {
     assert_eq!(a.columns(), b.rows(), "the left matrix has as many columns as the right one has rows");
     assert!(finish.is_none_or(|finish| finish.bias.len() == b.columns()), "a bias for every column");
     let (rows, columns) = (a.rows(), b.columns());
@@ -125,24 +129,26 @@ pub(crate) fn product(a: Matrix<'_>, b: Matrix<'_>, kernel: Kernel, finish: Opti
     let out = Out { start: numbers.as_mut_ptr(), columns };
     let panels = columns.div_ceil(COLUMNS);
     let steps = a.columns().div_ceil(kernel.each());
-    let mut packed = Vec::<Line>::with_capacity(2 * panels * steps);
-    // Parts of the same length: after a last one of a few steps a tile would be read and written for little.
+    let mut packed = Vec::<CacheLine>::with_capacity(2 * panels * steps);
+    // Parts of equal length: for a short last part, tiles would be read and written for little work.
     let depth = steps.div_ceil(steps.div_ceil(DEPTH));
     let right = Right { start: packed.spare_capacity_mut().as_mut_ptr(), panels, depth };
-    let worth_it = count.saturating_mul(a.columns()) >= WORTH_SHARING;
+    let worth_it = count.saturating_mul(a.columns()) >= PARALLEL_FROM;
     let threads = if worth_it { rayon::current_num_threads() } else { 1 };
-    // SAFETY: `right` has lines for all panels and steps of `b`, and shares are of whole panels and do not overlap.
-    in_shares(columns, COLUMNS, threads, |columns| unsafe { pack_right(b, columns, right, kernel) });
-    // Along the side that has more tiles. `share` is safe to call: all of the right factor is packed; its steps are those of
-    // `a`, which has as many columns as `b` has rows; shares lie inside of the product, which `out` has memory for, and do
+    // SAFETY: `right` has lines for all panels and steps of `b`, and tile ranges consist of complete panels and do not overlap.
+    for_tile_ranges(columns, COLUMNS, threads, |columns| unsafe { pack_right(b, columns, right, kernel) });
+    // Along the side that has more tiles. `compute_range` is safe to call: all of the right factor is packed; its steps are those of
+    // `a`, which has as many columns as `b` has rows; tile ranges lie inside the product, which `out` has memory for, and do
     // not overlap.
     if rows / ROWS >= columns / COLUMNS {
         // SAFETY: see above.
-        in_shares(rows, ROWS, threads, |rows| unsafe { share(a, right, out, rows, 0..columns, kernel, finish) });
+        for_tile_ranges(rows, ROWS, threads, |rows| unsafe {
+            compute_range(a, right, out, rows, 0..columns, kernel, finish)
+        });
     } else {
         // SAFETY: see above.
-        in_shares(columns, COLUMNS, threads, |columns| unsafe {
-            share(a, right, out, 0..rows, columns, kernel, finish);
+        for_tile_ranges(columns, COLUMNS, threads, |columns| unsafe {
+            compute_range(a, right, out, 0..rows, columns, kernel, finish);
         });
     }
     // SAFETY: every tile was written: the first steps along the sum do not add to what is there.
@@ -150,9 +156,9 @@ pub(crate) fn product(a: Matrix<'_>, b: Matrix<'_>, kernel: Kernel, finish: Opti
     numbers
 }
 
-/// Cuts a side into shares of whole tiles and has every one worked at by somebody: a large one for each thread, and small
-/// ones for whoever is done first, because threads are held up now and then.
-fn in_shares(side: usize, tile: usize, threads: usize, work: impl Fn(Range<usize>) + Sync) {
+/// Splits a side into tile ranges and calls `work` for each on some thread: a large range for each thread, then small ones
+/// for threads that finish early, because threads are delayed now and then.
+fn for_tile_ranges(side: usize, tile: usize, threads: usize, work: impl Fn(Range<usize>) + Sync) {
     if threads == 1 {
         return work(0..side);
     }
@@ -163,9 +169,9 @@ fn in_shares(side: usize, tile: usize, threads: usize, work: impl Fn(Range<usize
     let work = || {
         while let Some(&start) = starts.get(next.fetch_add(1, Ordering::Relaxed)) {
             let length = if start < threads * large { large } else { small };
-            let share = start * tile..side.min((start + length) * tile);
-            if !share.is_empty() {
-                work(share);
+            let range = start * tile..side.min((start + length) * tile);
+            if !range.is_empty() {
+                work(range);
             }
         }
     };
@@ -175,17 +181,17 @@ fn in_shares(side: usize, tile: usize, threads: usize, work: impl Fn(Range<usize
 /// Packs one thread's columns of the right factor.
 ///
 /// # Safety
-/// `right` has memory for every panel and step of `b`. `columns` begins where a panel does and lies inside of `b`. No other
+/// `right` has memory for every panel and step of `b`. `columns` begins where a panel does and lies inside `b`. No other
 /// thread uses the panels of these columns meanwhile.
 unsafe fn pack_right(b: Matrix<'_>, columns: Range<usize>, right: Right, kernel: Kernel) {
-    let whole = columns.len() / COLUMNS * COLUMNS;
-    let by_rows = if kernel.0 == Precision::F32 && b.strides().0 == 1 { whole } else { 0 };
+    let complete = columns.len() / COLUMNS * COLUMNS;
+    let by_rows = if kernel.0 == Precision::F32 && b.strides().0 == 1 { complete } else { 0 };
     let (by_rows, others) = (columns.start..columns.start + by_rows, columns.start + by_rows..columns.end);
     for (part, sum) in parts(0..b.rows(), kernel.each() * right.depth).enumerate() {
         let steps = sum.len().div_ceil(kernel.each());
         let panels = |columns: &Range<usize>| {
             let panels = columns.start / COLUMNS..columns.end.div_ceil(COLUMNS);
-            // SAFETY: these are panels of this thread's columns, of a part of `b` with so many steps. Each slice is dropped
+            // SAFETY: these are panels of this thread's columns, of a part of `b` with this number of steps. Each slice is dropped
             // before the next one is made.
             unsafe { right.panels_mut(part, steps, panels) }
         };
@@ -196,12 +202,12 @@ unsafe fn pack_right(b: Matrix<'_>, columns: Range<usize>, right: Right, kernel:
     }
 }
 
-/// Computes one thread's part of a product.
+/// Computes one tile range of a product.
 ///
 /// # Safety
-/// All of `right` is packed, for as many steps as `a` has columns. `rows` and `columns` lie inside of the product, which `out`
+/// All of `right` is packed, for as many steps as `a` has columns. `rows` and `columns` lie inside the product, which `out`
 /// has memory for; `columns` begins where a panel does; no other thread uses that part of the product meanwhile.
-unsafe fn share(
+unsafe fn compute_range(
     a: Matrix<'_>,
     right: Right,
     out: Out,
@@ -210,9 +216,9 @@ unsafe fn share(
     kernel: Kernel,
     finish: Option<Finish<'_>>,
 ) {
-    let mut left = Vec::<Line>::with_capacity(right.depth * BLOCK.min(rows.len()).div_ceil(ROWS));
+    let mut left = Vec::<CacheLine>::with_capacity(right.depth * BLOCK.min(rows.len()).div_ceil(ROWS));
     for block in parts(rows, BLOCK) {
-        // Tiles of the same height, rather than a last one of a row or two.
+        // Tiles of equal height, rather than a last one of a row or two.
         let height = block.len().div_ceil(block.len().div_ceil(ROWS));
         for (part, sum) in parts(0..a.columns(), kernel.each() * right.depth).enumerate() {
             let (steps, is_last) = (sum.len().div_ceil(kernel.each()), sum.end == a.columns());
@@ -224,8 +230,8 @@ unsafe fn share(
                 // SAFETY: the caller promises that the right factor has these columns and this part of the sum.
                 let right = unsafe { right.panel(part, steps, columns.start / COLUMNS) };
                 for (panel, rows) in parts(block.clone(), height).enumerate() {
-                    // SAFETY: the left factor was packed above for so many steps, the right one before by the caller's
-                    // promise. The tile is inside of the product and this thread's own, by the caller's promise too; where
+                    // SAFETY: the left factor was packed above for these steps, the right one before by the caller's
+                    // promise. The tile is inside the product and this thread's own, by the caller's promise too; where
                     // it adds, the part of the sum before has written it.
                     unsafe {
                         let tile = tile::Tile {
@@ -249,7 +255,7 @@ unsafe fn share(
     }
 }
 
-/// A range in parts of a length, the last one perhaps shorter.
+/// Splits a range into parts of a length; the last one may be shorter.
 fn parts(range: Range<usize>, length: usize) -> impl Iterator<Item = Range<usize>> {
     range.clone().step_by(length).map(move |start| start..range.end.min(start + length))
 }

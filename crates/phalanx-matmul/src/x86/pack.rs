@@ -1,24 +1,30 @@
-//! Packs a factor: sixteen lanes, rows of the left one or columns of the right one, step by step along the sum.
+//! Packing a factor: sixteen lanes, rows of the left one or columns of the right one, step by step along the sum.
 
-use super::{COLUMNS, Kernel, Line};
+use super::{COLUMNS, CacheLine, Kernel};
 use crate::{Matrix, Precision};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// Packs rows of the left factor: a line for each step, or for each pair of steps.
-pub(super) fn left(a: Matrix<'_>, rows: Range<usize>, sum: Range<usize>, to: &mut [MaybeUninit<Line>], kernel: Kernel) {
+/// Packs rows of the left factor: a cache line for each step, or for each pair of steps.
+pub(super) fn left(
+    a: Matrix<'_>,
+    rows: Range<usize>,
+    sum: Range<usize>,
+    to: &mut [MaybeUninit<CacheLine>],
+    kernel: Kernel,
+) {
     let (along, across) = a.strides();
     let source = Source::new(a, rows.start * across + sum.start * along, rows.len(), across, sum.len(), along);
     source.pack(to, 1, kernel);
 }
 
-/// Packs columns of the right factor, 32 at most: lines of the first sixteen and of the others by turns.
+/// Packs columns of the right factor, 32 at most: cache lines of the first sixteen and of the others alternate.
 pub(super) fn right(
     b: Matrix<'_>,
     sum: Range<usize>,
     columns: Range<usize>,
-    to: &mut [MaybeUninit<Line>],
+    to: &mut [MaybeUninit<CacheLine>],
     kernel: Kernel,
 ) {
     let (across, along) = b.strides();
@@ -31,28 +37,28 @@ pub(super) fn right(
     }
 }
 
-/// Packs whole panels of the right factor, 32-bit numbers that lie side by side: its rows are read from front to back,
-/// which is how memory likes it. `to` has all lines of the first panel, then all of the next one.
+/// Packs complete panels of the right factor with contiguous rows, which are read sequentially. `to` has all cache lines of
+/// the first panel, then all of the next one.
 ///
 /// # Panics
-/// When `to` has too few lines, or columns do not lie side by side.
+/// When `to` has too few lines, or rows are not contiguous.
 pub(super) fn right_by_rows(
     b: Matrix<'_>,
     sum: Range<usize>,
     columns: Range<usize>,
-    to: &mut [MaybeUninit<Line>],
+    to: &mut [MaybeUninit<CacheLine>],
     _: Kernel,
 ) {
     let (across, along) = b.strides();
-    assert!(columns.is_empty() || across == 1, "columns lie side by side");
+    assert!(columns.is_empty() || across == 1, "rows are contiguous");
     let steps = sum.len();
     assert!(to.len() >= 2 * (columns.len() / COLUMNS) * steps, "two lines for every step of a panel");
-    let to = to.as_mut_ptr().cast::<Line>();
+    let to = to.as_mut_ptr().cast::<CacheLine>();
     for (step, row) in sum.enumerate() {
         let numbers = &b.numbers[row * along..][columns.clone()];
         for (panel, numbers) in numbers.as_chunks::<COLUMNS>().0.iter().enumerate() {
             // SAFETY: there is a kernel, so the CPU has its instructions. `panel` is less than `columns.len() / COLUMNS` and
-            // `step` less than `steps`, so that both lines are inside of `to`, by the assertion above.
+            // `step` less than `steps`, so that both lines are inside `to`, by the assertion above.
             unsafe { copy(numbers, to.add(2 * (panel * steps + step))) };
         }
     }
@@ -64,7 +70,7 @@ pub(super) fn right_by_rows(
 /// The CPU has AVX-512F, and two lines can be written at `to`.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn copy(numbers: &[f32; COLUMNS], to: *mut Line) {
+unsafe fn copy(numbers: &[f32; COLUMNS], to: *mut CacheLine) {
     // SAFETY: `numbers` has twice sixteen numbers; the caller promises the rest.
     unsafe {
         store(to, _mm512_loadu_si512(numbers.as_ptr().cast()));
@@ -72,21 +78,21 @@ unsafe fn copy(numbers: &[f32; COLUMNS], to: *mut Line) {
     }
 }
 
-/// A part of a matrix that is packed at once. What the fields describe lies inside of the matrix: [`Self::new`] has seen it.
+/// A part of a matrix that is packed at once. It lies inside the matrix: [`Self::new`] has checked it.
 struct Source<'a> {
     numbers: &'a [f32],
     lanes: usize,
-    /// How far lanes are apart.
+    /// The distance between lanes.
     across: usize,
     steps: usize,
-    /// How far steps are apart.
+    /// The distance between steps.
     along: usize,
 }
 
 impl<'a> Source<'a> {
     fn new(matrix: Matrix<'a>, at: usize, lanes: usize, across: usize, steps: usize, along: usize) -> Self {
         assert!(lanes <= 16 && lanes > 0 && steps > 0, "a part of a matrix");
-        // All that will be read.
+        // Everything that will be read.
         let numbers = &matrix.numbers[at..=at + (lanes - 1) * across + (steps - 1) * along];
         assert!(across == 1 || along == 1, "rows or columns are contiguous");
         Self { numbers, lanes, across, steps, along }
@@ -96,7 +102,7 @@ impl<'a> Source<'a> {
     ///
     /// # Panics
     /// When `to` has too few lines.
-    fn pack(&self, to: &mut [MaybeUninit<Line>], stride: usize, kernel: Kernel) {
+    fn pack(&self, to: &mut [MaybeUninit<CacheLine>], stride: usize, kernel: Kernel) {
         let lines = self.steps.div_ceil(kernel.each());
         assert!((lines - 1) * stride < to.len(), "a line for every step");
         let to = to.as_mut_ptr().cast();
@@ -105,14 +111,14 @@ impl<'a> Source<'a> {
         unsafe {
             match (kernel.0, self.across == 1) {
                 (Precision::F32, true) => self.straight(to, stride),
-                (Precision::F32, false) => self.turned(to, stride),
+                (Precision::F32, false) => self.transposed(to, stride),
                 (Precision::Bf16, true) => self.straight_pairs(to, stride),
-                (Precision::Bf16, false) => self.turned_pairs(to, stride),
+                (Precision::Bf16, false) => self.transposed_pairs(to, stride),
             }
         }
     }
 
-    /// Where a number is read.
+    /// Returns the first number.
     fn at(&self) -> *const f32 {
         self.numbers.as_ptr()
     }
@@ -121,33 +127,33 @@ impl<'a> Source<'a> {
         first(self.lanes)
     }
 
-    /// Packs a source in which the lanes of a step lie side by side.
+    /// Packs a source in which the lanes of a step are contiguous.
     ///
     /// # Safety
     /// The CPU has the features that are enabled here, and every `stride`th line from `to` on can be written, one for each step.
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn straight(&self, to: *mut Line, stride: usize) {
+    unsafe fn straight(&self, to: *mut CacheLine, stride: usize) {
         let (at, mask) = (self.at(), self.mask());
         for step in 0..self.steps {
-            // SAFETY: `new` has seen that every lane of every step is inside of the matrix; masked lanes are not read. The
+            // SAFETY: `new` has checked that every lane of every step is inside the matrix; masked lanes are not read. The
             // caller has a line for every step.
             unsafe { store(to.add(step * stride), _mm512_maskz_loadu_epi32(mask, at.add(step * self.along).cast())) };
         }
     }
 
-    /// Packs a source in which the steps of a lane lie side by side.
+    /// Packs a source in which the steps of a lane are contiguous.
     ///
     /// # Safety
     /// The CPU has the features that are enabled here, and every `stride`th line from `to` on can be written, one for each step.
     #[target_feature(enable = "avx512f,avx512bw")]
-    unsafe fn turned(&self, to: *mut Line, stride: usize) {
+    unsafe fn transposed(&self, to: *mut CacheLine, stride: usize) {
         let at = self.at();
         for from in (0..self.steps).step_by(16) {
             let count = 16.min(self.steps - from);
             let mask = first(count);
             // SAFETY: as in `straight`; steps beyond the last one are masked.
             unsafe {
-                let lines = turn(|lane| match lane < self.lanes {
+                let lines = transpose(|lane| match lane < self.lanes {
                     true => _mm512_maskz_loadu_epi32(mask, at.add(lane * self.across + from).cast()),
                     false => _mm512_setzero_si512(),
                 });
@@ -163,9 +169,9 @@ impl<'a> Source<'a> {
     /// # Safety
     /// The CPU has the features that are enabled here, and every `stride`th line from `to` on can be written, one for each pair of steps.
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn straight_pairs(&self, to: *mut Line, stride: usize) {
+    unsafe fn straight_pairs(&self, to: *mut CacheLine, stride: usize) {
         let (at, mask) = (self.at(), self.mask());
-        // Lane by lane: the first one's number, the second one's.
+        // For each lane: the number of the first step, then that of the second.
         let order = _mm512_set_epi16(
             31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17,
             1, 16, 0,
@@ -184,19 +190,19 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Like [`Self::turned`], with pairs of steps in bfloat16.
+    /// Like [`Self::transposed`], with pairs of steps in bfloat16.
     ///
     /// # Safety
     /// The CPU has the features that are enabled here, and every `stride`th line from `to` on can be written, one for each pair of steps.
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn turned_pairs(&self, to: *mut Line, stride: usize) {
+    unsafe fn transposed_pairs(&self, to: *mut CacheLine, stride: usize) {
         let start = self.at();
         for from in (0..self.steps).step_by(32) {
             let count = 32.min(self.steps - from);
             let (low, high) = (first(count.min(16)), first(count.saturating_sub(16)));
             // SAFETY: as in `straight_pairs`; steps beyond the last one are masked, and where a mask is empty nothing is read.
             unsafe {
-                let lines = turn(|lane| match lane < self.lanes {
+                let lines = transpose(|lane| match lane < self.lanes {
                     true => {
                         let at = start.add(lane * self.across + from);
                         let (low, high) =
@@ -222,15 +228,15 @@ fn first(count: usize) -> __mmask16 {
 /// # Safety
 /// The CPU has AVX-512F, and a line can be written at `to`.
 #[target_feature(enable = "avx512f")]
-unsafe fn store(to: *mut Line, line: __m512i) {
+unsafe fn store(to: *mut CacheLine, line: __m512i) {
     // SAFETY: the caller promises that the line can be written; lines are aligned to 64 bytes.
     unsafe { _mm512_store_si512(to.cast(), line) };
 }
 
-/// Sixteen rows of sixteen words become sixteen columns.
+/// Transposes sixteen rows of sixteen words.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn turn(row: impl Fn(usize) -> __m512i) -> [__m512i; 16] {
+fn transpose(row: impl Fn(usize) -> __m512i) -> [__m512i; 16] {
     let zero = _mm512_setzero_si512();
     let (mut pairs, mut fours, mut out) = ([zero; 16], [zero; 16], [zero; 16]);
     for i in (0..16).step_by(2) {

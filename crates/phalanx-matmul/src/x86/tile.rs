@@ -1,21 +1,21 @@
 //! One tile of a product, summed up in registers.
 
-use super::{COLUMNS, Kernel, Line, ROWS};
+use super::{COLUMNS, CacheLine, Kernel, ROWS};
 use crate::Precision;
 use std::arch::x86_64::*;
 
 pub(super) struct Tile<'a> {
     pub(super) steps: usize,
-    pub(super) left: *const Line,
-    pub(super) right: *const Line,
+    pub(super) left: *const CacheLine,
+    pub(super) right: *const CacheLine,
     pub(super) out: *mut f32,
-    /// How far the rows of the product are apart.
+    /// The distance between rows of the product.
     pub(super) next: usize,
     pub(super) rows: usize,
     pub(super) columns: usize,
-    /// To what is there already.
+    /// Whether the sums are added to the numbers in `out`.
     pub(super) adds: bool,
-    /// A bias for each column, and whether what is then below 0 becomes 0; for the last steps along the sum.
+    /// A bias for each column, and whether negative sums then become 0; set for the last steps along the sum.
     pub(super) finish: Option<(&'a [f32], bool)>,
 }
 
@@ -24,8 +24,8 @@ impl Tile<'_> {
     ///
     /// # Safety
     /// `left` has a line for every step, and `right` one or, where there are more than 16 columns, two. `rows` is 1 to
-    /// [`ROWS`] and `columns` 1 to [`COLUMNS`]. The tile is inside of the product, no other thread uses it meanwhile, and its
-    /// numbers are there where `adds` is set. There is a bias for every column.
+    /// [`ROWS`] and `columns` 1 to [`COLUMNS`]. The tile is inside the product, no other thread uses it meanwhile, and its
+    /// numbers are initialized if `adds` is set. There is a bias for every column.
     pub(super) unsafe fn compute(&self, kernel: Kernel) {
         debug_assert!((1..=ROWS).contains(&self.rows) && (1..=COLUMNS).contains(&self.columns));
         // SAFETY: there is a kernel for this precision, so the CPU has its instructions. The tile is as the caller promises;
@@ -50,13 +50,13 @@ impl Tile<'_> {
         for (i, sum) in sums.into_iter().enumerate() {
             let columns = (self.columns - 16 * i).min(16);
             let mask = ((1_u32 << columns) - 1) as __mmask16;
-            // SAFETY: the row is inside of the tile, and columns beyond its last one are masked, here and in the bias.
+            // SAFETY: the row is inside the tile, and columns beyond its last one are masked, here and in the bias.
             unsafe {
                 let to = self.out.add(row * self.next + 16 * i);
                 let mut sum = if self.adds { _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, to)) } else { sum };
                 if let Some((bias, relu)) = self.finish {
                     sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(mask, bias.as_ptr().add(16 * i)));
-                    // What is not a number stays so; of two zeros it is the one without a sign.
+                    // NaN stays NaN; a zero becomes the positive one.
                     let below = _mm512_cmp_ps_mask(sum, _mm512_setzero_ps(), _CMP_LE_OQ);
                     sum = if relu { _mm512_mask_mov_ps(sum, below, _mm512_setzero_ps()) } else { sum };
                 }
@@ -74,7 +74,7 @@ macro_rules! kernel {
             /// Computes a tile.
             ///
             /// # Safety
-            /// The CPU has the features that are enabled here. The tile is as [`Tile::compute`] wants it, and `VECTORS` is 2
+            /// The CPU has the features that are enabled here. The tile is as [`Tile::compute`] requires, and `VECTORS` is 2
             /// where it has more than 16 columns, or else 1.
             #[target_feature(enable = $features)]
             pub(super) unsafe fn compute<const VECTORS: usize>(tile: &Tile<'_>) {
@@ -122,7 +122,7 @@ macro_rules! kernel {
                     }
                 }
                 for (row, sums) in sums.into_iter().enumerate() {
-                    // SAFETY: the tile has so many rows.
+                    // SAFETY: the tile has `ROWS` rows.
                     unsafe { tile.put(row, sums) };
                 }
             }

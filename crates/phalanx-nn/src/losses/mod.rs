@@ -1,16 +1,16 @@
-//! Losses that models learn from.
+//! Losses to train models with.
 
 mod graph;
-mod truth;
+mod labels;
 
 pub use crate::metrics::{Loss, Reduction, compute_average_loss};
-pub use truth::Truth;
+pub use labels::Labels;
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor};
 
-/// The mean over a batch of softmax cross-entropy: `logits` of shape `[batch, classes]`, one class number for each
-/// example. TensorFlow's `sparse_softmax_cross_entropy_with_logits`, averaged.
+/// Returns the mean softmax cross-entropy of a batch: `logits` of shape `[batch, classes]` and one class number per example.
+/// This is the mean of TensorFlow's `sparse_softmax_cross_entropy_with_logits`.
 #[must_use]
 pub fn sparse_softmax_cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
     let labels = labels.unsqueeze_dim::<2>(1);
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certain_answer_costs_nothing_and_an_even_one_the_log_of_the_classes() {
+    fn a_certain_prediction_has_no_loss_and_a_uniform_one_the_log_of_the_classes() {
         let device = crate::default_device();
         let logits = Tensor::<2>::from_data([[50.0, 0.0], [0.0, 0.0]], &device);
         let labels = Tensor::<1, Int>::from_data([0, 1], &device);

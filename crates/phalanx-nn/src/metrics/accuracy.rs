@@ -1,40 +1,36 @@
-//! How often a prediction is right.
+//! Accuracies: how often a prediction is right.
 
 use phalanx_base::{Code, Error, Result};
 
+use super::measured::{each_row, measures};
 use super::{MeanMetric, Measure, Pair, Sparse, Values};
 
-/// How often truth and prediction are equal.
-pub type Accuracy = MeanMetric<Equal>;
-/// How often a prediction above the threshold (0.5) meets a truth of 1, and one below it a truth of 0.
-pub type BinaryAccuracy = MeanMetric<BinaryMatch>;
-/// How often the largest prediction is where the one-hot truth has its one.
-pub type CategoricalAccuracy = MeanMetric<CategoricalMatch>;
-/// How often the largest prediction is the class that the truth names.
-pub type SparseCategoricalAccuracy = MeanMetric<SparseCategoricalMatch>;
-/// How often the class of the one-hot truth is among the `k` (5) largest predictions.
-pub type TopKCategoricalAccuracy = MeanMetric<TopKMatch>;
-/// How often the class that the truth names is among the `k` (5) largest predictions.
-pub type SparseTopKCategoricalAccuracy = MeanMetric<SparseTopKMatch>;
-
-/// The measure of [`Accuracy`].
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Equal;
-
-impl Measure for Equal {
-    const NAME: &'static str = "accuracy";
-
-    fn measure(&self, truth: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
-        let pair = Pair::new(truth, prediction)?;
-        if let (Values::Ids(truth), Values::Ids(prediction)) = (truth, prediction) {
-            // Large ids are not the same for being the same as f32.
-            out.extend(truth.iter().zip(prediction).map(|(truth, prediction)| hit(truth == prediction)));
+measures! {
+    /// How often label and prediction are equal.
+    Accuracy = Equal, "accuracy", |label, prediction, out| {
+        let pair = Pair::new(label, prediction)?;
+        if let (Values::Ids(label), Values::Ids(prediction)) = (label, prediction) {
+            // Different large ids may be equal as f32.
+            out.extend(label.iter().zip(prediction).map(|(label, prediction)| hit(label == prediction)));
         } else {
-            out.extend(pair.elements().map(|(truth, prediction)| hit(truth == prediction)));
+            out.extend(pair.elements().map(|(label, prediction)| hit(label == prediction)));
         }
         Ok(())
-    }
+    };
+    /// How often the largest prediction has the index of the one in the one-hot label.
+    CategoricalAccuracy = CategoricalMatch, "categorical_accuracy", |label, prediction, out| {
+        each_row(label, prediction, out, |label, prediction| hit(argmax(label) == argmax(prediction)))
+    };
+    /// How often the largest prediction is the class of the label.
+    SparseCategoricalAccuracy = SparseCategoricalMatch, "sparse_categorical_accuracy", |label, prediction, out| {
+        let pair = Sparse::new(label, prediction)?;
+        out.extend(pair.rows().map(|(class, prediction)| hit(usize::try_from(class) == Ok(argmax(prediction)))));
+        Ok(())
+    };
 }
+
+/// How often a prediction above the threshold (0.5) has a label of 1, and one below it a label of 0.
+pub type BinaryAccuracy = MeanMetric<BinaryMatch>;
 
 /// The measure of [`BinaryAccuracy`].
 #[derive(Clone, Copy, Debug)]
@@ -49,116 +45,76 @@ impl Default for BinaryMatch {
 }
 
 impl BinaryAccuracy {
-    /// Predictions above this are taken for 1.
-    #[must_use]
-    pub fn threshold(mut self, threshold: f32) -> Self {
-        self.measure.threshold = threshold;
-        self
+    setters! {
+        /// Sets the threshold above which a prediction means 1.
+        threshold: f32 => measure.threshold;
     }
 }
 
 impl Measure for BinaryMatch {
     const NAME: &'static str = "binary_accuracy";
 
-    fn measure(&self, truth: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
-        let pair = Pair::new(truth, prediction)?;
-        let taken = |prediction: f32| f32::from(u8::from(prediction > self.threshold));
-        out.extend(pair.elements().map(|(truth, prediction)| hit(truth == taken(prediction))));
+    fn measure(&self, label: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
+        let pair = Pair::new(label, prediction)?;
+        let rounded = |prediction: f32| f32::from(u8::from(prediction > self.threshold));
+        out.extend(pair.elements().map(|(label, prediction)| hit(label == rounded(prediction))));
         Ok(())
     }
 }
 
-/// The measure of [`CategoricalAccuracy`].
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CategoricalMatch;
+/// Declares a metric whose measure has the setting `k`.
+macro_rules! top_k {
+    ($(#[$doc:meta])* $metric:ident = $measure:ident, $name:literal, |$k:ident, $label:ident, $prediction:ident, $out:ident| $values:expr) => {
+        $(#[$doc])*
+        pub type $metric = MeanMetric<$measure>;
 
-impl Measure for CategoricalMatch {
-    const NAME: &'static str = "categorical_accuracy";
+        #[doc = concat!("The measure of [`", stringify!($metric), "`].")]
+        #[derive(Clone, Copy, Debug)]
+        pub struct $measure {
+            k: usize,
+        }
 
-    fn measure(&self, truth: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
-        let pair = Pair::new(truth, prediction)?;
-        out.extend(pair.rows().map(|(truth, prediction)| hit(argmax(truth) == argmax(prediction))));
-        Ok(())
+        impl Default for $measure {
+            fn default() -> Self {
+                Self { k: 5 }
+            }
+        }
+
+        impl $metric {
+            /// Sets the number of largest predictions to consider.
+            ///
+            /// # Errors
+            /// If it is 0.
+            pub fn k(mut self, k: usize) -> Result<Self> {
+                self.measure.k = check_k(k)?;
+                Ok(self)
+            }
+        }
+
+        impl Measure for $measure {
+            const NAME: &'static str = $name;
+
+            fn measure(&self, $label: Values<'_>, $prediction: Values<'_>, $out: &mut Vec<f64>) -> Result<()> {
+                let $k = self.k;
+                $values
+            }
+        }
+    };
+}
+
+top_k! {
+    /// How often the class of the one-hot label is among the `k` (5) largest predictions.
+    TopKCategoricalAccuracy = TopKMatch, "top_k_categorical_accuracy", |k, label, prediction, out| {
+        each_row(label, prediction, out, |label, prediction| hit(in_top_k(prediction, argmax(label), k)))
     }
 }
 
-/// The measure of [`SparseCategoricalAccuracy`].
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SparseCategoricalMatch;
-
-impl Measure for SparseCategoricalMatch {
-    const NAME: &'static str = "sparse_categorical_accuracy";
-
-    fn measure(&self, truth: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
-        let pair = Sparse::new(truth, prediction)?;
-        out.extend(pair.rows().map(|(class, prediction)| hit(usize::try_from(class) == Ok(argmax(prediction)))));
-        Ok(())
-    }
-}
-
-/// The measure of [`TopKCategoricalAccuracy`].
-#[derive(Clone, Copy, Debug)]
-pub struct TopKMatch {
-    k: usize,
-}
-
-impl Default for TopKMatch {
-    fn default() -> Self {
-        Self { k: 5 }
-    }
-}
-
-impl TopKCategoricalAccuracy {
-    /// How many of the largest predictions count.
-    ///
-    /// # Errors
-    /// When it is 0.
-    pub fn k(mut self, k: usize) -> Result<Self> {
-        self.measure.k = check_k(k)?;
-        Ok(self)
-    }
-}
-
-impl Measure for TopKMatch {
-    const NAME: &'static str = "top_k_categorical_accuracy";
-
-    fn measure(&self, truth: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
-        let pair = Pair::new(truth, prediction)?;
-        out.extend(pair.rows().map(|(truth, prediction)| hit(in_top_k(prediction, argmax(truth), self.k))));
-        Ok(())
-    }
-}
-
-/// The measure of [`SparseTopKCategoricalAccuracy`].
-#[derive(Clone, Copy, Debug)]
-pub struct SparseTopKMatch {
-    k: usize,
-}
-
-impl Default for SparseTopKMatch {
-    fn default() -> Self {
-        Self { k: 5 }
-    }
-}
-
-impl SparseTopKCategoricalAccuracy {
-    /// How many of the largest predictions count.
-    ///
-    /// # Errors
-    /// When it is 0.
-    pub fn k(mut self, k: usize) -> Result<Self> {
-        self.measure.k = check_k(k)?;
-        Ok(self)
-    }
-}
-
-impl Measure for SparseTopKMatch {
-    const NAME: &'static str = "sparse_top_k_categorical_accuracy";
-
-    fn measure(&self, truth: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
-        let pair = Sparse::new(truth, prediction)?;
+top_k! {
+    /// How often the class of the label is among the `k` (5) largest predictions.
+    SparseTopKCategoricalAccuracy = SparseTopKMatch, "sparse_top_k_categorical_accuracy", |k, label, prediction, out| {
+        let pair = Sparse::new(label, prediction)?;
         let class = |class: i64| usize::try_from(class).unwrap_or(usize::MAX);
-        out.extend(pair.rows().map(|(truth, prediction)| hit(in_top_k(prediction, class(truth), self.k))));
+        out.extend(pair.rows().map(|(label, prediction)| hit(in_top_k(prediction, class(label), k))));
         Ok(())
     }
 }
@@ -167,7 +123,7 @@ fn hit(right: bool) -> f64 {
     f64::from(u8::from(right))
 }
 
-/// The place of the largest number, the first of several. A row of NaN has its largest at 0.
+/// Returns the index of the largest number, the first of equal ones. For a row of NaN that is 0.
 pub(crate) fn argmax(row: &[f32]) -> usize {
     let mut best = 0;
     for (index, number) in row.iter().enumerate() {
@@ -178,14 +134,14 @@ pub(crate) fn argmax(row: &[f32]) -> usize {
     best
 }
 
-/// Whether fewer than `k` classes are more probable than this one. As TensorFlow says it: ties are in, a row with a
-/// number that is not finite and a class that is not there are out.
+/// Returns whether fewer than `k` classes are more probable than this one. As in TensorFlow, ties are in; a row with a
+/// number that is not finite, and a class that does not exist, are out.
 fn in_top_k(prediction: &[f32], class: usize, k: usize) -> bool {
     let Some(&mine) = prediction.get(class) else { return false };
     prediction.iter().all(|number| number.is_finite()) && prediction.iter().filter(|&&other| other > mine).count() < k
 }
 
-/// `k` of a top-k metric.
+/// Checks the `k` of a top-k metric.
 pub(crate) fn check_k(k: usize) -> Result<usize> {
     if k == 0 {
         return Err(Error::new(Code::BadSetting, "the top 0 predictions never contain anything").help("give k ≥ 1"));
@@ -216,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_is_not_there_is_never_met() {
+    fn a_class_that_does_not_exist_is_never_right() {
         let mut accuracy = SparseCategoricalAccuracy::new();
         accuracy.update(Values::ids(&[-1, 2, 1]), Values::rows(&[0.2, 0.8, 0.2, 0.8, 0.2, 0.8], 2), None).unwrap();
         assert!((accuracy.result() - 1.0 / 3.0).abs() < 1e-15);

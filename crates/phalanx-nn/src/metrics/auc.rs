@@ -7,7 +7,7 @@ use super::metric::ratio;
 use super::thresholds::Thresholds;
 use super::{Counts, Metric, Values};
 
-/// Which curve.
+/// The curve of an [`Auc`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Curve {
     /// Recall over the false positive rate.
@@ -17,10 +17,10 @@ pub enum Curve {
     Pr,
 }
 
-/// How the area between two neighbouring thresholds is taken.
+/// The approximation of the area between two adjacent thresholds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Summation {
-    /// The trapezoid for ROC; for PR the interpolation of true positives, not of precision (Davis and Goadrich).
+    /// Trapezoids for ROC; for PR, interpolation of true positives instead of precision (Davis and Goadrich).
     #[default]
     Interpolation,
     /// The lower of the two heights.
@@ -60,17 +60,17 @@ fn unknown(what: &str, text: &str, known: &[&str]) -> Error {
     Error::new(Code::BadSetting, format!("no {what} is called `{text}`")).help(help)
 }
 
-/// The area under the ROC or the precision-recall curve, approximated with thresholds (200) as Keras does.
+/// The area under the ROC or the precision-recall curve, approximated with thresholds (200) as in Keras.
 ///
 /// ```
 /// use phalanx_nn::metrics::{Auc, Curve, Metric, Values};
-/// let truth = Values::column(&[0.0, 0.0, 1.0, 1.0]);
+/// let label = Values::column(&[0.0, 0.0, 1.0, 1.0]);
 /// let prediction = Values::column(&[0.0, 0.5, 0.3, 0.9]);
 /// let mut auc = Auc::new();
-/// auc.update(truth, prediction, None)?;
+/// auc.update(label, prediction, None)?;
 /// assert_eq!(auc.result(), 0.75);
 /// let mut pr = Auc::new().curve(Curve::Pr).named("auc_precision_recall");
-/// pr.update(truth, prediction, None)?;
+/// pr.update(label, prediction, None)?;
 /// assert!((pr.result() - 0.797_267).abs() < 1e-6);
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
@@ -84,7 +84,7 @@ pub struct Auc {
 }
 
 impl Auc {
-    /// The metric with Keras' defaults.
+    /// Returns the metric with Keras' defaults.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -92,57 +92,40 @@ impl Auc {
             curve: Curve::Roc,
             summation: Summation::Interpolation,
             from_logits: false,
-            confusion: Confusion::new(Thresholds::usual_beyond()),
+            confusion: Confusion::new(Thresholds::usual().beyond()),
         }
     }
 
-    /// The same metric under another name.
-    #[must_use]
-    pub fn named(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
+    setters! {
+        /// Sets the name.
+        named: impl Into<String> => name;
+        /// Sets the curve.
+        curve: Curve => curve;
+        /// Sets the approximation of areas.
+        summation_method: Summation => summation;
+        /// Sets whether predictions are logits.
+        from_logits: bool => from_logits;
     }
 
-    /// Chooses the curve.
-    #[must_use]
-    pub fn curve(mut self, curve: Curve) -> Self {
-        self.curve = curve;
-        self
-    }
-
-    /// Chooses how areas are taken.
-    #[must_use]
-    pub fn summation_method(mut self, summation: Summation) -> Self {
-        self.summation = summation;
-        self
-    }
-
-    /// Takes predictions for logits.
-    #[must_use]
-    pub fn from_logits(mut self, yes: bool) -> Self {
-        self.from_logits = yes;
-        self
-    }
-
-    /// How many thresholds, evenly from 0 to 1.
+    /// Sets the number of thresholds, evenly spaced from 0 to 1.
     ///
     /// # Errors
-    /// When it is below 2 or beyond reason.
+    /// If it is below 2 or above ten million.
     pub fn num_thresholds(mut self, count: usize) -> Result<Self> {
         self.confusion = self.confusion.with_thresholds(Thresholds::spread_beyond(count)?);
         Ok(self)
     }
 
-    /// Thresholds of your own; one below 0 and one above 1 are added.
+    /// Sets the thresholds; one below 0 and one above 1 are added.
     ///
     /// # Errors
-    /// When one is not in [0, 1].
+    /// If one is not in [0, 1].
     pub fn thresholds(mut self, thresholds: &[f32]) -> Result<Self> {
         self.confusion = self.confusion.with_thresholds(Thresholds::given_beyond(thresholds)?);
         Ok(self)
     }
 
-    /// The areas between neighbouring thresholds, summed.
+    /// The sum of the areas between adjacent thresholds.
     fn area(&self, counts: &[Counts], height: impl Fn(f64, f64) -> f64) -> f64 {
         let point = |counts: &Counts| match self.curve {
             Curve::Roc => (counts.false_positive_rate(), counts.recall()),
@@ -164,7 +147,7 @@ impl Default for Auc {
     }
 }
 
-/// The area under the precision-recall curve with true positives interpolated between thresholds.
+/// The area under the precision-recall curve, with true positives interpolated between thresholds.
 fn interpolated_pr(counts: &[Counts]) -> f64 {
     let step = |pair: &[Counts]| {
         let (low, high) = (&pair[0], &pair[1]);
@@ -185,7 +168,7 @@ pub(crate) fn sigmoid(logit: f32) -> f32 {
 impl Metric for Auc {
     by_confusion!();
 
-    fn update(&mut self, truth: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
+    fn update(&mut self, label: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
         let Self { name, confusion, .. } = self;
         let probabilities: Vec<f32>;
         let prediction = if self.from_logits {
@@ -194,7 +177,7 @@ impl Metric for Auc {
         } else {
             prediction
         };
-        confusion.update(truth, prediction, weights).map_err(|error| error.at(format!("metric `{name}`")))
+        confusion.update(label, prediction, weights).map_err(|error| error.at(format!("metric `{name}`")))
     }
 
     fn result(&self) -> f64 {

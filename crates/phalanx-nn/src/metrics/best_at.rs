@@ -1,4 +1,4 @@
-//! The best of one rate where another is good enough.
+//! The best value of one rate, given a lower bound of another.
 
 use std::marker::PhantomData;
 
@@ -8,25 +8,25 @@ use super::confusion::{Confusion, by_confusion};
 use super::thresholds::Thresholds;
 use super::{Counts, Metric, Values};
 
-/// Two rates of which one is asked to be good enough.
+/// A pair of rates, one of which has a lower bound.
 pub trait Tradeoff: Clone + Send + Sync + 'static {
-    /// What the metric is called unless somebody says otherwise.
+    /// The default name of the metric.
     const NAME: &'static str;
 
-    /// The rate that must reach the bound.
+    /// Returns the rate that must reach the bound.
     fn bounded(counts: &Counts) -> f64;
 
-    /// The rate that is reported.
+    /// Returns the rate that is reported.
     fn reported(counts: &Counts) -> f64;
 }
 
-/// The largest rate over all thresholds (200) where another rate reaches a bound; 0 where it never does.
+/// The largest value of a rate over all thresholds (200) at which another rate reaches a bound, 0 if there is none.
 ///
 /// ```
 /// use phalanx_nn::metrics::{Metric, PrecisionAtRecall, Values};
 /// let mut metric = PrecisionAtRecall::new(0.5)?;
-/// let truth = Values::column(&[0.0, 0.0, 0.0, 1.0, 1.0]);
-/// metric.update(truth, Values::column(&[0.0, 0.3, 0.8, 0.3, 0.9]), None)?;
+/// let label = Values::column(&[0.0, 0.0, 0.0, 1.0, 1.0]);
+/// metric.update(label, Values::column(&[0.0, 0.3, 0.8, 0.3, 0.9]), None)?;
 /// assert_eq!(metric.result(), 1.0);
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
@@ -79,37 +79,35 @@ tradeoffs! {
 }
 
 impl<T: Tradeoff> BestAt<T> {
-    /// The metric with this bound and 200 thresholds.
+    /// Returns the metric with this bound and 200 thresholds.
     ///
     /// # Errors
-    /// When the bound is not in [0, 1].
+    /// If the bound is not in [0, 1].
     pub fn new(bound: f32) -> Result<Self> {
         if !(0.0..=1.0).contains(&bound) {
             return Err(Error::new(Code::BadSetting, format!("`{}` with a bound of {bound}", T::NAME))
-                .because("a rate is never outside [0, 1]")
+                .because("a rate is always in [0, 1]")
                 .help("give a bound between 0 and 1"));
         }
         let confusion = Confusion::new(Thresholds::usual());
         Ok(Self { name: T::NAME.into(), bound, confusion, tradeoff: PhantomData })
     }
 
-    /// The same metric under another name.
-    #[must_use]
-    pub fn named(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
+    setters! {
+        /// Sets the name.
+        named: impl Into<String> => name;
     }
 
-    /// How many thresholds, evenly from 0 to 1, are tried.
+    /// Sets the number of thresholds, evenly spaced from 0 to 1.
     ///
     /// # Errors
-    /// When it is 0 or beyond reason.
+    /// If it is 0 or above ten million.
     pub fn num_thresholds(mut self, count: usize) -> Result<Self> {
         self.confusion = self.confusion.with_thresholds(Thresholds::spread(count)?);
         Ok(self)
     }
 
-    /// Looks at one column of truths and predictions only.
+    /// Restricts the metric to one column of labels and predictions.
     #[must_use]
     pub fn class_id(mut self, class: usize) -> Self {
         self.confusion = self.confusion.with_class_id(class);
@@ -122,7 +120,7 @@ impl<T: Tradeoff> Metric for BestAt<T> {
     by_confusion!(update);
 
     fn result(&self) -> f64 {
-        // Compared in f32, as Keras does: 4 of 5 must reach a bound of 0.8.
+        // Compared in f32, as in Keras: 4 of 5 must reach a bound of 0.8.
         let counts = self.confusion.counts();
         let enough = counts.iter().filter(|counts| T::bounded(counts) as f32 >= self.bound);
         enough.map(T::reported).fold(0.0, f64::max)

@@ -1,7 +1,7 @@
 //! True and false positives and negatives at every threshold.
 //!
-//! Instead of four counts for each threshold the state has two for each bucket between thresholds: an update touches
-//! one number, and adding two states is exact.
+//! The state has two counts per bucket between thresholds instead of four per threshold: an update changes one number, and
+//! merging two states is exact.
 
 use phalanx_base::{Code, Error, Result};
 
@@ -10,7 +10,7 @@ use super::thresholds::Thresholds;
 use super::weights::Weights;
 use super::{Pair, Values};
 
-/// What a prediction outside the top k counts as, and the threshold where only the top k counts: Keras' number.
+/// Keras' value of predictions outside the top k, and its threshold for metrics with a top k only.
 pub(crate) const NEVER: f32 = -1e10;
 
 /// The four counts at one threshold.
@@ -32,7 +32,7 @@ pub(crate) struct Confusion {
     thresholds: Thresholds,
     top_k: Option<usize>,
     class_id: Option<usize>,
-    /// Weight of the positives with so many thresholds below the prediction, then of the negatives.
+    /// The weight of the positives by the number of thresholds below the prediction, then of the negatives.
     buckets: Vec<f64>,
 }
 
@@ -42,7 +42,7 @@ impl Confusion {
         Self { thresholds, top_k: None, class_id: None, buckets }
     }
 
-    /// The same with other thresholds, and nothing counted.
+    /// Replaces the thresholds and clears the counts.
     pub(crate) fn with_thresholds(self, thresholds: Thresholds) -> Self {
         Self { top_k: self.top_k, class_id: self.class_id, ..Self::new(thresholds) }
     }
@@ -67,26 +67,26 @@ impl Confusion {
         &mut self.buckets
     }
 
-    /// Counts one batch.
-    pub(crate) fn update(&mut self, truth: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
-        let mut pair = Pair::new(truth, prediction)?;
+    /// Adds a batch.
+    pub(crate) fn update(&mut self, label: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
+        let mut pair = Pair::new(label, prediction)?;
         self.check_width(pair.width)?;
         if let Some(k) = self.top_k {
             let width = pair.width;
             pair.prediction.to_mut().chunks_exact_mut(width).for_each(|row| keep_top(row, k));
         }
-        let examples = pair.truth.len() / pair.width;
+        let examples = pair.label.len() / pair.width;
         match self.class_id {
             None => {
                 let weights = Weights::new(weights, examples, pair.width)?;
-                for (index, (truth, prediction)) in pair.elements().enumerate() {
-                    self.count(truth, prediction, weights.of(index));
+                for (index, (label, prediction)) in pair.elements().enumerate() {
+                    self.count(label, prediction, weights.of(index));
                 }
             }
             Some(class) => {
                 let weights = Weights::new(weights, examples, 1)?;
-                for (row, (truth, prediction)) in pair.rows().enumerate() {
-                    self.count(truth[class], prediction[class], weights.of(row));
+                for (row, (label, prediction)) in pair.rows().enumerate() {
+                    self.count(label[class], prediction[class], weights.of(row));
                 }
             }
         }
@@ -94,9 +94,9 @@ impl Confusion {
     }
 
     #[inline]
-    fn count(&mut self, truth: f32, prediction: f32, weight: f64) {
+    fn count(&mut self, label: f32, prediction: f32, weight: f64) {
         let bucket = self.thresholds.below(prediction);
-        let negative = if truth == 0.0 { self.thresholds.len() + 1 } else { 0 };
+        let negative = if label == 0.0 { self.thresholds.len() + 1 } else { 0 };
         self.buckets[negative + bucket] += weight;
     }
 
@@ -109,7 +109,7 @@ impl Confusion {
         }
     }
 
-    /// The counts at every threshold, in rising order of thresholds.
+    /// The counts at every threshold, in increasing order of thresholds.
     pub(crate) fn counts(&self) -> Vec<Counts> {
         let (positives, negatives) = self.buckets.split_at(self.thresholds.len() + 1);
         let up_to = |buckets: &[f64]| -> Vec<f64> {
@@ -119,7 +119,7 @@ impl Confusion {
             });
             sums.take(self.thresholds.len()).collect()
         };
-        // From above, not as total less the rest: an empty end of the curve is then an exact zero.
+        // Summed from above instead of subtracted from the total, so that an empty end of the curve is exactly zero.
         let above = |buckets: &[f64]| -> Vec<f64> {
             let reversed: Vec<f64> = buckets.iter().rev().copied().collect();
             up_to(&reversed).into_iter().rev().collect()
@@ -135,14 +135,14 @@ impl Confusion {
             .collect()
     }
 
-    /// The counts at the thresholds the user gave, in the user's order.
+    /// The counts at the thresholds in the order in which they were given.
     pub(crate) fn counts_as_given(&self) -> Vec<Counts> {
         let counts = self.counts();
         self.thresholds.places().iter().map(|&place| counts[place]).collect()
     }
 }
 
-/// Leaves the `k` largest of a row, the first of equals, and makes all others count for nothing.
+/// Keeps the `k` largest of a row, preferring the first of equals, and replaces the others by [`NEVER`].
 fn keep_top(row: &mut [f32], k: usize) {
     let mut order: Vec<usize> = (0..row.len()).collect();
     order.sort_by(|&a, &b| row[b].total_cmp(&row[a]));
@@ -151,7 +151,7 @@ fn keep_top(row: &mut [f32], k: usize) {
     }
 }
 
-/// What [`Metric`](super::Metric) asks of one that counts in its field `confusion` and has a `name`.
+/// The methods of [`Metric`](super::Metric) for a type with the fields `name` and `confusion`.
 macro_rules! by_confusion {
     () => {
         fn name(&self) -> &str {
@@ -171,9 +171,9 @@ macro_rules! by_confusion {
         }
     };
     (update) => {
-        fn update(&mut self, truth: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
+        fn update(&mut self, label: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
             let Self { name, confusion, .. } = self;
-            confusion.update(truth, prediction, weights).map_err(|error| error.at(format!("metric `{name}`")))
+            confusion.update(label, prediction, weights).map_err(|error| error.at(format!("metric `{name}`")))
         }
     };
 }
@@ -193,8 +193,8 @@ mod tests {
     #[test]
     fn counts_add_up_at_every_threshold() {
         let mut confusion = Confusion::new(Thresholds::given(&[0.3, 0.9, 0.3]).unwrap());
-        let truth = Values::column(&[1.0, 1.0, 0.0, 0.0]);
-        confusion.update(truth, Values::column(&[0.95, 0.3, 0.5, 0.1]), Some(&[1.0, 2.0, 4.0, 8.0])).unwrap();
+        let label = Values::column(&[1.0, 1.0, 0.0, 0.0]);
+        confusion.update(label, Values::column(&[0.95, 0.3, 0.5, 0.1]), Some(&[1.0, 2.0, 4.0, 8.0])).unwrap();
         let at = |tp, fp, tn, missed| Counts {
             true_positives: tp,
             false_positives: fp,

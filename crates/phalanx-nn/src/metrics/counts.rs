@@ -1,4 +1,4 @@
-//! Metrics of the four counts: the counts themselves, precision and recall.
+//! Metrics of the four counts: the counts, precision and recall.
 
 use std::marker::PhantomData;
 
@@ -9,12 +9,12 @@ use super::metric::ratio;
 use super::thresholds::Thresholds;
 use super::{Counts, Metric, Values};
 
-/// A number made of the four counts at a threshold.
+/// A function of the four counts at a threshold.
 pub trait OfCounts: Clone + Send + Sync + 'static {
-    /// What the metric is called unless somebody says otherwise.
+    /// The default name of the metric.
     const NAME: &'static str;
 
-    /// The number.
+    /// Returns the value.
     fn of(counts: &Counts) -> f64;
 }
 
@@ -31,22 +31,22 @@ pub trait OfCounts: Clone + Send + Sync + 'static {
 pub struct CountMetric<K> {
     name: String,
     confusion: Confusion,
-    /// Whether the threshold is the default, which depends on `top_k`.
+    /// Whether to use the default threshold, which depends on `top_k`.
     default_threshold: bool,
     kind: PhantomData<K>,
 }
 
-/// How many were predicted and are true.
+/// The number of true positives.
 pub type TruePositives = CountMetric<TruePositive>;
-/// How many were predicted and are not true.
+/// The number of false positives.
 pub type FalsePositives = CountMetric<FalsePositive>;
-/// How many were not predicted and are not true.
+/// The number of true negatives.
 pub type TrueNegatives = CountMetric<TrueNegative>;
-/// How many were not predicted and are true.
+/// The number of false negatives.
 pub type FalseNegatives = CountMetric<FalseNegative>;
-/// The share of the predicted that are true.
+/// The fraction of predicted positives that are positive.
 pub type Precision = CountMetric<PrecisionOf>;
-/// The share of the true that were predicted.
+/// The fraction of positives that were predicted.
 pub type Recall = CountMetric<RecallOf>;
 
 macro_rules! of_counts {
@@ -66,40 +66,40 @@ macro_rules! of_counts {
 }
 
 of_counts! {
-    /// What [`TruePositives`] counts.
+    /// The value of [`TruePositives`].
     TruePositive, "true_positives", counts => counts.true_positives;
-    /// What [`FalsePositives`] counts.
+    /// The value of [`FalsePositives`].
     FalsePositive, "false_positives", counts => counts.false_positives;
-    /// What [`TrueNegatives`] counts.
+    /// The value of [`TrueNegatives`].
     TrueNegative, "true_negatives", counts => counts.true_negatives;
-    /// What [`FalseNegatives`] counts.
+    /// The value of [`FalseNegatives`].
     FalseNegative, "false_negatives", counts => counts.false_negatives;
-    /// The number of [`Precision`].
+    /// The value of [`Precision`].
     PrecisionOf, "precision", counts => counts.precision();
-    /// The number of [`Recall`].
+    /// The value of [`Recall`].
     RecallOf, "recall", counts => counts.recall();
 }
 
 impl Counts {
-    /// The share of the predicted that are true; 0 if nothing was predicted.
+    /// Returns the fraction of predicted positives that are positive, 0 without predicted positives.
     #[must_use]
     pub fn precision(&self) -> f64 {
         ratio(self.true_positives, self.true_positives + self.false_positives)
     }
 
-    /// The share of the true that were predicted, also called sensitivity; 0 if nothing is true.
+    /// Returns the fraction of positives that were predicted, also called sensitivity; 0 without positives.
     #[must_use]
     pub fn recall(&self) -> f64 {
         ratio(self.true_positives, self.true_positives + self.false_negatives)
     }
 
-    /// The share of the untrue that were not predicted; 0 if everything is true.
+    /// Returns the fraction of negatives that were not predicted positive, 0 without negatives.
     #[must_use]
     pub fn specificity(&self) -> f64 {
         ratio(self.true_negatives, self.true_negatives + self.false_positives)
     }
 
-    /// The share of the untrue that were predicted; 0 if everything is true.
+    /// Returns the fraction of negatives that were predicted positive, 0 without negatives.
     #[must_use]
     pub fn false_positive_rate(&self) -> f64 {
         ratio(self.false_positives, self.false_positives + self.true_negatives)
@@ -107,34 +107,32 @@ impl Counts {
 }
 
 impl<K: OfCounts> CountMetric<K> {
-    /// The metric with Keras' defaults.
+    /// Returns the metric with Keras' defaults.
     #[must_use]
     pub fn new() -> Self {
         let confusion = Confusion::new(Thresholds::one(0.5));
         Self { name: K::NAME.into(), confusion, default_threshold: true, kind: PhantomData }
     }
 
-    /// The same metric under another name.
-    #[must_use]
-    pub fn named(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
+    setters! {
+        /// Sets the name.
+        named: impl Into<String> => name;
     }
 
-    /// The thresholds above which a prediction is a yes; [`Metric::results`] has one number for each.
+    /// Sets the thresholds above which a prediction is positive; [`Metric::results`] has one value per threshold.
     ///
     /// # Errors
-    /// When one is not in [0, 1].
+    /// If one is not in [0, 1].
     pub fn thresholds(mut self, thresholds: &[f32]) -> Result<Self> {
         self.confusion = self.confusion.with_thresholds(Thresholds::given(thresholds)?);
         self.default_threshold = false;
         Ok(self)
     }
 
-    /// Only the `k` largest predictions of an example are a yes, whatever they are unless thresholds were given.
+    /// Counts only the `k` largest predictions of an example as positive; without thresholds, whatever their values.
     ///
     /// # Errors
-    /// When it is 0.
+    /// If it is 0.
     pub fn top_k(mut self, k: usize) -> Result<Self> {
         if self.default_threshold {
             self.confusion = self.confusion.with_thresholds(Thresholds::one(NEVER));
@@ -143,7 +141,7 @@ impl<K: OfCounts> CountMetric<K> {
         Ok(self)
     }
 
-    /// Looks at one column of truths and predictions only.
+    /// Restricts the metric to one column of labels and predictions.
     #[must_use]
     pub fn class_id(mut self, class: usize) -> Self {
         self.confusion = self.confusion.with_class_id(class);

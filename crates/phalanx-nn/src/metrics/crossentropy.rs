@@ -1,101 +1,78 @@
-//! The three cross-entropies of Keras, from probabilities or from logits.
+//! Keras' three cross-entropies, from probabilities or logits.
 //!
-//! Probabilities are clipped in f32, because `1 - 1e-7` rounds there and the result shows it.
+//! Probabilities are clipped in f32, where `1 - 1e-7` rounds visibly.
 
 use phalanx_base::{Code, Error, Result};
 
+use super::measured::{each_row, row_means};
 use super::regression::EPSILON;
-use super::{MeanMetric, Measure, Pair, Sparse, Values};
+use super::{MeanMetric, Measure, Sparse, Values};
 
-/// The mean cross-entropy of 0/1 truths.
+/// The mean cross-entropy of 0/1 labels.
 pub type BinaryCrossentropy = MeanMetric<BinaryEntropy>;
-/// The mean cross-entropy of one-hot truths.
+/// The mean cross-entropy of one-hot labels.
 pub type CategoricalCrossentropy = MeanMetric<CategoricalEntropy>;
-/// The mean cross-entropy of class numbers as truths.
+/// The mean cross-entropy of labels that are class numbers.
 pub type SparseCategoricalCrossentropy = MeanMetric<SparseEntropy>;
 
-/// The settings of a metric whose measure has these fields.
-macro_rules! entropy_settings {
-    ($metric:ident, $even:literal) => {
-        impl $metric {
-            /// Takes predictions for logits.
-            #[must_use]
-            pub fn from_logits(mut self, yes: bool) -> Self {
-                self.measure.from_logits = yes;
-                self
-            }
+/// Declares the measure of a metric with label smoothing, and its settings.
+macro_rules! smoothed {
+    ($metric:ident, $measure:ident, $even:literal) => {
+        #[doc = concat!("The measure of [`", stringify!($metric), "`].")]
+        #[derive(Clone, Copy, Debug, Default, PartialEq)]
+        pub struct $measure {
+            /// Whether predictions are logits.
+            pub from_logits: bool,
+            #[doc = concat!("How far labels are moved towards ", $even, ", from 0 to 1.")]
+            pub label_smoothing: f32,
+        }
 
-            #[doc = concat!("Moves truths towards ", $even, ".")]
-            #[must_use]
-            pub fn label_smoothing(mut self, smoothing: f32) -> Self {
-                self.measure.label_smoothing = smoothing;
-                self
+        impl $metric {
+            setters! {
+                /// Sets whether predictions are logits.
+                from_logits: bool => measure.from_logits;
+                #[doc = concat!("Sets how far labels are moved towards ", $even, ", from 0 to 1.")]
+                label_smoothing: f32 => measure.label_smoothing;
             }
         }
     };
 }
 
-/// The measure of [`BinaryCrossentropy`].
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct BinaryEntropy {
-    /// Whether predictions are logits.
-    pub from_logits: bool,
-    /// How far truths are moved towards one half.
-    pub label_smoothing: f32,
-}
-
-entropy_settings!(BinaryCrossentropy, "one half");
+smoothed!(BinaryCrossentropy, BinaryEntropy, "one half");
+smoothed!(CategoricalCrossentropy, CategoricalEntropy, "the uniform distribution");
 
 impl Measure for BinaryEntropy {
     const NAME: &'static str = "binary_crossentropy";
 
-    fn measure(&self, truth: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
-        let pair = Pair::new(truth, prediction)?;
+    fn measure(&self, label: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
         let smoothing = f64::from(self.label_smoothing);
-        let of = |(&truth, &prediction): (&f32, &f32)| {
-            let truth = f64::from(truth) * (1.0 - smoothing) + 0.5 * smoothing;
-            if self.from_logits { sigmoid_entropy(truth, prediction) } else { binary_entropy(truth, prediction) }
-        };
-        out.extend(
-            pair.rows()
-                .map(|(truth, prediction)| truth.iter().zip(prediction).map(of).sum::<f64>() / pair.width as f64),
-        );
-        Ok(())
+        row_means(label, prediction, out, |label, prediction| {
+            let label = f64::from(label) * (1.0 - smoothing) + 0.5 * smoothing;
+            if self.from_logits { sigmoid_entropy(label, prediction) } else { binary_entropy(label, prediction) }
+        })
     }
 }
 
-fn binary_entropy(truth: f64, prediction: f32) -> f64 {
+fn binary_entropy(label: f64, prediction: f32) -> f64 {
     let p = clip(prediction);
     let (yes, no) = (f64::from(p + EPSILON).ln(), f64::from(1.0 - p + EPSILON).ln());
-    -(truth * yes + (1.0 - truth) * no)
+    -(label * yes + (1.0 - label) * no)
 }
 
-fn sigmoid_entropy(truth: f64, logit: f32) -> f64 {
+fn sigmoid_entropy(label: f64, logit: f32) -> f64 {
     let x = f64::from(logit);
-    // Written so that no exponential overflows; NaN stays NaN.
+    // In a form in which no exponential overflows and NaN stays NaN.
     let positive = if x < 0.0 { 0.0 } else { x };
-    positive - x * truth + (-x.abs()).exp().ln_1p()
+    positive - x * label + (-x.abs()).exp().ln_1p()
 }
-
-/// The measure of [`CategoricalCrossentropy`].
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct CategoricalEntropy {
-    /// Whether predictions are logits.
-    pub from_logits: bool,
-    /// How far truths are moved towards the even distribution.
-    pub label_smoothing: f32,
-}
-
-entropy_settings!(CategoricalCrossentropy, "the even distribution");
 
 impl Measure for CategoricalEntropy {
     const NAME: &'static str = "categorical_crossentropy";
 
-    fn measure(&self, truth: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
-        let pair = Pair::new(truth, prediction)?;
-        let smoothing = f64::from(self.label_smoothing);
-        let smooth = |truth: f32| f64::from(truth) * (1.0 - smoothing) + smoothing / pair.width as f64;
-        out.extend(pair.rows().map(|(truth, prediction)| {
+    fn measure(&self, label: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
+        let (smoothing, width) = (f64::from(self.label_smoothing), prediction.width() as f64);
+        let smooth = |label: f32| f64::from(label) * (1.0 - smoothing) + smoothing / width;
+        each_row(label, prediction, out, |label, prediction| {
             let logs = |number: f32, scale: f64| {
                 if self.from_logits { f64::from(number) - scale } else { f64::from(clip(number / scale as f32)).ln() }
             };
@@ -104,9 +81,8 @@ impl Measure for CategoricalEntropy {
             } else {
                 prediction.iter().map(|&number| f64::from(number)).sum()
             };
-            -truth.iter().zip(prediction).map(|(&truth, &number)| smooth(truth) * logs(number, scale)).sum::<f64>()
-        }));
-        Ok(())
+            -label.iter().zip(prediction).map(|(&label, &number)| smooth(label) * logs(number, scale)).sum::<f64>()
+        })
     }
 }
 
@@ -115,31 +91,24 @@ impl Measure for CategoricalEntropy {
 pub struct SparseEntropy {
     /// Whether predictions are logits.
     pub from_logits: bool,
-    /// A class whose examples are left out.
+    /// A class whose examples are ignored.
     pub ignore_class: Option<i64>,
 }
 
 impl SparseCategoricalCrossentropy {
-    /// Takes predictions for logits.
-    #[must_use]
-    pub fn from_logits(mut self, yes: bool) -> Self {
-        self.measure.from_logits = yes;
-        self
-    }
-
-    /// Leaves out the examples of this class, which need not be one of the model's.
-    #[must_use]
-    pub fn ignore_class(mut self, class: i64) -> Self {
-        self.measure.ignore_class = Some(class);
-        self
+    setters! {
+        /// Takes predictions for logits.
+        from_logits: bool => measure.from_logits;
+        /// Ignores the examples of this class, which need not be a class of the model.
+        ignore_class: i64 => measure.ignore_class;
     }
 }
 
 impl Measure for SparseEntropy {
     const NAME: &'static str = "sparse_categorical_crossentropy";
 
-    fn measure(&self, truth: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
-        let pair = Sparse::new(truth, prediction)?;
+    fn measure(&self, label: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
+        let pair = Sparse::new(label, prediction)?;
         let mut logs = vec![0.0_f32; pair.width];
         for (row, (class, prediction)) in pair.rows().enumerate() {
             if self.ignore_class == Some(class) {
@@ -153,7 +122,7 @@ impl Measure for SparseEntropy {
             let logits = if self.from_logits {
                 prediction
             } else {
-                // Keras feeds the logarithms as logits, so probabilities that do not add up to 1 are scaled.
+                // Keras uses the logarithms as logits, so probabilities that do not sum to 1 are normalized.
                 logs.iter_mut().zip(prediction).for_each(|(log, &number)| *log = clip(number).ln());
                 &logs
             };
@@ -162,14 +131,14 @@ impl Measure for SparseEntropy {
         Ok(())
     }
 
-    fn counts(&self, truth: Values<'_>, out: &mut Vec<f64>) {
-        if let (Some(ignored), Ok(classes)) = (self.ignore_class, truth.class_ids()) {
+    fn counts(&self, label: Values<'_>, out: &mut Vec<f64>) {
+        if let (Some(ignored), Ok(classes)) = (self.ignore_class, label.class_ids()) {
             out.extend(classes.iter().map(|&class| f64::from(u8::from(class != ignored))));
         }
     }
 }
 
-/// Keeps a probability away from 0 and 1, as Keras does in f32; NaN stays NaN.
+/// Clips a probability away from 0 and 1, as Keras does in f32. NaN stays NaN.
 pub(crate) fn clip(probability: f32) -> f32 {
     probability.clamp(EPSILON, 1.0 - EPSILON)
 }

@@ -1,4 +1,4 @@
-//! Losses as numbers, for evaluation: no gradients, plain slices.
+//! Loss values for evaluation, on plain slices and without gradients.
 
 use phalanx_base::{Code, Error, Result, nearest};
 
@@ -11,7 +11,7 @@ use super::regression::{
 use super::weights::Weights;
 use super::{Measure, Values};
 
-/// A loss of Keras, with its settings.
+/// One of Keras' losses, with its settings.
 ///
 /// ```
 /// use phalanx_nn::metrics::{Loss, Reduced, Reduction, Values};
@@ -28,29 +28,29 @@ pub enum Loss {
     MeanSquaredError,
     /// The absolute difference.
     MeanAbsoluteError,
-    /// The absolute difference in percent of the truth.
+    /// The absolute difference, in percent of the label.
     MeanAbsolutePercentageError,
     /// The squared difference of logarithms.
     MeanSquaredLogarithmicError,
     /// Squared up to `delta` (1), absolute beyond.
     Huber {
-        /// Where it turns.
+        /// The difference at which it changes.
         delta: f32,
     },
     /// The logarithm of the hyperbolic cosine of the difference.
     LogCosh,
-    /// Cross-entropy of 0/1 truths.
+    /// Cross-entropy of 0/1 labels.
     BinaryCrossentropy {
         /// Whether predictions are logits.
         from_logits: bool,
-        /// How far truths are moved towards one half.
+        /// How far labels are moved towards one half, from 0 to 1.
         label_smoothing: f32,
     },
-    /// Cross-entropy of one-hot truths.
+    /// Cross-entropy of one-hot labels.
     CategoricalCrossentropy {
         /// Whether predictions are logits.
         from_logits: bool,
-        /// How far truths are moved towards the even distribution.
+        /// How far labels are moved towards the uniform distribution, from 0 to 1.
         label_smoothing: f32,
     },
     /// Cross-entropy of class numbers.
@@ -77,7 +77,7 @@ const CATEGORICAL: Loss = Loss::CategoricalCrossentropy { from_logits: false, la
 const SPARSE: Loss = Loss::SparseCategoricalCrossentropy { from_logits: false };
 const HUBER: Loss = Loss::Huber { delta: 1.0 };
 
-/// The first name of each loss is its own; the others are what else Keras calls it.
+/// The names of each loss in Keras; the first one is its main name.
 const NAMES: &[(Loss, &[&str])] = &[
     (Loss::MeanSquaredError, &["mean_squared_error", "mse", "MSE", "MeanSquaredError"]),
     (Loss::MeanAbsoluteError, &["mean_absolute_error", "mae", "MAE", "MeanAbsoluteError"]),
@@ -103,10 +103,10 @@ const NAMES: &[(Loss, &[&str])] = &[
 ];
 
 impl Loss {
-    /// The loss of this name with Keras' defaults.
+    /// Returns the loss called `name`, with Keras' defaults.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is none.
     pub fn parse(name: &str) -> Result<Self> {
         let known = || NAMES.iter().flat_map(|(_, names)| names.iter().copied());
         NAMES.iter().find(|(_, names)| names.contains(&name)).map(|&(loss, _)| loss).ok_or_else(|| {
@@ -120,49 +120,49 @@ impl Loss {
         })
     }
 
-    /// Keras' name of the loss.
+    /// Returns Keras' name of the loss.
     #[must_use]
     pub fn name(&self) -> &'static str {
         let same = std::mem::discriminant(self);
         NAMES.iter().find(|(loss, _)| std::mem::discriminant(loss) == same).map_or("loss", |(_, names)| names[0])
     }
 
-    /// Whether truths are class numbers.
+    /// Returns whether labels are class numbers.
     #[must_use]
     pub fn takes_class_ids(&self) -> bool {
         matches!(self, Self::SparseCategoricalCrossentropy { .. })
     }
 
-    /// The loss of each example.
+    /// Returns the loss of each example.
     ///
     /// # Errors
-    /// When the shapes do not fit, or a class number is out of range.
-    pub fn values(&self, truth: Values<'_>, prediction: Values<'_>) -> Result<Vec<f64>> {
+    /// If the shapes do not match, or a class number is out of range.
+    pub fn values(&self, label: Values<'_>, prediction: Values<'_>) -> Result<Vec<f64>> {
         let mut out = Vec::new();
         let into = &mut out;
         match *self {
-            Self::MeanSquaredError => SquaredError.measure(truth, prediction, into),
-            Self::MeanAbsoluteError => AbsoluteError.measure(truth, prediction, into),
-            Self::MeanAbsolutePercentageError => AbsolutePercentageError.measure(truth, prediction, into),
-            Self::MeanSquaredLogarithmicError => SquaredLogarithmicError.measure(truth, prediction, into),
-            Self::Huber { delta } => huber(truth, prediction, delta, into),
-            Self::LogCosh => LogCosh.measure(truth, prediction, into),
+            Self::MeanSquaredError => SquaredError.measure(label, prediction, into),
+            Self::MeanAbsoluteError => AbsoluteError.measure(label, prediction, into),
+            Self::MeanAbsolutePercentageError => AbsolutePercentageError.measure(label, prediction, into),
+            Self::MeanSquaredLogarithmicError => SquaredLogarithmicError.measure(label, prediction, into),
+            Self::Huber { delta } => huber(label, prediction, delta, into),
+            Self::LogCosh => LogCosh.measure(label, prediction, into),
             Self::BinaryCrossentropy { from_logits, label_smoothing } => {
-                BinaryEntropy { from_logits, label_smoothing }.measure(truth, prediction, into)
+                BinaryEntropy { from_logits, label_smoothing }.measure(label, prediction, into)
             }
             Self::CategoricalCrossentropy { from_logits, label_smoothing } => {
-                CategoricalEntropy { from_logits, label_smoothing }.measure(truth, prediction, into)
+                CategoricalEntropy { from_logits, label_smoothing }.measure(label, prediction, into)
             }
             Self::SparseCategoricalCrossentropy { from_logits } => {
-                SparseEntropy { from_logits, ignore_class: None }.measure(truth, prediction, into)
+                SparseEntropy { from_logits, ignore_class: None }.measure(label, prediction, into)
             }
-            Self::KlDivergence => KullbackLeibler.measure(truth, prediction, into),
-            Self::Poisson => PoissonLoss.measure(truth, prediction, into),
-            Self::Hinge => HingeLoss.measure(truth, prediction, into),
-            Self::SquaredHinge => SquaredHingeLoss.measure(truth, prediction, into),
-            Self::CategoricalHinge => CategoricalHingeLoss.measure(truth, prediction, into),
+            Self::KlDivergence => KullbackLeibler.measure(label, prediction, into),
+            Self::Poisson => PoissonLoss.measure(label, prediction, into),
+            Self::Hinge => HingeLoss.measure(label, prediction, into),
+            Self::SquaredHinge => SquaredHingeLoss.measure(label, prediction, into),
+            Self::CategoricalHinge => CategoricalHingeLoss.measure(label, prediction, into),
             Self::CosineSimilarity => {
-                Cosine.measure(truth, prediction, into).map(|()| into.iter_mut().for_each(|value| *value = -*value))
+                Cosine.measure(label, prediction, into).map(|()| into.iter_mut().for_each(|value| *value = -*value))
             }
         }
         .map_err(|error| error.at(format!("loss `{}`", self.name())))?;
@@ -170,35 +170,35 @@ impl Loss {
     }
 }
 
-/// How the losses of a batch become one number.
+/// The reduction of the losses of a batch to one number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reduction {
-    /// As [`SumOverBatchSize`](Self::SumOverBatchSize).
+    /// The same as [`SumOverBatchSize`](Self::SumOverBatchSize).
     #[default]
     Auto,
-    /// Not at all.
+    /// No reduction.
     None,
-    /// Their weighted sum.
+    /// The weighted sum.
     Sum,
-    /// Their weighted sum divided by their number, not by the sum of weights.
+    /// The weighted sum divided by the number of losses, not by the sum of weights.
     SumOverBatchSize,
 }
 
-/// What is left of a batch's losses.
+/// The result of a [`Reduction`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reduced {
-    /// One for each example.
+    /// One loss per example.
     Each(Vec<f64>),
-    /// One in all.
+    /// A single loss.
     One(f64),
 }
 
 impl Reduction {
-    /// Weighs the losses and reduces them.
+    /// Applies weights to the losses and reduces them.
     ///
     /// # Errors
-    /// When there is not one weight in all or one for each loss.
+    /// If there is neither a single weight nor one per loss.
     pub fn apply(self, values: &[f64], weights: Option<&[f32]>) -> Result<Reduced> {
         let weights = Weights::new(weights, values.len(), 1)?;
         let weighted = values.iter().enumerate().map(|(index, value)| value * weights.of(index));
@@ -210,8 +210,8 @@ impl Reduction {
     }
 }
 
-/// The weighted sum of a replica's losses divided by the size of the whole batch over all replicas: TensorFlow's
-/// `tf.nn.compute_average_loss`. Summed over the replicas it is the mean. 0 for a batch of size 0.
+/// Returns the weighted sum of a replica's losses, divided by the global batch size: TensorFlow's
+/// `tf.nn.compute_average_loss`. The sum over all replicas is the mean. 0 for a batch of size 0.
 ///
 /// ```
 /// use phalanx_nn::metrics::compute_average_loss;
@@ -220,10 +220,9 @@ impl Reduction {
 /// ```
 ///
 /// # Errors
-/// When there is not one weight in all or one for each loss.
+/// If there is neither a single weight nor one per loss.
 pub fn compute_average_loss(per_example: &[f64], weights: Option<&[f32]>, global_batch_size: usize) -> Result<f64> {
-    let weights = Weights::new(weights, per_example.len(), 1)?;
-    let sum: f64 = per_example.iter().enumerate().map(|(index, loss)| loss * weights.of(index)).sum();
+    let sum = Weights::new(weights, per_example.len(), 1)?.sum(per_example.iter().copied());
     Ok(ratio(sum, global_batch_size as f64))
 }
 
@@ -232,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_comes_back_and_a_wrong_one_is_corrected() {
+    fn every_name_is_parsed_and_a_wrong_one_is_corrected() {
         for (loss, names) in NAMES {
             for name in *names {
                 assert_eq!(Loss::parse(name).unwrap(), *loss);

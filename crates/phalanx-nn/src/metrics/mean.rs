@@ -1,22 +1,22 @@
-//! Means and sums of values as they are.
+//! Means and sums of values.
 
 use phalanx_base::Result;
 
-use super::metric::ratio;
+use super::metric::{by_sums, ratio};
 use super::weights::Weights;
 use super::{Metric, Values};
 
-/// Which side of a batch a [`Mean`] looks at.
+/// The side of a batch that a [`Mean`] averages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
-    Truth,
+    Labels,
     Prediction,
 }
 
 /// The weighted mean of values: Keras' `Mean`.
 ///
-/// Fed with [`record`](Self::record), or as a metric of the predictions or the truths of a batch, which is what an
-/// Estimator reports as `prediction/mean` and `label/mean`.
+/// Values come from [`record`](Self::record), or from the predictions or labels of a batch, which an Estimator reports as
+/// `prediction/mean` and `label/mean`.
 ///
 /// ```
 /// use phalanx_nn::metrics::{Mean, Metric};
@@ -34,22 +34,22 @@ pub struct Mean {
 }
 
 impl Mean {
-    /// The mean of what is recorded; as a metric, of the predictions.
+    /// Returns the mean of recorded values or, as a metric, of the predictions.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), side: Side::Prediction, sums: [0.0; 2] }
     }
 
-    /// The mean of the truths.
+    /// Returns the mean of the labels.
     #[must_use]
-    pub fn of_truths(name: impl Into<String>) -> Self {
-        Self { side: Side::Truth, ..Self::new(name) }
+    pub fn of_labels(name: impl Into<String>) -> Self {
+        Self { side: Side::Labels, ..Self::new(name) }
     }
 
-    /// Counts values; `weights` has one number in all, or one for each value.
+    /// Adds values; `weights` has a single number, or one per value.
     ///
     /// # Errors
-    /// When the lengths do not fit.
+    /// If the lengths do not match.
     pub fn record(&mut self, values: &[f64], weights: Option<&[f32]>) -> Result<()> {
         let weights = Weights::new(weights, values.len(), 1)?;
         self.add(values.iter().copied(), weights);
@@ -66,12 +66,10 @@ impl Mean {
 }
 
 impl Metric for Mean {
-    fn name(&self) -> &str {
-        &self.name
-    }
+    by_sums!();
 
-    fn update(&mut self, truth: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
-        let values = if self.side == Side::Truth { truth } else { prediction };
+    fn update(&mut self, label: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
+        let values = if self.side == Side::Labels { label } else { prediction };
         let weights = Weights::new(weights, values.examples()?, values.width())?;
         self.add(values.floats().iter().map(|&value| f64::from(value)), weights);
         Ok(())
@@ -81,67 +79,46 @@ impl Metric for Mean {
         ratio(self.sums[0], self.sums[1])
     }
 
-    fn state(&self) -> &[f64] {
-        &self.sums
-    }
-
-    fn state_mut(&mut self) -> &mut [f64] {
-        &mut self.sums
-    }
-
     fn fresh(&self) -> Box<dyn Metric> {
         Box::new(Self { name: self.name.clone(), side: self.side, sums: [0.0; 2] })
     }
 }
 
-/// The weighted sum of values: Keras' `Sum`. As a metric, of the predictions.
+/// The weighted sum of values: Keras' `Sum`. As a metric, it sums the predictions.
 #[derive(Clone, Debug)]
 pub struct Sum {
     name: String,
-    sum: [f64; 1],
+    sums: [f64; 1],
 }
 
 impl Sum {
-    /// A sum that is reported under this name.
+    /// Returns a sum with this name.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), sum: [0.0] }
+        Self { name: name.into(), sums: [0.0] }
     }
 
-    /// Counts values; `weights` has one number in all, or one for each value.
+    /// Adds values; `weights` has a single number, or one per value.
     ///
     /// # Errors
-    /// When the lengths do not fit.
+    /// If the lengths do not match.
     pub fn record(&mut self, values: &[f64], weights: Option<&[f32]>) -> Result<()> {
-        let weights = Weights::new(weights, values.len(), 1)?;
-        self.sum[0] += values.iter().enumerate().map(|(index, value)| value * weights.of(index)).sum::<f64>();
+        self.sums[0] += Weights::new(weights, values.len(), 1)?.sum(values.iter().copied());
         Ok(())
     }
 }
 
 impl Metric for Sum {
-    fn name(&self) -> &str {
-        &self.name
-    }
+    by_sums!();
 
-    fn update(&mut self, _truth: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
+    fn update(&mut self, _label: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
         let weights = Weights::new(weights, prediction.examples()?, prediction.width())?;
-        let values = prediction.floats();
-        self.sum[0] +=
-            values.iter().enumerate().map(|(index, &value)| f64::from(value) * weights.of(index)).sum::<f64>();
+        self.sums[0] += weights.sum(prediction.floats().iter().map(|&value| f64::from(value)));
         Ok(())
     }
 
     fn result(&self) -> f64 {
-        self.sum[0]
-    }
-
-    fn state(&self) -> &[f64] {
-        &self.sum
-    }
-
-    fn state_mut(&mut self) -> &mut [f64] {
-        &mut self.sum
+        self.sums[0]
     }
 
     fn fresh(&self) -> Box<dyn Metric> {
@@ -149,41 +126,41 @@ impl Metric for Sum {
     }
 }
 
-/// The best accuracy anybody gets who always gives the same answer: an Estimator's `accuracy_baseline`, the larger of
-/// the mean of 0/1 truths and one minus it.
+/// The best accuracy of a constant prediction: an Estimator's `accuracy_baseline`, the larger of the mean of 0/1 labels and
+/// one minus it.
 #[derive(Clone, Debug)]
 pub struct AccuracyBaseline {
-    truths: Mean,
+    labels: Mean,
 }
 
 impl AccuracyBaseline {
-    /// The baseline under this name.
+    /// Returns the baseline with this name.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
-        Self { truths: Mean::of_truths(name) }
+        Self { labels: Mean::of_labels(name) }
     }
 }
 
 impl Metric for AccuracyBaseline {
     fn name(&self) -> &str {
-        self.truths.name()
+        self.labels.name()
     }
 
-    fn update(&mut self, truth: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
-        self.truths.update(truth, prediction, weights)
+    fn update(&mut self, label: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
+        self.labels.update(label, prediction, weights)
     }
 
     fn result(&self) -> f64 {
-        let [total, count] = self.truths.sums;
+        let [total, count] = self.labels.sums;
         ratio(total.max(count - total), count)
     }
 
     fn state(&self) -> &[f64] {
-        self.truths.state()
+        self.labels.state()
     }
 
     fn state_mut(&mut self) -> &mut [f64] {
-        self.truths.state_mut()
+        self.labels.state_mut()
     }
 
     fn fresh(&self) -> Box<dyn Metric> {

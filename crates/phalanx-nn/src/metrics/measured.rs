@@ -1,32 +1,78 @@
-//! Means of a function of truth and prediction: Keras' `MeanMetricWrapper`.
+//! Means of a function of label and prediction: Keras' `MeanMetricWrapper`.
 
 use phalanx_base::Result;
 
-use super::metric::ratio;
+use super::metric::{by_sums, ratio};
 use super::weights::Weights;
 use super::{Metric, Pair, Values};
 
-/// A function of truths and predictions whose weighted mean is a metric.
+/// A function of labels and predictions whose weighted mean is a metric.
 pub trait Measure: Clone + Send + Sync + 'static {
-    /// What the metric is called unless somebody says otherwise.
+    /// The default name of the metric.
     const NAME: &'static str;
 
-    /// Appends its values: one for each example, or the same number for every example.
+    /// Appends its values: one per example, or the same number of values for every example.
     ///
     /// # Errors
-    /// When the shapes do not fit.
-    fn measure(&self, truth: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()>;
+    /// If the shapes do not match.
+    fn measure(&self, label: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()>;
 
-    /// Appends its own weights beside the values, where it leaves some examples out.
-    fn counts(&self, _truth: Values<'_>, _out: &mut Vec<f64>) {}
+    /// Appends a weight for each value, if the measure ignores some examples.
+    fn counts(&self, _label: Values<'_>, _out: &mut Vec<f64>) {}
 
-    /// Makes the metric's value of the mean.
+    /// Converts the mean to the metric's value.
     fn finish(mean: f64) -> f64 {
         mean
     }
 }
 
-/// The weighted mean of a [`Measure`] over everything seen.
+/// Appends a function of the label and the prediction of each example.
+pub(super) fn each_row(
+    label: Values<'_>,
+    prediction: Values<'_>,
+    out: &mut Vec<f64>,
+    of: impl Fn(&[f32], &[f32]) -> f64,
+) -> Result<()> {
+    out.extend(Pair::new(label, prediction)?.rows().map(|(label, prediction)| of(label, prediction)));
+    Ok(())
+}
+
+/// Appends the mean over each row of a function of label and prediction.
+pub(super) fn row_means(
+    label: Values<'_>,
+    prediction: Values<'_>,
+    out: &mut Vec<f64>,
+    of: impl Fn(f32, f32) -> f64,
+) -> Result<()> {
+    let width = prediction.width() as f64;
+    each_row(label, prediction, out, |label, prediction| {
+        label.iter().zip(prediction).map(|(&label, &prediction)| of(label, prediction)).sum::<f64>() / width
+    })
+}
+
+/// Declares metrics, each with a measure that has no settings: its name in Keras and its values.
+macro_rules! measures {
+    ($($(#[$doc:meta])* $metric:ident = $measure:ident, $name:literal,
+        |$label:ident, $prediction:ident, $out:ident| $values:expr;)*) => {$(
+        $(#[$doc])*
+        pub type $metric = MeanMetric<$measure>;
+
+        #[doc = concat!("The measure of [`", stringify!($metric), "`].")]
+        #[derive(Clone, Copy, Debug, Default)]
+        pub struct $measure;
+
+        impl Measure for $measure {
+            const NAME: &'static str = $name;
+
+            fn measure(&self, $label: Values<'_>, $prediction: Values<'_>, $out: &mut Vec<f64>) -> Result<()> {
+                $values
+            }
+        }
+    )*};
+}
+pub(super) use measures;
+
+/// The weighted mean of a [`Measure`] over all batches.
 ///
 /// ```
 /// use phalanx_nn::metrics::{MeanSquaredError, Metric, Values};
@@ -41,13 +87,13 @@ pub struct MeanMetric<M> {
     pub(crate) measure: M,
     /// Weighted sum, then sum of weights.
     sums: [f64; 2],
-    /// Kept between batches to spare the allocation.
+    /// Kept between batches to avoid allocations.
     values: Vec<f64>,
     counts: Vec<f64>,
 }
 
 impl<M: Measure + Default> MeanMetric<M> {
-    /// The metric with Keras' defaults.
+    /// Returns the metric with Keras' defaults.
     #[must_use]
     pub fn new() -> Self {
         Self::of(M::default())
@@ -61,32 +107,28 @@ impl<M: Measure + Default> Default for MeanMetric<M> {
 }
 
 impl<M: Measure> MeanMetric<M> {
-    /// The mean of `measure`.
+    /// Returns the mean of `measure`.
     #[must_use]
     pub fn of(measure: M) -> Self {
         Self { name: M::NAME.into(), measure, sums: [0.0; 2], values: Vec::new(), counts: Vec::new() }
     }
 
-    /// The same metric under another name.
-    #[must_use]
-    pub fn named(mut self, name: impl Into<String>) -> Self {
-        self.name = name.into();
-        self
+    setters! {
+        /// Sets the name.
+        named: impl Into<String> => name;
     }
 }
 
 impl<M: Measure> Metric for MeanMetric<M> {
-    fn name(&self) -> &str {
-        &self.name
-    }
+    by_sums!();
 
-    fn update(&mut self, truth: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
+    fn update(&mut self, label: Values<'_>, prediction: Values<'_>, weights: Option<&[f32]>) -> Result<()> {
         let Self { name, measure, sums, values, counts } = self;
         let at = |error: phalanx_base::Error| error.at(format!("metric `{name}`"));
         values.clear();
         counts.clear();
-        measure.measure(truth, prediction, values).map_err(at)?;
-        measure.counts(truth, counts);
+        measure.measure(label, prediction, values).map_err(at)?;
+        measure.counts(label, counts);
         let examples = prediction.examples().map_err(at)?;
         let weights = Weights::new(weights, examples, values.len().checked_div(examples).unwrap_or(1)).map_err(at)?;
         for (index, value) in values.iter().enumerate() {
@@ -101,25 +143,17 @@ impl<M: Measure> Metric for MeanMetric<M> {
         M::finish(ratio(self.sums[0], self.sums[1]))
     }
 
-    fn state(&self) -> &[f64] {
-        &self.sums
-    }
-
-    fn state_mut(&mut self) -> &mut [f64] {
-        &mut self.sums
-    }
-
     fn fresh(&self) -> Box<dyn Metric> {
         Box::new(Self::of(self.measure.clone()).named(self.name.clone()))
     }
 }
 
-/// A function of one example's truth and prediction as a measure of your own.
+/// A custom measure: a function of the label and the prediction of one example.
 ///
 /// ```
 /// use phalanx_nn::metrics::{MeanMetric, Metric, PerExample, Values};
-/// let worst = |truth: &[f32], prediction: &[f32]| {
-///     truth.iter().zip(prediction).map(|(t, p)| f64::from((t - p).abs())).fold(0.0, f64::max)
+/// let worst = |label: &[f32], prediction: &[f32]| {
+///     label.iter().zip(prediction).map(|(t, p)| f64::from((t - p).abs())).fold(0.0, f64::max)
 /// };
 /// let mut metric = MeanMetric::of(PerExample(worst)).named("worst");
 /// metric.update(Values::rows(&[0.0, 0.0], 2), Values::rows(&[1.0, -3.0], 2), None)?;
@@ -132,9 +166,7 @@ pub struct PerExample<F>(pub F);
 impl<F: Fn(&[f32], &[f32]) -> f64 + Clone + Send + Sync + 'static> Measure for PerExample<F> {
     const NAME: &'static str = "custom";
 
-    fn measure(&self, truth: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
-        let pair = Pair::new(truth, prediction)?;
-        out.extend(pair.rows().map(|(truth, prediction)| (self.0)(truth, prediction)));
-        Ok(())
+    fn measure(&self, label: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> Result<()> {
+        each_row(label, prediction, out, &self.0)
     }
 }

@@ -1,8 +1,8 @@
-//! Metrics and the numbers of losses, as Keras 2.15 defines them, on plain slices.
+//! Metrics and loss values as defined by Keras 2.15, on plain slices.
 //!
-//! A [`Metric`] is fed with [`Values`] batch by batch and keeps sums; sums of replicas and workers are added with
-//! [`Metric::merge`]. [`parse`] finds one by the name Keras uses. [`Loss`] gives the losses of single examples.
-//! Where Keras looks at the rank of tensors, here everything is rows of examples: `[examples, width]`.
+//! A [`Metric`] accumulates [`Values`] batch by batch; [`Metric::merge`] adds up the states of replicas and workers.
+//! [`parse`] finds a metric by its name in Keras. [`Loss`] computes the losses of single examples. Where Keras
+//! distinguishes ranks of tensors, everything here is rows of examples: `[examples, width]`.
 
 mod accuracy;
 mod auc;

@@ -1,4 +1,4 @@
-//! Metrics by the names Keras knows them by.
+//! Metrics by their names in Keras.
 
 use phalanx_base::{Code, Error, Result, nearest};
 
@@ -10,10 +10,10 @@ use super::{
     SparseTopKCategoricalAccuracy, SquaredHinge, Sum, TopKCategoricalAccuracy, TrueNegatives, TruePositives,
 };
 
-/// A metric under its own name, or under the one asked for.
+/// Makes a metric with its default name or a given one.
 type Make = fn(Option<&str>) -> Box<dyn Metric>;
 
-/// Classes of Keras, reported under their own name, and functions, reported under the name they were asked by.
+/// A class of Keras, reported under its own name, and its functions, reported under the requested name.
 struct Entry {
     class: &'static str,
     functions: &'static [&'static str],
@@ -26,7 +26,7 @@ macro_rules! entries {
     };
 }
 
-/// Makes a mean without naming its measure, so that the table names metrics only.
+/// Makes a mean without naming its measure.
 trait Named {
     fn make(name: Option<&str>) -> Box<dyn Metric>;
 }
@@ -71,18 +71,18 @@ entries! {
     "Sum" ["sum"] => |_| Box::new(Sum::new("sum"));
 }
 
-/// Metrics that need a number no name can give.
+/// Metrics that need a bound, which a name cannot express.
 const WITH_BOUND: &[&str] =
     &["PrecisionAtRecall", "RecallAtPrecision", "SensitivityAtSpecificity", "SpecificityAtSensitivity"];
 
-/// Names whose metric depends on the model.
+/// Names of metrics that depend on the model.
 const BY_MODEL: &[&str] = &["accuracy", "acc", "crossentropy", "ce"];
 
-/// The metric of this name with Keras' defaults, for a model with this loss and so many outputs.
+/// Returns the metric called `name`, with Keras' defaults, for a model with this loss and `width` outputs.
 ///
-/// `accuracy` and `crossentropy` mean the binary kind where the model has one output, the sparse kind where the loss
-/// takes class numbers, and the categorical kind otherwise. A class name is reported under Keras' name for it, a
-/// function name as it was written.
+/// `accuracy` and `crossentropy` mean the binary metric if the model has one output, the sparse one if the loss takes class
+/// numbers, and the categorical one otherwise. A class is reported under Keras' name for it, a function under the given
+/// name.
 ///
 /// ```
 /// use phalanx_nn::metrics::{Loss, Metric, Values, parse};
@@ -96,11 +96,11 @@ const BY_MODEL: &[&str] = &["accuracy", "acc", "crossentropy", "ce"];
 /// ```
 ///
 /// # Errors
-/// When there is none of that name.
+/// If there is none of that name.
 pub fn parse(name: &str, loss: Option<&Loss>, width: usize) -> Result<Box<dyn Metric>> {
     let sparse = loss.is_some_and(Loss::takes_class_ids);
     match name.to_lowercase().as_str() {
-        // Keras compares these four without regard to case, which also catches the class `Accuracy`.
+        // Keras ignores the case of these four, which also covers the class `Accuracy`.
         "accuracy" | "acc" if width == 1 => Ok(BinaryAccuracy::make(Some(name))),
         "accuracy" | "acc" if sparse => Ok(SparseCategoricalAccuracy::make(Some(name))),
         "accuracy" | "acc" => Ok(CategoricalAccuracy::make(Some(name))),
@@ -127,7 +127,7 @@ fn by_table(name: &str) -> Result<Box<dyn Metric>> {
     let known = ENTRIES.iter().flat_map(|entry| std::iter::once(entry.class).chain(entry.functions.iter().copied()));
     let help = match nearest(name, BY_MODEL.iter().copied().chain(known).chain(WITH_BOUND.iter().copied())) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => "choose a metric of Keras, for example `accuracy`, `AUC`, `Precision`, `mse` or `mae`".into(),
+        None => "choose a metric from Keras, for example `accuracy`, `AUC`, `Precision`, `mse` or `mae`".into(),
     };
     Err(Error::new(Code::BadSetting, format!("no metric is called `{name}`")).help(help))
 }

@@ -1,10 +1,10 @@
-//! What holds for any batches: states add up, weights are repetitions, nothing panics.
+//! Properties of all metrics: states add up, weights are repetitions, nothing panics.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// One example: truth, prediction, weight in quarters.
+/// One example: label, prediction, weight in quarters.
 type Example = (bool, f32, u8);
 
 fn examples() -> impl Strategy<Value = Vec<Example>> {
@@ -12,7 +12,7 @@ fn examples() -> impl Strategy<Value = Vec<Example>> {
     prop::collection::vec((any::<bool>(), prediction, 0_u8..8), 0..60)
 }
 
-/// Every kind of state there is, for one prediction of an example.
+/// Metrics with every kind of state, for one prediction per example.
 fn metrics() -> Vec<Box<dyn Metric>> {
     let names = ["AUC", "Precision", "Recall", "TruePositives", "FalseNegatives", "BinaryAccuracy", "Mean", "Sum"];
     let mut metrics: Vec<Box<dyn Metric>> = names.iter().map(|name| parse(name, None, 1).unwrap()).collect();
@@ -27,10 +27,10 @@ fn metrics() -> Vec<Box<dyn Metric>> {
 }
 
 fn feed(metric: &mut dyn Metric, examples: &[Example]) {
-    let truth: Vec<f32> = examples.iter().map(|example| f32::from(u8::from(example.0))).collect();
+    let label: Vec<f32> = examples.iter().map(|example| f32::from(u8::from(example.0))).collect();
     let prediction: Vec<f32> = examples.iter().map(|example| example.1).collect();
     let weights: Vec<f32> = examples.iter().map(|example| f32::from(example.2) / 4.0).collect();
-    metric.update(Values::column(&truth), Values::column(&prediction), Some(&weights)).unwrap();
+    metric.update(Values::column(&label), Values::column(&prediction), Some(&weights)).unwrap();
 }
 
 fn near(one: f64, other: f64) -> bool {
@@ -64,8 +64,8 @@ proptest! {
     #[test]
     fn a_weight_is_a_repetition(examples in examples()) {
         let repeated: Vec<Example> =
-            examples.iter().flat_map(|&(truth, p, weight)| vec![(truth, p, 4); usize::from(weight)]).collect();
-        let whole: Vec<Example> = examples.iter().map(|&(truth, p, weight)| (truth, p, weight * 4)).collect();
+            examples.iter().flat_map(|&(label, p, weight)| vec![(label, p, 4); usize::from(weight)]).collect();
+        let whole: Vec<Example> = examples.iter().map(|&(label, p, weight)| (label, p, weight * 4)).collect();
         for mut one in metrics() {
             let mut other = one.fresh();
             feed(one.as_mut(), &whole);
@@ -75,7 +75,7 @@ proptest! {
     }
 
     #[test]
-    fn the_area_with_many_thresholds_is_the_share_of_pairs_in_order(examples in examples()) {
+    fn the_area_with_many_thresholds_is_the_fraction_of_ordered_pairs(examples in examples()) {
         let mut auc = Auc::new().num_thresholds(200).unwrap();
         // On the grid itself no two predictions share a bucket unless they are equal.
         let grid: Vec<Example> = examples.iter().map(|&(t, p, w)| (t, (p * 199.0).round() / 199.0, w)).collect();
@@ -85,7 +85,7 @@ proptest! {
             for &(_, no, v) in grid.iter().filter(|example| !example.0) {
                 let weight = f64::from(w) * f64::from(v);
                 pairs += weight;
-                // Keras puts a prediction of 0 into the first bucket beside those up to the next threshold.
+                // Keras puts a prediction of 0 into the first bucket, together with those up to the next threshold.
                 let (yes, no) = ((yes * 199.0).ceil().max(1.0), (no * 199.0).ceil().max(1.0));
                 ordered += weight * if yes > no { 1.0 } else if yes == no { 0.5 } else { 0.0 };
             }
@@ -103,7 +103,7 @@ proptest! {
             prop_assert_eq!(other.name(), metric.name());
             let longer = [&words[..], &[0.0]].concat();
             prop_assert!(other.merge(&longer).is_err() && other.load_words(&words[1..]).is_err());
-            prop_assert_eq!(other.state(), metric.state(), "a refused state changes nothing");
+            prop_assert_eq!(other.state(), metric.state(), "a rejected state changes nothing");
             metric.reset();
             prop_assert!(metric.state().iter().all(|&sum| sum == 0.0));
         }
@@ -111,7 +111,7 @@ proptest! {
 
     #[test]
     fn no_numbers_and_no_shapes_make_it_panic(
-        truth in prop::collection::vec(prop::num::f32::ANY, 0..24),
+        label in prop::collection::vec(prop::num::f32::ANY, 0..24),
         prediction in prop::collection::vec(prop::num::f32::ANY, 0..24),
         ids in prop::collection::vec(any::<i64>(), 0..8),
         weights in prop::option::of(prop::collection::vec(prop::num::f32::ANY, 0..8)),
@@ -125,14 +125,14 @@ proptest! {
         metrics.push(Box::new(Precision::new().top_k(2).unwrap()));
         metrics.push(Box::new(Recall::new().class_id(1)));
         for mut metric in metrics {
-            let (truth, prediction) = (Values::rows(&truth, widths.0), Values::rows(&prediction, widths.1));
+            let (label, prediction) = (Values::rows(&label, widths.0), Values::rows(&prediction, widths.1));
             let ids = Values::ids(&ids);
-            for (truth, prediction) in [(truth, prediction), (ids, prediction), (truth, ids), (ids, ids)] {
+            for (label, prediction) in [(label, prediction), (ids, prediction), (label, ids), (ids, ids)] {
                 let before = metric.to_words();
-                let counted = metric.update(truth, prediction, weights.as_deref());
+                let counted = metric.update(label, prediction, weights.as_deref());
                 if counted.is_err() {
                     let same = metric.state().iter().zip(&before).all(|(a, b)| a.to_bits() == b.to_bits());
-                    prop_assert!(same, "{} counted a batch it refused", metric.name());
+                    prop_assert!(same, "{} counted a rejected batch", metric.name());
                 }
                 prop_assert!(!metric.results().is_empty());
             }

@@ -1,26 +1,26 @@
-//! Where a prediction turns from no to yes, for one threshold or many.
+//! The thresholds above which a prediction is positive.
 
 use phalanx_base::{Code, Error, Result};
 
 use super::regression::EPSILON;
 
-/// Thresholds in rising order, and which is which of those the user gave.
+/// Thresholds in increasing order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Thresholds {
     sorted: Vec<f32>,
-    /// For each threshold given its place in `sorted`.
+    /// The index in `sorted` of each threshold in the given order.
     places: Vec<usize>,
     spacing: Spacing,
 }
 
-/// How the bucket of a prediction is found.
+/// The method to find the bucket of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spacing {
-    /// By search.
+    /// Binary search.
     Any,
-    /// By multiplication, as Keras does where thresholds are evenly spaced over [0, 1].
+    /// Multiplication, as in Keras for thresholds that are evenly spaced over [0, 1].
     Even,
-    /// The same, with the outer thresholds moved out by an epsilon: every prediction is above the first.
+    /// Multiplication, with the outer thresholds moved out by an epsilon: every prediction is above the first.
     EvenBeyond,
 }
 
@@ -32,7 +32,7 @@ impl Thresholds {
         Ok(Self::sort(thresholds, spacing))
     }
 
-    /// One threshold that need not be in [0, 1].
+    /// A single threshold, which may be outside [0, 1].
     pub(crate) fn one(threshold: f32) -> Self {
         Self { sorted: vec![threshold], places: vec![0], spacing: Spacing::Any }
     }
@@ -43,16 +43,9 @@ impl Thresholds {
         Ok(if count == 1 { Self::one(0.5) } else { Self::evenly(count) })
     }
 
-    /// What Keras takes unless somebody says otherwise: 200 of them.
+    /// Keras' default: 200 thresholds.
     pub(crate) fn usual() -> Self {
         Self::evenly(USUAL)
-    }
-
-    /// The same 200, from just below 0 to just above 1.
-    pub(crate) fn usual_beyond() -> Self {
-        let mut thresholds = Self::usual();
-        thresholds.move_ends();
-        thresholds
     }
 
     fn evenly(count: usize) -> Self {
@@ -61,12 +54,10 @@ impl Thresholds {
         Self { sorted, places: (0..count).collect(), spacing: Spacing::Even }
     }
 
-    /// `count` thresholds from just below 0 to just above 1, as an area under a curve needs them.
+    /// `count` thresholds from just below 0 to just above 1, for the area under a curve.
     pub(crate) fn spread_beyond(count: usize) -> Result<Self> {
         check_count(count, 2)?;
-        let mut thresholds = Self::evenly(count);
-        thresholds.move_ends();
-        Ok(thresholds)
+        Ok(Self::evenly(count).beyond())
     }
 
     /// The user's thresholds between one just below 0 and one just above 1.
@@ -77,9 +68,7 @@ impl Thresholds {
         thresholds.push(1.0);
         thresholds.sort_by(f32::total_cmp);
         let spacing = if is_even(&thresholds) { Spacing::Even } else { Spacing::Any };
-        let mut thresholds = Self::sort(&thresholds, spacing);
-        thresholds.move_ends();
-        Ok(thresholds)
+        Ok(Self::sort(&thresholds, spacing).beyond())
     }
 
     fn sort(thresholds: &[f32], spacing: Spacing) -> Self {
@@ -92,26 +81,28 @@ impl Thresholds {
         Self { sorted: order.iter().map(|&given| thresholds[given]).collect(), places, spacing }
     }
 
-    fn move_ends(&mut self) {
+    /// Moves the outer thresholds just below 0 and just above 1.
+    pub(crate) fn beyond(mut self) -> Self {
         if let [first, .., last] = self.sorted.as_mut_slice() {
             (*first, *last) = (0.0 - EPSILON, 1.0 + EPSILON);
         }
         if self.spacing == Spacing::Even {
             self.spacing = Spacing::EvenBeyond;
         }
+        self
     }
 
-    /// How many there are.
+    /// The number of thresholds.
     pub(crate) fn len(&self) -> usize {
         self.sorted.len()
     }
 
-    /// For each threshold given its place in rising order.
+    /// The index in increasing order of each threshold in the given order.
     pub(crate) fn places(&self) -> &[usize] {
         &self.places
     }
 
-    /// How many thresholds are below the prediction; 0 for NaN.
+    /// The number of thresholds below the prediction, 0 for NaN.
     #[inline]
     pub(crate) fn below(&self, prediction: f32) -> usize {
         let even = || (prediction.clamp(0.0, 1.0) * (self.sorted.len() - 1) as f32).ceil() as usize;
@@ -124,7 +115,7 @@ impl Thresholds {
     }
 }
 
-/// Keras' own test, with its tolerances.
+/// Keras' test for even spacing, with its tolerances.
 fn is_even(thresholds: &[f32]) -> bool {
     let last = thresholds.len().saturating_sub(1) as f32;
     thresholds.len() >= 3
@@ -135,7 +126,7 @@ fn is_even(thresholds: &[f32]) -> bool {
 }
 
 fn check(thresholds: &[f32]) -> Result<()> {
-    let bad = || Error::new(Code::BadSetting, "a threshold that nothing can be compared with");
+    let bad = || Error::new(Code::BadSetting, "the thresholds are not valid");
     if thresholds.is_empty() {
         return Err(bad().because("the list of thresholds is empty").help("give at least one threshold"));
     }
@@ -147,10 +138,10 @@ fn check(thresholds: &[f32]) -> Result<()> {
     }
 }
 
-/// Keras' number of thresholds.
+/// Keras' default number of thresholds.
 const USUAL: usize = 200;
 
-/// Far more than anybody needs, and little enough memory to be harmless.
+/// The maximum number of thresholds, which limits the memory.
 const MOST: usize = 10_000_000;
 
 fn check_count(count: usize, least: usize) -> Result<()> {

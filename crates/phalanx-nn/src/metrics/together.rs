@@ -1,10 +1,10 @@
-//! Several metrics as one state, so that a worker sends one message for all of them.
+//! The states of several metrics in one list, so that a worker sends one message.
 
 use phalanx_base::{Code, Error, Result};
 
 use super::Metric;
 
-/// The states of all metrics, one after the other.
+/// Returns the concatenated states of all metrics.
 ///
 /// ```
 /// use phalanx_nn::metrics::{Values, merge_words, parse, words_of};
@@ -22,18 +22,18 @@ pub fn words_of(metrics: &[Box<dyn Metric>]) -> Vec<f64> {
     metrics.iter().flat_map(|metric| metric.state().iter().copied()).collect()
 }
 
-/// Adds states that [`words_of`] gave for the same metrics elsewhere.
+/// Adds states that [`words_of`] returned for the same metrics elsewhere.
 ///
 /// # Errors
-/// When the number of words does not fit; nothing is added then.
+/// If the number of words does not match. The states are then unchanged.
 pub fn merge_words(metrics: &mut [Box<dyn Metric>], words: &[f64]) -> Result<()> {
     each(metrics, words, |metric, own| metric.merge(own))
 }
 
-/// Replaces all states by those that [`words_of`] gave.
+/// Replaces all states by those that [`words_of`] returned.
 ///
 /// # Errors
-/// When the number of words does not fit; nothing is replaced then.
+/// If the number of words does not match. The states are then unchanged.
 pub fn load_words(metrics: &mut [Box<dyn Metric>], words: &[f64]) -> Result<()> {
     each(metrics, words, |metric, own| metric.load_words(own))
 }

@@ -1,10 +1,10 @@
-//! What a metric is fed with: flat numbers in rows, one row for each example.
+//! The input of metrics: rows of numbers, one per example.
 
 use std::borrow::Cow;
 
 use phalanx_base::{Code, Error, Result};
 
-/// Truths or predictions of one batch.
+/// The labels or predictions of one batch.
 ///
 /// ```
 /// use phalanx_nn::metrics::Values;
@@ -15,37 +15,37 @@ use phalanx_base::{Code, Error, Result};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Values<'a> {
-    /// `width` numbers for each example, one example after the other.
+    /// `width` numbers per example, concatenated.
     Rows {
         /// The numbers.
         numbers: &'a [f32],
-        /// How many belong to one example.
+        /// How many numbers belong to one example.
         width: usize,
     },
-    /// One class number for each example.
+    /// One class number per example.
     Ids(&'a [i64]),
 }
 
 impl<'a> Values<'a> {
-    /// `width` numbers for each example.
+    /// Wraps `width` numbers per example.
     #[must_use]
     pub fn rows(numbers: &'a [f32], width: usize) -> Self {
         Self::Rows { numbers, width }
     }
 
-    /// One number for each example.
+    /// Wraps one number per example.
     #[must_use]
     pub fn column(numbers: &'a [f32]) -> Self {
         Self::Rows { numbers, width: 1 }
     }
 
-    /// One class number for each example.
+    /// Wraps one class number per example.
     #[must_use]
     pub fn ids(ids: &'a [i64]) -> Self {
         Self::Ids(ids)
     }
 
-    /// How many numbers an example has.
+    /// Returns the number of values per example.
     #[must_use]
     pub fn width(&self) -> usize {
         match *self {
@@ -54,10 +54,10 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// How many examples there are.
+    /// Returns the number of examples.
     ///
     /// # Errors
-    /// When the width is 0, or the numbers do not fill whole rows.
+    /// If the width is 0, or the numbers do not fill complete rows.
     pub fn examples(&self) -> Result<usize> {
         match *self {
             Self::Ids(ids) => Ok(ids.len()),
@@ -73,7 +73,7 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// All numbers as f32, as Keras casts whatever it is given.
+    /// Returns all numbers as f32, to which Keras casts all inputs.
     #[must_use]
     pub fn floats(&self) -> Cow<'a, [f32]> {
         match *self {
@@ -82,98 +82,98 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// One class number for each example; numbers are cut to whole ones, as Keras does.
+    /// Returns one class number per example; floats are truncated, as in Keras.
     ///
     /// # Errors
-    /// When an example has more than one number.
+    /// If an example has more than one number.
     pub fn class_ids(&self) -> Result<Cow<'a, [i64]>> {
         match *self {
             Self::Ids(ids) => Ok(Cow::Borrowed(ids)),
             Self::Rows { numbers, width: 1 } => {
-                // A label that is no number at all must not become class 0.
+                // A label of NaN must not become class 0.
                 let class = |&number: &f32| if number.is_finite() { number as i64 } else { -1 };
                 Ok(Cow::Owned(numbers.iter().map(class).collect()))
             }
             Self::Rows { width, .. } => {
-                let what = format!("the truth has {width} numbers for each example, not one class number");
+                let what = format!("the label has {width} numbers for each example, not one class number");
                 Err(Error::new(Code::ShapeMismatch, what)
-                    .help("for one-hot truths use the metric or loss without `sparse` in its name"))
+                    .help("for one-hot labels use the metric or loss without `sparse` in its name"))
             }
         }
     }
 }
 
-/// Truths and predictions of the same shape.
+/// Labels and predictions of the same shape.
 #[derive(Clone, Debug)]
 pub struct Pair<'a> {
-    /// The truths.
-    pub truth: Cow<'a, [f32]>,
+    /// The labels.
+    pub label: Cow<'a, [f32]>,
     /// The predictions.
     pub prediction: Cow<'a, [f32]>,
-    /// How many numbers an example has in each.
+    /// The number of values per example.
     pub width: usize,
 }
 
 impl<'a> Pair<'a> {
-    /// Checks that both have the same shape.
+    /// Pairs labels and predictions.
     ///
     /// # Errors
-    /// When they have not.
-    pub fn new(truth: Values<'a>, prediction: Values<'a>) -> Result<Self> {
-        let (truths, predictions) = (truth.examples()?, prediction.examples()?);
-        if truths != predictions || truth.width() != prediction.width() {
+    /// If their shapes differ.
+    pub fn new(label: Values<'a>, prediction: Values<'a>) -> Result<Self> {
+        let (labels, predictions) = (label.examples()?, prediction.examples()?);
+        if labels != predictions || label.width() != prediction.width() {
             let what = format!(
-                "truths of shape [{truths}, {}] do not fit predictions of shape [{predictions}, {}]",
-                truth.width(),
+                "labels of shape [{labels}, {}] do not fit predictions of shape [{predictions}, {}]",
+                label.width(),
                 prediction.width()
             );
-            let help = if truth.width() == 1 && truths == predictions {
-                "for class numbers as truths use a metric or loss with `sparse` in its name, or make them one-hot"
+            let help = if label.width() == 1 && labels == predictions {
+                "for class numbers as labels use a metric or loss with `sparse` in its name, or make them one-hot"
             } else {
-                "give as many truths as the model has outputs, for the same examples"
+                "give as many labels as the model has outputs, for the same examples"
             };
             return Err(Error::new(Code::ShapeMismatch, what).help(help));
         }
-        Ok(Self { truth: truth.floats(), prediction: prediction.floats(), width: truth.width() })
+        Ok(Self { label: label.floats(), prediction: prediction.floats(), width: label.width() })
     }
 
-    /// Truth and prediction of one example after the other.
+    /// Returns the label and the prediction of each example.
     pub fn rows(&self) -> impl Iterator<Item = (&[f32], &[f32])> {
-        self.truth.chunks_exact(self.width).zip(self.prediction.chunks_exact(self.width))
+        self.label.chunks_exact(self.width).zip(self.prediction.chunks_exact(self.width))
     }
 
-    /// Truth and prediction of one number after the other.
+    /// Returns the label and the prediction of each number.
     pub fn elements(&self) -> impl Iterator<Item = (f32, f32)> {
-        self.truth.iter().copied().zip(self.prediction.iter().copied())
+        self.label.iter().copied().zip(self.prediction.iter().copied())
     }
 }
 
-/// Class numbers as truths beside rows of predictions.
+/// Class numbers as labels, and rows of predictions.
 #[derive(Clone, Debug)]
 pub struct Sparse<'a> {
     /// One class number for each example.
     pub classes: Cow<'a, [i64]>,
     /// The predictions.
     pub prediction: Cow<'a, [f32]>,
-    /// How many classes are predicted.
+    /// The number of predicted classes.
     pub width: usize,
 }
 
 impl<'a> Sparse<'a> {
-    /// Checks that there is one class number for each row of predictions. The number itself may be out of range.
+    /// Pairs class numbers, which may be out of range, and rows of predictions.
     ///
     /// # Errors
-    /// When there is not.
-    pub fn new(truth: Values<'a>, prediction: Values<'a>) -> Result<Self> {
-        let (classes, rows) = (truth.class_ids()?, prediction.examples()?);
+    /// If their numbers differ.
+    pub fn new(label: Values<'a>, prediction: Values<'a>) -> Result<Self> {
+        let (classes, rows) = (label.class_ids()?, prediction.examples()?);
         if classes.len() != rows {
-            let what = format!("{} class numbers as truths do not fit {rows} rows of predictions", classes.len());
+            let what = format!("{} class numbers as labels do not fit {rows} rows of predictions", classes.len());
             return Err(Error::new(Code::ShapeMismatch, what).help("give one class number for each example"));
         }
         Ok(Self { classes, prediction: prediction.floats(), width: prediction.width() })
     }
 
-    /// Class and prediction of one example after the other.
+    /// Returns the class and the prediction of each example.
     pub fn rows(&self) -> impl Iterator<Item = (i64, &[f32])> {
         self.classes.iter().copied().zip(self.prediction.chunks_exact(self.width))
     }
@@ -189,10 +189,10 @@ mod tests {
         assert_eq!((ragged.code(), ragged.what()), (Code::ShapeMismatch, "3 numbers do not fill rows of 2"));
         assert!(Values::rows(&[], 0).examples().is_err());
         let wide = Pair::new(Values::ids(&[1, 0]), Values::rows(&[0.5; 6], 3)).unwrap_err();
-        assert_eq!(wide.what(), "truths of shape [2, 1] do not fit predictions of shape [2, 3]");
+        assert_eq!(wide.what(), "labels of shape [2, 1] do not fit predictions of shape [2, 3]");
         assert!(wide.next().unwrap().contains("sparse"), "{}", wide.report());
         let short = Sparse::new(Values::ids(&[1]), Values::rows(&[0.5; 6], 3)).unwrap_err();
-        assert_eq!(short.what(), "1 class numbers as truths do not fit 2 rows of predictions");
+        assert_eq!(short.what(), "1 class numbers as labels do not fit 2 rows of predictions");
         assert!(Sparse::new(Values::rows(&[0.0; 6], 3), Values::rows(&[0.5; 6], 3)).is_err());
     }
 }

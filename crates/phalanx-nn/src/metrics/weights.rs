@@ -1,20 +1,20 @@
-//! How much each example counts, with Keras' broadcasting.
+//! Sample weights, with Keras' broadcasting.
 
 use phalanx_base::{Code, Error, Result};
 
-/// Sample weights, checked against the values they weigh.
+/// Sample weights that match the values they apply to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Weights<'a> {
-    /// Everything counts once.
+    /// All weights are 1.
     None,
     /// One weight for everything.
     Scalar(f32),
-    /// One weight for each example, or for each value.
+    /// One weight per example, or per value.
     Each { weights: &'a [f32], values_per_weight: usize },
 }
 
 impl<'a> Weights<'a> {
-    /// Weights for `examples` rows of `width` values: one in all, one for each example, or one for each value.
+    /// Checks weights for `examples` rows of `width` values: a single one, one per example, or one per value.
     pub(crate) fn new(weights: Option<&'a [f32]>, examples: usize, width: usize) -> Result<Self> {
         match weights {
             None => Ok(Self::None),
@@ -28,7 +28,12 @@ impl<'a> Weights<'a> {
         }
     }
 
-    /// The weight of the value with this flat index.
+    /// The weighted sum of all values.
+    pub(crate) fn sum(&self, values: impl Iterator<Item = f64>) -> f64 {
+        values.enumerate().map(|(index, value)| value * self.of(index)).sum()
+    }
+
+    /// The weight of the value with this index.
     #[inline]
     pub(crate) fn of(&self, value: usize) -> f64 {
         match *self {

@@ -1,19 +1,19 @@
-//! From a graph of calls to a model with weights.
+//! The construction of a model from a graph of layer calls.
 
-use super::functional::{Form, Model, Placed, Step, Style, named};
-use super::graph::{Symbol, What};
+use super::dyn_tensor::check_axes;
+use super::functional::{LayerCall, Model, ModelOptions, ModelStructure, NamedLayer, named};
+use super::graph::{NodeKind, Symbol};
 use super::layer::Plan;
 use super::names::names;
 use super::random::mixed;
 use super::topology::Topology;
-use super::value::check_axes;
 use super::weights::Weight;
 use phalanx_base::{Code, Error, Result};
 use std::sync::Arc;
 
 impl Model {
-    /// Names the layers, infers every shape, makes the weights.
-    pub(crate) fn build(inputs: &[&Symbol], outputs: &[&Symbol], style: Style) -> Result<Self> {
+    /// Names the layers, infers all shapes and creates the weights.
+    pub(crate) fn build(inputs: &[&Symbol], outputs: &[&Symbol], style: ModelOptions) -> Result<Self> {
         let graph = Topology::of(inputs, outputs);
         let names = names(&graph.layers())?;
         check_ends(&graph, inputs, outputs, &names)?;
@@ -27,30 +27,30 @@ impl Model {
         for (place, &number) in graph.order.iter().enumerate() {
             let made = weights_of(&plans[number], mixed(style.seed, place as u64));
             weights.push(made.map_err(|error| named(error, &names[number], nodes[number].layer()))?);
-            layers.push(Placed { name: names[number].clone(), layer: nodes[number].layer().cloned() });
+            layers.push(NamedLayer { name: names[number].clone(), layer: nodes[number].layer().cloned() });
         }
-        let form = Form { style, layers, steps, chain: graph.is_chain(), inputs, outputs };
+        let form = ModelStructure { style, layers, steps, chain: graph.is_chain(), inputs, outputs };
         Ok(Self { form: Arc::new(form), weights })
     }
 }
 
-/// One step for each node, and for each layer by its number what it makes of its first inputs.
-fn plan(graph: &Topology, names: &[String]) -> Result<(Vec<Step>, Vec<Plan>)> {
+/// Plans one call per node, and for each layer, by its number, the output and weights of its first call.
+fn plan(graph: &Topology, names: &[String]) -> Result<(Vec<LayerCall>, Vec<Plan>)> {
     let mut rank = vec![0; names.len()];
     graph.order.iter().enumerate().for_each(|(place, &layer)| rank[layer] = place);
     let mut plans: Vec<Plan> = Vec::with_capacity(names.len());
-    let mut steps: Vec<Step> = Vec::with_capacity(graph.nodes.len());
+    let mut steps: Vec<LayerCall> = Vec::with_capacity(graph.nodes.len());
     for (at, node) in graph.nodes.iter().enumerate() {
         let number = graph.layer_of[at];
         let places: Vec<usize> = node.inputs.iter().map(|input| graph.place(input)).collect();
         let given: Vec<Vec<usize>> = places.iter().map(|&place| steps[place].dims.clone()).collect();
         let plan = match &node.what {
-            What::Input { dims, .. } => Ok(Plan::output(dims.clone())),
-            What::Layer(layer) => layer.plan(&given),
+            NodeKind::Input { dims, .. } => Ok(Plan::output(dims.clone())),
+            NodeKind::Layer(layer) => layer.plan(&given),
         };
         let fitting = plan.and_then(|plan| fits(plan, plans.get(number)));
         let plan = fitting.map_err(|error| named(error, &names[number], node.layer()))?;
-        steps.push(Step {
+        steps.push(LayerCall {
             layer: rank[number],
             call: node.call,
             inputs: places.into_iter().map(|place| (place, false)).collect(),
@@ -69,13 +69,13 @@ fn weights_of(plan: &Plan, seed: u64) -> Result<Vec<Weight>> {
     plan.weights.iter().enumerate().map(|(i, plan)| Weight::new(plan, mixed(seed, i as u64), &device)).collect()
 }
 
-/// A layer that is called again needs the same weights; and no tensor has too many axes.
+/// Checks that a layer that is called again needs the same weights, and that no tensor has too many axes.
 fn fits(plan: Plan, known: Option<&Plan>) -> Result<Plan> {
     check_axes(&plan.output)?;
     if let Some(known) = known.filter(|known| known.weights != plan.weights) {
         let dims =
             |plan: &Plan| plan.weights.iter().map(|weight| format!("{:?}", weight.dims)).collect::<Vec<_>>().join(", ");
-        let what = format!("a shared layer has weights {} and would need {}", dims(known), dims(&plan));
+        let what = format!("a shared layer has weights {} but needs {}", dims(known), dims(&plan));
         return Err(Error::new(Code::ShapeMismatch, what).because("its calls have inputs of different shapes"));
     }
     Ok(plan)
@@ -87,7 +87,7 @@ fn check_ends(graph: &Topology, inputs: &[&Symbol], outputs: &[&Symbol], names: 
     }
     if inputs.iter().any(|input| input.0.layer().is_some()) {
         return Err(Error::new(Code::BadSetting, "an input of the model is the output of a layer")
-            .help("begin with Input::new"));
+            .help("start with Input::new"));
     }
     for (at, node) in graph.nodes.iter().enumerate() {
         let listed = inputs.iter().filter(|input| Arc::ptr_eq(&input.0, node)).count();
@@ -101,7 +101,7 @@ fn check_ends(graph: &Topology, inputs: &[&Symbol], outputs: &[&Symbol], names: 
     Ok(())
 }
 
-fn mark_last_uses(steps: &mut [Step], outputs: &[usize]) {
+fn mark_last_uses(steps: &mut [LayerCall], outputs: &[usize]) {
     let mut needed: Vec<bool> = (0..steps.len()).map(|at| outputs.contains(&at)).collect();
     for step in steps.iter_mut().rev() {
         for (from, last) in step.inputs.iter_mut().rev() {

@@ -1,7 +1,7 @@
 //! Activation functions.
 
-use super::value::{Unary, Value};
-use crate::{Precision, layer};
+use super::dyn_tensor::{DynTensor, Unary};
+use crate::{Precision, fused_dense};
 use burn::tensor::{Tensor, activation};
 use phalanx_base::{Code, Error, Result};
 
@@ -38,11 +38,11 @@ functions! {
     Linear = "linear";
     /// `max(x, 0)`.
     Relu = "relu";
-    /// `x` where positive, else `exp(x) - 1`.
+    /// `x` if positive, else `exp(x) - 1`.
     Elu = "elu";
-    /// Elu with the constants that keep mean and variance.
+    /// Elu with constants that preserve mean and variance.
     Selu = "selu";
-    /// `x` times the normal distribution's function, without approximation.
+    /// `x` times the cumulative normal distribution, without approximation.
     Gelu = "gelu";
     /// `1 / (1 + exp(-x))`.
     Sigmoid = "sigmoid";
@@ -65,16 +65,16 @@ functions! {
 }
 
 impl Function {
-    /// The function of every number of `value`.
+    /// Applies the function to every number of `value`.
     #[must_use]
-    pub fn of(self, value: Value) -> Value {
+    pub fn of(self, value: DynTensor) -> DynTensor {
         match self {
             Self::Linear => value,
             _ => value.map(&self),
         }
     }
 
-    /// The function of a [layer's](layer()) sums. ReLU is taken while they are made.
+    /// Applies the function to the output of a [dense layer](fused_dense()). ReLU is fused with it.
     ///
     /// ```
     /// use phalanx_nn::{Precision, burn::tensor::Tensor, default_device, model::Function};
@@ -86,7 +86,7 @@ impl Function {
     /// ```
     #[must_use]
     pub fn of_layer(self, x: Tensor<2>, kernel: Tensor<2>, bias: Tensor<1>, precision: Precision) -> Tensor<2> {
-        let sums = layer(x, kernel, bias, self == Self::Relu, precision);
+        let sums = fused_dense(x, kernel, bias, self == Self::Relu, precision);
         match self {
             Self::Linear | Self::Relu => sums,
             _ => self.apply(sums),
@@ -94,7 +94,7 @@ impl Function {
     }
 }
 
-/// `ln(exp(x) + 1)` that neither overflows nor loses small results, nor a gradient at 0 as a sum of parts would.
+/// `ln(exp(x) + 1)` in a form that neither overflows nor loses small results or the gradient at 0.
 fn softplus<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     activation::log_sigmoid(x.neg()).neg()
 }

@@ -1,17 +1,17 @@
-//! Models that compute.
+//! Functional models.
 
 use super::graph::Inputs;
 use super::layer::{Layer, Mode, shown};
 use super::random::mixed;
 use super::weights::Weight;
-use super::{Value, Weights};
+use super::{DynTensor, Weights};
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
 use burn::tensor::{Device, Tensor};
 use phalanx_base::{Code, Error, Result, Shape};
 use std::sync::Arc;
 
-/// A model with its weights: a Burn module, so everything that trains modules trains it. Make one from symbols with
-/// [`Model::new`] or from a list with [`Sequential`](super::Sequential).
+/// A model with its weights, which is a Burn module. Create one from symbols with [`Model::new`], or from a list of layers
+/// with [`Sequential`](super::Sequential).
 ///
 /// ```
 /// use phalanx_nn::burn::tensor::Tensor;
@@ -27,89 +27,89 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Model {
-    pub(crate) form: Arc<Form>,
+    pub(crate) form: Arc<ModelStructure>,
     /// The weights of each layer, in Keras' order of layers.
     pub(crate) weights: Vec<Vec<Weight>>,
 }
 
-/// What does not change when a model learns.
+/// The parts of a model that training does not change.
 #[derive(Debug)]
-pub(crate) struct Form {
-    pub(crate) style: Style,
+pub(crate) struct ModelStructure {
+    pub(crate) style: ModelOptions,
     /// The layers in Keras' order.
-    pub(crate) layers: Vec<Placed>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) layers: Vec<NamedLayer>,
+    pub(crate) steps: Vec<LayerCall>,
     pub(crate) chain: bool,
     pub(crate) inputs: Vec<usize>,
     pub(crate) outputs: Vec<usize>,
 }
 
-/// What kind of model it is.
+/// The options of a model.
 #[derive(Debug)]
-pub(crate) struct Style {
+pub(crate) struct ModelOptions {
     pub(crate) sequential: bool,
     pub(crate) name: String,
     pub(crate) seed: u64,
 }
 
-/// A layer of a model; an input has none.
+/// A named layer of a model, or an input, which has no layer.
 #[derive(Debug)]
-pub(crate) struct Placed {
+pub(crate) struct NamedLayer {
     pub(crate) name: String,
     pub(crate) layer: Option<Arc<dyn Layer>>,
 }
 
-/// One call of a layer.
+/// A call of a layer.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub(crate) struct LayerCall {
     pub(crate) layer: usize,
     pub(crate) call: usize,
-    /// The steps whose outputs it takes, and whether nobody takes them after it.
+    /// The calls whose outputs it takes, and whether it is the last to take them.
     pub(crate) inputs: Vec<(usize, bool)>,
     pub(crate) dims: Vec<usize>,
 }
 
-/// A weight as checkpoints know it.
+/// A weight, as in checkpoints.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variable {
-    /// `dense/kernel`.
+    /// The name, such as `dense/kernel`.
     pub name: String,
-    /// Its extents.
+    /// The shape.
     pub shape: Shape,
-    /// Whether it learns; a moving average does not.
+    /// Whether it is trained, unlike a moving average.
     pub trainable: bool,
 }
 
 impl Model {
-    /// The model that computes `outputs` from `inputs`; its weights start from seed 0.
+    /// Returns the model that computes `outputs` from `inputs`, with weights from seed 0.
     ///
     /// # Errors
-    /// When a layer cannot take what it is given (the error names it and shows both shapes), an output needs an input
-    /// that is not listed, or two layers have one name.
+    /// If a layer does not accept its input (the error names it and shows both shapes), an output needs an input that is not
+    /// listed, or two layers have the same name.
     pub fn new<'a>(inputs: impl Into<Inputs<'a>>, outputs: impl Into<Inputs<'a>>) -> Result<Self> {
         Self::seeded(inputs, outputs, 0)
     }
 
-    /// The same with weights from another seed.
+    /// Like [`Model::new`], with weights from another seed.
     ///
     /// # Errors
     /// As [`Model::new`].
     pub fn seeded<'a>(inputs: impl Into<Inputs<'a>>, outputs: impl Into<Inputs<'a>>, seed: u64) -> Result<Self> {
-        let style = Style { sequential: false, name: "model".to_owned(), seed };
+        let style = ModelOptions { sequential: false, name: "model".to_owned(), seed };
         Self::build(&inputs.into().0, &outputs.into().0, style)
     }
 
-    /// The outputs for a batch, in the order in which the model lists them.
+    /// Returns the outputs for a batch, in the order of the model.
     ///
     /// # Errors
-    /// When there are not as many inputs as the model has, or one has another shape than its [`Input`](super::Input).
-    pub fn call(&self, inputs: Vec<Value>, mode: Mode) -> Result<Vec<Value>> {
+    /// If the number of inputs is not that of the model, or one has another shape than its [`Input`](super::Input).
+    pub fn call(&self, inputs: Vec<DynTensor>, mode: Mode) -> Result<Vec<DynTensor>> {
         let form = &*self.form;
         if inputs.len() != form.inputs.len() {
             let what = format!("model {:?} was given {} inputs", form.style.name, inputs.len());
             return Err(Error::new(Code::ShapeMismatch, what).because(format!("it has {}", form.inputs.len())));
         }
-        let mut values: Vec<Option<Value>> = form.steps.iter().map(|_| None).collect();
+        let mut values: Vec<Option<DynTensor>> = form.steps.iter().map(|_| None).collect();
         for (input, &at) in inputs.into_iter().zip(&form.inputs) {
             let (found, expected) = (input.dims(), &form.steps[at].dims);
             if found.get(1..) != Some(expected) {
@@ -124,10 +124,10 @@ impl Model {
             if let Some(layer) = &placed.layer {
                 let take =
                     |&(from, last): &(usize, bool)| if last { values[from].take() } else { values[from].clone() };
-                let inputs: Vec<Value> = step.inputs.iter().filter_map(take).collect();
+                let inputs: Vec<DynTensor> = step.inputs.iter().filter_map(take).collect();
                 let mode = match mode {
                     Mode::Inference => Mode::Inference,
-                    // Two layers, or two calls of one, must not drop the same places.
+                    // Two layers, or two calls of one, must not drop the same numbers.
                     Mode::Training { seed } => Mode::Training { seed: mixed(seed, at as u64) },
                 };
                 let output = layer.forward(inputs, &Weights(&self.weights[step.layer]), mode);
@@ -137,46 +137,46 @@ impl Model {
         Ok(form.outputs.iter().filter_map(|&at| values[at].clone()).collect())
     }
 
-    /// The output of a model with one input and one output.
+    /// Returns the output of a model with one input and one output.
     ///
     /// # Errors
-    /// When it has more, or the input has another shape than the model was built for.
-    pub fn forward<const D: usize>(&self, input: impl Into<Value>, mode: Mode) -> Result<Tensor<D>> {
+    /// If the model has more than one, or the input has another shape than expected.
+    pub fn forward<const D: usize>(&self, input: impl Into<DynTensor>, mode: Mode) -> Result<Tensor<D>> {
         let mut outputs = self.call(vec![input.into()], mode)?;
         match (outputs.pop(), outputs.is_empty()) {
             (Some(output), true) => output.tensor(),
             _ => Err(Error::new(Code::ShapeMismatch, format!("model {:?} has several outputs", self.form.style.name))
-                .help("use Model::call, which gives all of them")),
+                .help("use Model::call, which returns all of them")),
         }
     }
 
-    /// The weights in the order of Keras' `model.weights` by layer.
+    /// Returns the weights, layer by layer, in the order of Keras' `model.weights`.
     #[must_use]
     pub fn variables(&self) -> Vec<Variable> {
-        let named = self.form.layers.iter().zip(&self.weights);
-        named
-            .flat_map(|(placed, weights)| {
-                weights.iter().map(|weight| Variable {
-                    name: format!("{}/{}", placed.name, weight.name),
-                    shape: weight.shape.clone(),
-                    trainable: weight.trainable,
-                })
-            })
-            .collect()
+        (0..self.weights.len()).flat_map(|layer| self.variables_of(layer)).collect()
     }
 
-    /// The numbers of every weight, in the order of [`variables`](Self::variables).
+    pub(crate) fn variables_of(&self, layer: usize) -> Vec<Variable> {
+        let of = |weight: &Weight| Variable {
+            name: format!("{}/{}", self.form.layers[layer].name, weight.name),
+            shape: weight.shape.clone(),
+            trainable: weight.trainable,
+        };
+        self.weights[layer].iter().map(of).collect()
+    }
+
+    /// Returns the values of all weights, in the order of [`variables`](Self::variables).
     ///
     /// # Errors
-    /// When they are not 32-bit floats.
+    /// If they are not 32-bit floats.
     pub fn values(&self) -> Result<Vec<Vec<f32>>> {
         self.weights.iter().flatten().map(Weight::values).collect()
     }
 
-    /// Replaces the numbers of one weight, moving averages included.
+    /// Replaces the values of a weight or a moving average.
     ///
     /// # Errors
-    /// When there is no such weight, or it holds another number of numbers.
+    /// If there is no such weight, or it has another size.
     pub fn set(&mut self, name: &str, values: Vec<f32>) -> Result<()> {
         let named = self.form.layers.iter().zip(&mut self.weights);
         let mut weights =
@@ -189,14 +189,14 @@ impl Model {
         }
     }
 
-    /// How many numbers the weights hold, moving averages included.
+    /// Returns the number of values of all weights, including moving averages.
     #[must_use]
     pub fn count_params(&self) -> usize {
         self.weights.iter().flatten().map(|weight| weight.shape.elements()).sum()
     }
 }
 
-/// Says in which layer it happened.
+/// Adds the layer to an error.
 pub(crate) fn named(error: Error, name: &str, layer: Option<&Arc<dyn Layer>>) -> Error {
     error.at(format!("layer {name:?} ({})", layer.map_or("InputLayer", |layer| layer.kind())))
 }

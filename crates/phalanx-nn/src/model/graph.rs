@@ -1,23 +1,23 @@
-//! The graph that calling layers makes.
+//! The graph of layer calls.
 
 use super::layer::Layer;
 use std::sync::Arc;
 
-/// What will flow between layers: the output of a layer that was called, or an [`Input`].
+/// A symbolic value between layers: the output of a layer call, or an [`Input`].
 #[derive(Clone, Debug)]
 pub struct Symbol(pub(crate) Arc<Node>);
 
-/// One call of a layer, or an input.
+/// A call of a layer, or an input.
 #[derive(Debug)]
 pub(crate) struct Node {
-    pub(crate) what: What,
-    /// Which call of its layer this is, from 0.
+    pub(crate) what: NodeKind,
+    /// The index of this call among those of its layer.
     pub(crate) call: usize,
     pub(crate) inputs: Vec<Symbol>,
 }
 
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum NodeKind {
     Input { dims: Vec<usize>, name: Option<String> },
     Layer(Arc<dyn Layer>),
 }
@@ -25,19 +25,19 @@ pub(crate) enum What {
 impl Node {
     pub(crate) fn layer(&self) -> Option<&Arc<dyn Layer>> {
         match &self.what {
-            What::Layer(layer) => Some(layer),
-            What::Input { .. } => None,
+            NodeKind::Layer(layer) => Some(layer),
+            NodeKind::Input { .. } => None,
         }
     }
 
     pub(crate) fn own_name(&self) -> Option<&str> {
         match &self.what {
-            What::Layer(layer) => layer.identity().name(),
-            What::Input { name, .. } => name.as_deref(),
+            NodeKind::Layer(layer) => layer.identity().name(),
+            NodeKind::Input { name, .. } => name.as_deref(),
         }
     }
 
-    /// Whether both are calls of one layer, or one input.
+    /// Whether both are calls of the same layer, or the same input.
     pub(crate) fn same_layer(&self, other: &Self) -> bool {
         match (self.layer(), other.layer()) {
             (Some(mine), Some(theirs)) => mine.identity().is(theirs.identity()),
@@ -48,15 +48,15 @@ impl Node {
 }
 
 impl Symbol {
-    /// The output of `layer` after these symbols.
+    /// The output of `layer` for these symbols.
     pub(crate) fn after(layer: Arc<dyn Layer>, inputs: Inputs<'_>) -> Self {
         let call = layer.identity().count_call();
         let inputs = inputs.0.into_iter().cloned().collect();
-        Self(Arc::new(Node { what: What::Layer(layer), call, inputs }))
+        Self(Arc::new(Node { what: NodeKind::Layer(layer), call, inputs }))
     }
 }
 
-/// Where data come into a functional model.
+/// An input of a functional model.
 ///
 /// ```
 /// use phalanx_nn::model::{Concatenate, Dense, Input, Layer, Model};
@@ -70,26 +70,26 @@ impl Symbol {
 pub struct Input;
 
 impl Input {
-    /// An input with these extents, the batch not among them.
-    // Keras' name for what makes a symbol; a type of its own could not stand in one list with other symbols.
+    /// Returns an input of this shape, without the batch.
+    // Keras' name. Inputs are plain symbols, so that they fit into lists with others.
     #[allow(clippy::new_ret_no_self)]
     #[must_use]
     pub fn new(dims: impl Into<Vec<usize>>) -> Symbol {
         Self::make(dims.into(), None)
     }
 
-    /// The same with a name.
+    /// Returns an input with a name.
     #[must_use]
     pub fn named(name: &str, dims: impl Into<Vec<usize>>) -> Symbol {
         Self::make(dims.into(), Some(name.to_owned()))
     }
 
     fn make(dims: Vec<usize>, name: Option<String>) -> Symbol {
-        Symbol(Arc::new(Node { what: What::Input { dims, name }, call: 0, inputs: Vec::new() }))
+        Symbol(Arc::new(Node { what: NodeKind::Input { dims, name }, call: 0, inputs: Vec::new() }))
     }
 }
 
-/// One symbol or several: `&x`, `[&a, &b]`, or a list.
+/// One or several symbols: `&x`, `[&a, &b]`, or a list.
 #[derive(Clone, Debug)]
 pub struct Inputs<'a>(pub(crate) Vec<&'a Symbol>);
 

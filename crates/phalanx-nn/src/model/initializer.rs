@@ -1,31 +1,31 @@
-//! What weights start as.
+//! The initial values of weights.
 
 use super::random::Random;
 
-/// The size by which [`Initializer::VarianceScaling`] divides.
+/// The divisor of [`Initializer::VarianceScaling`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fan {
-    /// How many inputs one output has.
+    /// The number of inputs of an output.
     In,
-    /// How many outputs one input has.
+    /// The number of outputs of an input.
     Out,
     /// The mean of both.
     Average,
 }
 
-/// How the numbers lie.
+/// A distribution of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
-    /// Evenly between two bounds.
+    /// Uniform between two bounds.
     Uniform,
-    /// A bell without its tails, of the wanted variance after the cut.
+    /// Normal without its tails, with the wanted variance after truncation.
     TruncatedNormal,
-    /// A bell.
+    /// Normal.
     Normal,
 }
 
-/// What a weight starts as: Keras' initializers with Keras' defaults. The same seed gives the same numbers (not
-/// TensorFlow's: its generator is another one).
+/// An initializer of weights: Keras' initializers with Keras' defaults. The same seed gives the same numbers, which are not
+/// those of TensorFlow's generator.
 ///
 /// ```
 /// use phalanx_nn::model::Initializer;
@@ -41,39 +41,39 @@ pub enum Initializer {
     Zeros,
     /// All 1.
     Ones,
-    /// All the same.
+    /// All equal.
     Constant(f32),
-    /// Evenly between two bounds.
+    /// Uniform between two bounds.
     RandomUniform {
         /// The lower bound.
         low: f64,
         /// The upper bound.
         high: f64,
     },
-    /// A bell.
+    /// A normal distribution.
     RandomNormal {
-        /// Its middle.
+        /// The mean.
         mean: f64,
-        /// Its standard deviation.
+        /// The standard deviation.
         deviation: f64,
     },
-    /// A bell without what lies more than two deviations from the middle.
+    /// A normal distribution, truncated at two standard deviations.
     TruncatedNormal {
-        /// Its middle.
+        /// The mean.
         mean: f64,
-        /// Its standard deviation before the cut.
+        /// The standard deviation before truncation.
         deviation: f64,
     },
-    /// A variance of `scale` over the weight's fan.
+    /// A variance of `scale` divided by the weight's fan.
     VarianceScaling {
         /// The variance for a fan of 1.
         scale: f64,
-        /// Which fan.
+        /// The divisor.
         fan: Fan,
-        /// How the numbers lie.
+        /// The distribution.
         distribution: Distribution,
     },
-    /// A matrix whose columns, or rows where these are fewer, are orthogonal and `gain` long.
+    /// A matrix whose columns, or rows if they are fewer, are orthogonal and have the length `gain`.
     Orthogonal {
         /// The length.
         gain: f64,
@@ -93,46 +93,46 @@ macro_rules! scaled {
 }
 
 scaled! {
-    /// Keras' default for kernels: evenly within `sqrt(6 / (in + out))`.
+    /// Uniform within `sqrt(6 / (in + out))`, Keras' default for kernels.
     glorot_uniform = 1.0, Average, Uniform;
-    /// A cut bell of variance `2 / (in + out)`.
+    /// Truncated normal with variance `2 / (in + out)`.
     glorot_normal = 1.0, Average, TruncatedNormal;
-    /// Evenly within `sqrt(6 / in)`, for relu.
+    /// Uniform within `sqrt(6 / in)`, for relu.
     he_uniform = 2.0, In, Uniform;
-    /// A cut bell of variance `2 / in`, for relu.
+    /// Truncated normal with variance `2 / in`, for relu.
     he_normal = 2.0, In, TruncatedNormal;
-    /// Evenly within `sqrt(3 / in)`, for selu.
+    /// Uniform within `sqrt(3 / in)`, for selu.
     lecun_uniform = 1.0, In, Uniform;
-    /// A cut bell of variance `1 / in`, for selu.
+    /// Truncated normal with variance `1 / in`, for selu.
     lecun_normal = 1.0, In, TruncatedNormal;
 }
 
 impl Initializer {
-    /// Evenly within 0.05, as Keras' `random_uniform` without settings.
+    /// Uniform within 0.05, Keras' default `random_uniform`.
     #[must_use]
     pub fn random_uniform() -> Self {
         Self::RandomUniform { low: -0.05, high: 0.05 }
     }
 
-    /// A bell of deviation 0.05, as Keras' `random_normal` without settings.
+    /// Normal with a deviation of 0.05, Keras' default `random_normal`.
     #[must_use]
     pub fn random_normal() -> Self {
         Self::RandomNormal { mean: 0.0, deviation: 0.05 }
     }
 
-    /// A cut bell of deviation 0.05, as Keras' `truncated_normal` without settings.
+    /// Truncated normal with a deviation of 0.05, Keras' default `truncated_normal`.
     #[must_use]
     pub fn truncated_normal() -> Self {
         Self::TruncatedNormal { mean: 0.0, deviation: 0.05 }
     }
 
-    /// An orthogonal matrix of gain 1.
+    /// Orthogonal with a gain of 1.
     #[must_use]
     pub fn orthogonal() -> Self {
         Self::Orthogonal { gain: 1.0 }
     }
 
-    /// The numbers of a weight with these extents.
+    /// Returns the values of a weight of this shape.
     #[must_use]
     pub fn values(&self, dims: &[usize], seed: u64) -> Vec<f32> {
         let mut random = Random::new(seed);
@@ -169,7 +169,7 @@ fn scaled(scale: f64, fan: Fan, distribution: Distribution, dims: &[usize]) -> I
             let bound = (3.0 * variance).sqrt();
             Initializer::RandomUniform { low: -bound, high: bound }
         }
-        // The deviation that a standard bell has left after the cut.
+        // The standard deviation of a truncated standard normal distribution.
         Distribution::TruncatedNormal => {
             Initializer::TruncatedNormal { mean: 0.0, deviation: variance.sqrt() / 0.879_625_661_034_239_8 }
         }
@@ -177,7 +177,7 @@ fn scaled(scale: f64, fan: Fan, distribution: Distribution, dims: &[usize]) -> I
     }
 }
 
-/// How many inputs an output has, and outputs an input: all but the last two extents are the field that a kernel sees.
+/// The number of inputs of an output, and of outputs of an input. All but the last two axes are the receptive field.
 fn fans(dims: &[usize]) -> (f64, f64) {
     match dims {
         [] => (1.0, 1.0),
@@ -189,7 +189,7 @@ fn fans(dims: &[usize]) -> (f64, f64) {
     }
 }
 
-/// Gram and Schmidt, twice over for the digits that the first pass loses.
+/// Gram-Schmidt, applied twice to recover the digits that the first pass loses.
 fn orthogonal(gain: f64, dims: &[usize], random: &mut Random) -> Vec<f32> {
     let columns = dims.last().copied().unwrap_or(1);
     let rows = dims.iter().rev().skip(1).product::<usize>();

@@ -1,25 +1,25 @@
-//! What a layer is.
+//! The trait of layers.
 
 use super::graph::{Inputs, Symbol};
 use super::op::Op;
-use super::{Initializer, Value, Weights};
+use super::{DynTensor, Initializer, Weights};
 use phalanx_base::{Code, Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Whether a model learns or answers.
+/// Whether a model is trained or used for inference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Dropout passes everything, normalization uses its moving averages.
+    /// Dropout is disabled, normalization uses its moving averages.
     Inference,
-    /// Dropout drops, normalization uses the batch and moves its averages.
+    /// Dropout is enabled, normalization uses the batch and updates its moving averages.
     Training {
-        /// Decides what is dropped: another one for every step.
+        /// The seed of dropout, which should differ in every step.
         seed: u64,
     },
 }
 
-/// Which layer it is, and what it is called. Clones are the same layer: they share their weights.
+/// The identity and the name of a layer. Clones are the same layer and share its weights.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
     calls: Arc<AtomicUsize>,
@@ -27,18 +27,18 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Sets the name; without one the model makes one from the layer's kind.
+    /// Sets the name. By default, the model derives one from the layer's kind.
     pub fn rename(&mut self, name: &str) {
         self.name = Some(name.into());
     }
 
-    /// The name that was given.
+    /// Returns the name, if one was set.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Whether both are the same layer.
+    /// Returns whether both are the same layer.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.calls, &other.calls)
@@ -49,76 +49,76 @@ impl Identity {
     }
 }
 
-/// A weight that a layer needs.
+/// A weight of a layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeightPlan {
-    /// Its name inside the layer, `kernel`.
+    /// Its name within the layer, such as `kernel`.
     pub name: &'static str,
-    /// Its extents, at most four.
+    /// Its shape, with at most four axes.
     pub dims: Vec<usize>,
-    /// What it starts as.
+    /// Its initial values.
     pub initializer: Initializer,
-    /// Whether it learns; one that does not is a moving average and has one axis.
+    /// Whether it is trained; otherwise it is a moving average, which has one axis.
     pub trainable: bool,
 }
 
 impl WeightPlan {
-    /// A weight that learns.
+    /// Returns a trainable weight.
     #[must_use]
     pub fn new(name: &'static str, dims: impl Into<Vec<usize>>, initializer: Initializer) -> Self {
         Self { name, dims: dims.into(), initializer, trainable: true }
     }
 
-    /// A moving average.
+    /// Returns a moving average.
     #[must_use]
     pub fn moving(name: &'static str, length: usize, initializer: Initializer) -> Self {
         Self { name, dims: vec![length], initializer, trainable: false }
     }
 }
 
-/// What a layer makes of given inputs.
+/// The output shape and the weights of a layer for given inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The extents of its output, without the batch.
+    /// The shape of its output, without the batch.
     pub output: Vec<usize>,
-    /// The weights it needs.
+    /// The weights.
     pub weights: Vec<WeightPlan>,
 }
 
 impl Plan {
-    /// An output without weights.
+    /// Returns a plan without weights.
     #[must_use]
     pub fn output(output: impl Into<Vec<usize>>) -> Self {
         Self { output: output.into(), weights: Vec::new() }
     }
 }
 
-/// A layer: a description that can be called, planned and computed. Implement it for layers of your own.
+/// A layer, which can be called, planned and computed. Implement it for your own layers.
 pub trait Layer: std::fmt::Debug + Send + Sync + 'static {
-    /// Which layer it is.
+    /// Returns the identity of the layer.
     fn identity(&self) -> &Identity;
 
-    /// Its type as a summary shows it, `Conv2D`.
+    /// Returns the type as shown in summaries, such as `Conv2D`.
     fn kind(&self) -> &'static str;
 
-    /// The output's extents and the weights, from the inputs' extents; none of them with the batch.
+    /// Returns the output shape and the weights for inputs of these shapes, all without the batch.
     ///
     /// # Errors
-    /// When the layer cannot take such inputs. The model adds the layer's name.
+    /// If the layer does not accept such inputs. The model adds the layer's name.
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan>;
 
-    /// The output for a batch. The inputs have the planned extents and the weights are in the order of the plan.
+    /// Returns the output for a batch. The inputs have the planned shapes and the weights are in the order of the plan.
     ///
     /// # Errors
-    /// When a value cannot be computed with.
-    fn forward(&self, inputs: Vec<Value>, weights: &Weights<'_>, mode: Mode) -> Result<Value>;
+    /// If an input has a wrong type or value.
+    fn forward(&self, inputs: Vec<DynTensor>, weights: &Weights<'_>, mode: Mode) -> Result<DynTensor>;
 
-    /// What it does, for whoever writes a model in another form; `None` for what no other form knows.
+    /// Returns the operation for exports to other formats, `None` if there is no equivalent.
     fn op(&self) -> Option<Op> {
         None
     }
 
-    /// Puts the layer into a graph, after one symbol or several. Called again it shares its weights.
+    /// Adds a call of the layer to a graph. All calls of a layer share its weights.
     fn call<'a>(&self, inputs: impl Into<Inputs<'a>>) -> Symbol
     where
         Self: Sized + Clone,
@@ -127,7 +127,7 @@ pub trait Layer: std::fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// The one input of a layer that takes one.
+/// The input of a layer that takes exactly one.
 pub(crate) fn only<T>(inputs: impl IntoIterator<Item = T>) -> Result<T> {
     let mut inputs = inputs.into_iter();
     match (inputs.next(), inputs.next()) {
@@ -137,22 +137,22 @@ pub(crate) fn only<T>(inputs: impl IntoIterator<Item = T>) -> Result<T> {
     }
 }
 
-/// Extents as an error shows them, the batch first.
+/// A shape for messages, starting with the batch.
 pub(crate) fn shown(dims: &[usize]) -> String {
     let dims: Vec<String> = std::iter::once("None".to_owned()).chain(dims.iter().map(usize::to_string)).collect();
     format!("[{}]", dims.join(", "))
 }
 
-/// An input of the wrong extents: both are shown.
+/// An error about the shape of an input.
 pub(crate) fn mismatch(expected: &str, found: &[usize]) -> Error {
     Error::new(Code::ShapeMismatch, format!("an input of shape {expected} is needed, this one has {}", shown(found)))
 }
 
-/// The parts of [`Layer`] that are the same for all of ours, and the builder for the name.
+/// The methods of [`Layer`] that all our layers share, and the setter of the name.
 macro_rules! layer_basics {
     ($kind:ident) => {
         impl $kind {
-            /// Gives the layer a name of its own.
+            /// Sets the name of the layer.
             #[must_use]
             pub fn name(mut self, name: &str) -> Self {
                 self.identity.rename(name);
@@ -171,57 +171,33 @@ macro_rules! layer_basics {
     };
 }
 
-/// The settings of a layer with a kernel, on one that has the fields `activation`, `bias` and the two initializers.
+/// The settings of a layer with the fields `activation`, `bias`, `kernel_initializer` and `bias_initializer`.
 macro_rules! kernel_settings {
     ($kind:ident) => {
         impl $kind {
-            /// Sets the function of the outputs; linear unless set.
-            #[must_use]
-            pub fn activation(mut self, activation: $crate::model::Function) -> Self {
-                self.activation = activation;
-                self
-            }
-
-            /// Whether there is a bias; there is unless set.
-            #[must_use]
-            pub fn use_bias(mut self, bias: bool) -> Self {
-                self.bias = bias;
-                self
-            }
-
-            /// Sets what the kernel starts as; `glorot_uniform` unless set.
-            #[must_use]
-            pub fn kernel_initializer(mut self, initializer: $crate::model::Initializer) -> Self {
-                self.kernel_initializer = initializer;
-                self
-            }
-
-            /// Sets what the bias starts as; zeros unless set.
-            #[must_use]
-            pub fn bias_initializer(mut self, initializer: $crate::model::Initializer) -> Self {
-                self.bias_initializer = initializer;
-                self
+            setters! {
+                /// Sets the activation function. The default is linear.
+                activation: $crate::model::Function => activation;
+                /// Sets whether to add a bias. The default is true.
+                use_bias: bool => bias;
+                /// Sets the initializer of the kernel. The default is `glorot_uniform`.
+                kernel_initializer: $crate::model::Initializer => kernel_initializer;
+                /// Sets the initializer of the bias. The default is zeros.
+                bias_initializer: $crate::model::Initializer => bias_initializer;
             }
         }
     };
 }
 
-/// The settings of a layer with a field `window`, which moves by `$stride` unless set.
+/// The settings of a layer with the field `window`, whose default stride is `$stride`.
 macro_rules! window_settings {
     ($kind:ident, $stride:literal) => {
         impl $kind {
-            #[doc = concat!("Sets how far a window is from the next; ", $stride, " unless set.")]
-            #[must_use]
-            pub fn strides(mut self, strides: [usize; 2]) -> Self {
-                self.window.stride = strides;
-                self
-            }
-
-            /// Sets what happens at the borders; valid unless set.
-            #[must_use]
-            pub fn padding(mut self, padding: $crate::model::Padding) -> Self {
-                self.window.padding = padding;
-                self
+            setters! {
+                #[doc = concat!("Sets the stride of the windows. The default is ", $stride, ".")]
+                strides: [usize; 2] => window.stride;
+                /// Sets the padding. The default is valid.
+                padding: $crate::model::Padding => window.padding;
             }
         }
     };

@@ -1,9 +1,9 @@
-//! Models as Keras writes them: [`Sequential`], functional [`Model`]s, and the layers between.
+//! Models in the style of Keras: [`Sequential`], functional [`Model`]s, and layers.
 //!
-//! A layer is a description. Calling it on a [`Symbol`] adds a node to a graph; [`Model::new`] infers every shape, names
-//! the layers as Keras does and makes the weights. A [`Model`] is a Burn module whose parameters are called
-//! `dense/kernel`, `conv2d_1/bias`, so a [`Book`](crate::Book) and checkpoints see Keras' names. Images are
-//! `[batch, height, width, channels]`, kernels `[height, width, in, out]`.
+//! A layer is a description. Calling it on a [`Symbol`] adds a node to a graph; [`Model::new`] infers all shapes, names
+//! the layers as Keras does and creates the weights. A [`Model`] is a Burn module whose parameters have Keras' names, such
+//! as `dense/kernel` and `conv2d_1/bias`, also in a [`ParameterRegistry`](crate::ParameterRegistry) and in checkpoints.
+//! Images are `[batch, height, width, channels]`, kernels `[height, width, in, out]`.
 //!
 //! ```
 //! use phalanx_nn::burn::tensor::Tensor;
@@ -21,6 +21,7 @@
 //! ```
 
 mod build;
+mod dyn_tensor;
 mod function;
 mod functional;
 mod graph;
@@ -33,12 +34,12 @@ mod random;
 mod sequential;
 mod summary;
 mod topology;
-mod value;
 mod weights;
 mod window;
 
+pub use dyn_tensor::DynTensor;
 pub use function::Function;
-pub(crate) use functional::Placed;
+pub(crate) use functional::NamedLayer;
 pub use functional::{Model, Variable};
 pub use graph::{Input, Inputs, Symbol};
 pub use initializer::{Distribution, Fan, Initializer};
@@ -48,9 +49,8 @@ pub use layers::{
     Embedding, Flatten, GlobalAveragePooling2D, LayerNormalization, MaxPooling2D, Maximum, Minimum, Multiply, Reshape,
     Subtract,
 };
-pub use op::{Node, Nodes, Op};
+pub use op::{LayerGraph, LayerNode, Op};
 pub use phalanx_base::Error;
 pub use sequential::Sequential;
-pub use value::Value;
-pub use weights::{Moving, Weights};
+pub use weights::{MovingAverage, Weights};
 pub use window::Padding;

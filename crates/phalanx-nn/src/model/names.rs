@@ -1,4 +1,4 @@
-//! Names of layers, as Keras makes them.
+//! Keras' names of layers.
 
 use super::graph::Node;
 use phalanx_base::{Code, Error, Result};
@@ -21,9 +21,9 @@ pub(crate) fn snake_case(kind: &str) -> String {
     name
 }
 
-/// One name for each layer: its own, or its kind with a number. Inputs count from 1, others from nothing: `dense`,
-/// `dense_1`. Keras counts in the order in which layers are made over the life of the program; there is no such order
-/// here, so it is the order of the graph, each input of a layer before the next.
+/// Returns a name for each layer: the given one, or its kind with a number. Inputs are numbered from 1, other layers get
+/// no number for the first: `dense`, `dense_1`. Keras numbers layers in the order of their creation in the program; here it
+/// is the order of the graph, in which each input of a layer precedes the next.
 pub(crate) fn names(layers: &[&Arc<Node>]) -> Result<Vec<String>> {
     let mut taken = HashSet::new();
     for name in layers.iter().filter_map(|node| node.own_name()) {
@@ -34,7 +34,7 @@ pub(crate) fn names(layers: &[&Arc<Node>]) -> Result<Vec<String>> {
         }
         if name.is_empty() || name.contains('/') {
             return Err(Error::new(Code::BadSetting, format!("a layer is called {name:?}"))
-                .because("a name is not empty and has no slash"));
+                .because("a name must not be empty or contain a slash"));
         }
     }
     let mut counts: HashMap<String, usize> = HashMap::new();

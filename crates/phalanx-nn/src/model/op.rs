@@ -1,82 +1,82 @@
-//! What layers do, said so that others can write it down: a model as a graph of named operations.
+//! A model as a graph of named operations, for exports.
 
 use super::{Function, Model, Padding, Variable};
 
-/// What a layer does when a model answers. Weights are in the order in which [`Node::weights`] lists them.
+/// The operation of a layer in inference. Weights are in the order of [`LayerNode::weights`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Op {
-    /// What the model is given.
+    /// An input of the model.
     Input,
     /// `activation(x kernel + bias)` along the last axis.
     Dense {
         /// Whether there is a bias.
         bias: bool,
-        /// What is made of the sums.
+        /// The activation function.
         activation: Function,
     },
-    /// A function of every number.
+    /// An activation function.
     Activation(Function),
-    /// Filters over images.
+    /// A convolution of images.
     Conv2D {
-        /// How far a window is from the next.
+        /// The stride.
         strides: [usize; 2],
-        /// How far the pixels of a window are apart.
+        /// The dilation.
         dilations: [usize; 2],
-        /// What happens at the borders.
+        /// The padding.
         padding: Padding,
-        /// In how many groups channels are taken.
+        /// The number of groups.
         groups: usize,
         /// Whether there is a bias.
         bias: bool,
-        /// What is made of the sums.
+        /// The activation function.
         activation: Function,
     },
-    /// The largest, or the mean, of each window of images.
+    /// The maximum or the mean of each window of images.
     Pooling2D {
-        /// The mean, not the largest.
+        /// Whether it is the mean.
         mean: bool,
         /// Height and width of a window.
         size: [usize; 2],
-        /// How far a window is from the next.
+        /// The stride.
         strides: [usize; 2],
-        /// What happens at the borders.
+        /// The padding.
         padding: Padding,
     },
-    /// The mean of each channel over an image, whose axes stay or go.
+    /// The mean of each channel over an image.
     GlobalAveragePooling2D {
-        /// Whether they stay.
+        /// Whether to keep the axes of height and width.
         keepdims: bool,
     },
-    /// By moving averages; gamma and beta, if there are such, come before them.
+    /// Normalization by moving averages, which follow gamma and beta among the weights.
     BatchNormalization {
-        /// What is added to variances.
+        /// The addend of variances.
         epsilon: f64,
-        /// Whether it is multiplied with something learnt.
+        /// Whether there is a trained factor.
         gamma: bool,
-        /// Whether something learnt is added.
+        /// Whether there is a trained addend.
         beta: bool,
     },
-    /// Over the last axis.
+    /// Normalization over the last axis.
     LayerNormalization {
-        /// What is added to variances.
+        /// The addend of variances.
         epsilon: f64,
-        /// Whether it is multiplied with something learnt.
+        /// Whether there is a trained factor.
         gamma: bool,
-        /// Whether something learnt is added.
+        /// Whether there is a trained addend.
         beta: bool,
     },
     /// The row of each id.
     Embedding,
-    /// Nothing: what drops numbers drops none when a model answers.
+    /// The input, unchanged; dropout in inference.
     Identity,
-    /// The same numbers with the extents of [`Node::dims`].
+    /// The input with the shape [`LayerNode::dims`].
     Reshape,
-    /// All inputs added up.
+    /// The sum of all inputs.
     Add,
-    /// The first input less the second.
+    /// The first input minus the second.
     Subtract,
-    /// All inputs multiplied.
+    /// The product of all inputs.
     Multiply,
     /// The mean of all inputs.
     Average,
@@ -84,48 +84,48 @@ pub enum Op {
     Maximum,
     /// The smallest of all inputs.
     Minimum,
-    /// One input behind the other along an axis, the batch's being 0; negative ones count from the end.
+    /// The concatenation of all inputs along an axis.
     Concatenate {
-        /// The axis.
+        /// The axis: the batch is 0, negative axes count from the end.
         axis: isize,
     },
-    /// Products of two inputs along an axis of each.
+    /// The dot products of two inputs along an axis of each.
     Dot {
-        /// The axes, the batch's being 0; negative ones count from the end.
+        /// The axes: the batch is 0, negative axes count from the end.
         axes: [isize; 2],
-        /// Whether vectors are first brought to length 1.
+        /// Whether to normalize vectors to length 1 first.
         normalize: bool,
     },
 }
 
-/// One call of a layer.
+/// A call of a layer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
-    /// The layer's name; several nodes have one where a layer is called several times.
+pub struct LayerNode {
+    /// The layer's name, which all calls of a layer share.
     pub layer: String,
-    /// What it does; `None` for a layer that is not one of ours.
+    /// The operation; `None` for a custom layer.
     pub op: Option<Op>,
     /// The nodes whose outputs it takes.
     pub inputs: Vec<usize>,
-    /// The extents of its output without the batch.
+    /// The shape of its output without the batch.
     pub dims: Vec<usize>,
     /// The weights of its layer.
     pub weights: Vec<Variable>,
 }
 
-/// A model as a graph.
+/// A model as a graph of layer calls.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Nodes {
-    /// All nodes, each behind those that it takes from.
-    pub all: Vec<Node>,
-    /// The nodes that the model is given, in its order.
+pub struct LayerGraph {
+    /// All nodes in topological order.
+    pub all: Vec<LayerNode>,
+    /// The inputs of the model, in order.
     pub inputs: Vec<usize>,
-    /// The nodes that it answers, in its order.
+    /// The outputs of the model, in order.
     pub outputs: Vec<usize>,
 }
 
 impl Model {
-    /// The model as a graph, for whoever writes it in another form.
+    /// Returns the model as a graph, for exports.
     ///
     /// ```
     /// use phalanx_nn::model::{Dense, Flatten, Op, Sequential};
@@ -136,24 +136,19 @@ impl Model {
     /// # Ok::<(), phalanx_nn::model::Error>(())
     /// ```
     #[must_use]
-    pub fn nodes(&self) -> Nodes {
+    pub fn nodes(&self) -> LayerGraph {
         let form = &*self.form;
-        let node = |step: &super::functional::Step| {
+        let node = |step: &super::functional::LayerCall| {
             let placed = &form.layers[step.layer];
-            let variable = |weight: &super::weights::Weight| Variable {
-                name: format!("{}/{}", placed.name, weight.name),
-                shape: weight.shape.clone(),
-                trainable: weight.trainable,
-            };
-            Node {
+            LayerNode {
                 layer: placed.name.clone(),
                 op: placed.layer.as_ref().map_or(Some(Op::Input), |layer| layer.op()),
                 inputs: step.inputs.iter().map(|&(from, _)| from).collect(),
                 dims: step.dims.clone(),
-                weights: self.weights[step.layer].iter().map(variable).collect(),
+                weights: self.variables_of(step.layer),
             }
         };
         let all = form.steps.iter().map(node).collect();
-        Nodes { all, inputs: form.inputs.clone(), outputs: form.outputs.clone() }
+        LayerGraph { all, inputs: form.inputs.clone(), outputs: form.outputs.clone() }
     }
 }

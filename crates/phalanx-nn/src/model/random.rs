@@ -1,11 +1,11 @@
-//! Numbers that look random and repeat with their seed.
+//! Seeded random numbers.
 
 use phalanx_base::SplitMix;
 
-/// One stream of numbers. Streams of one seed do not depend on each other, nor on who draws first.
+/// A stream of random numbers.
 pub(crate) struct Random(SplitMix);
 
-/// A seed of its own for number `stream` under `seed`.
+/// Derives the seed of stream `stream` from `seed`.
 pub(crate) fn mixed(seed: u64, stream: u64) -> u64 {
     SplitMix::new(seed ^ stream.wrapping_add(1).wrapping_mul(0xd6e8_feb8_6659_fd93)).word()
 }
@@ -15,18 +15,18 @@ impl Random {
         Self(SplitMix::new(seed))
     }
 
-    /// From 0 up to and without 1.
+    /// Uniform in [0, 1).
     pub(crate) fn uniform(&mut self) -> f64 {
         (self.0.word() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// Around 0 with deviation 1 (Box and Muller).
+    /// Standard normal (Box-Muller).
     pub(crate) fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// The same, drawn again until it lies within two deviations.
+    /// Standard normal, redrawn until it is within two deviations.
     pub(crate) fn truncated_normal(&mut self) -> f64 {
         loop {
             let drawn = self.normal();

@@ -1,12 +1,12 @@
-//! Layers one after the other.
+//! Sequential models.
 
-use super::functional::{Model, Style};
+use super::functional::{Model, ModelOptions};
 use super::graph::{Input, Symbol};
 use super::layer::Layer;
 use phalanx_base::Result;
 use std::sync::Arc;
 
-/// A list of layers, each fed by the one before. It becomes a [`Model`] when the shape of its input is known.
+/// A list of layers, each of which takes the output of the previous one. `build` turns it into a [`Model`].
 ///
 /// ```
 /// use phalanx_nn::model::{Dense, Function, Sequential};
@@ -23,14 +23,14 @@ pub struct Sequential {
 }
 
 impl Sequential {
-    /// No layers yet.
+    /// Returns a model without layers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// With one layer more.
-    // Keras' name for it; it adds no numbers.
+    /// Appends a layer.
+    // Keras' name; it is no arithmetic.
     #[allow(clippy::should_implement_trait)]
     #[must_use]
     pub fn add(mut self, layer: impl Layer) -> Self {
@@ -38,24 +38,22 @@ impl Sequential {
         self
     }
 
-    /// What the weights start from: the same seed gives the same weights. 0 unless set.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
+    setters! {
+        /// Sets the seed of the weights. The default is 0.
+        seed: u64 => seed;
     }
 
-    /// Gives the model a name; `sequential` unless set.
+    /// Sets the name of the model. The default is `sequential`.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Makes the model for inputs of these extents, the batch not among them.
+    /// Builds the model for inputs of this shape, without the batch.
     ///
     /// # Errors
-    /// When a layer cannot take what the one before gives: the error names it and shows both shapes.
+    /// If a layer does not accept the output of the previous one. The error names it and shows both shapes.
     pub fn build(&self, input: impl Into<Vec<usize>>) -> Result<Model> {
         let input = Input::new(input);
         let mut output = input.clone();
@@ -63,6 +61,6 @@ impl Sequential {
             output = Symbol::after(Arc::clone(layer), (&output).into());
         }
         let name = self.name.as_deref().unwrap_or("sequential");
-        Model::build(&[&input], &[&output], Style { sequential: true, name: name.to_owned(), seed: self.seed })
+        Model::build(&[&input], &[&output], ModelOptions { sequential: true, name: name.to_owned(), seed: self.seed })
     }
 }

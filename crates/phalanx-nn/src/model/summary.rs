@@ -1,11 +1,11 @@
-//! The table of a model's layers, as Keras prints it.
+//! Keras' table of a model's layers.
 
 use super::functional::Model;
 use super::weights::Weight;
 
 impl Model {
-    /// Keras' table: layers, output shapes, numbers of parameters; and connections where the model is no chain. Lines are
-    /// `width` letters long; `None` takes Keras' 65, or 98 with connections.
+    /// Returns Keras' table of layers, output shapes and numbers of parameters, and of connections unless the model is a chain.
+    /// Lines have `width` characters; the default is Keras' 65, or 98 with connections.
     ///
     /// ```
     /// use phalanx_nn::model::{Dense, Sequential};
@@ -46,7 +46,7 @@ impl Model {
         text + &format!("{}\n", "_".repeat(width))
     }
 
-    /// A Python tuple; for an input in a list, and a word where calls of a shared layer differ.
+    /// A Python tuple; in a list for an input, and `multiple` if calls of a shared layer differ.
     fn output_shape(&self, layer: usize) -> String {
         let mut calls = self.form.steps.iter().filter(|step| step.layer == layer).map(|step| &step.dims);
         let Some(first) = calls.next() else { return "?".to_owned() };
@@ -58,7 +58,7 @@ impl Model {
         if self.form.layers[layer].layer.is_none() { format!("[{tuple}]") } else { tuple }
     }
 
-    /// A Python list of what the layer's calls take.
+    /// A Python list of the inputs of the layer's calls.
     fn connections(&self, layer: usize) -> String {
         let mut calls: Vec<_> = self.form.steps.iter().filter(|step| step.layer == layer).collect();
         calls.sort_by_key(|step| step.call);
@@ -74,7 +74,7 @@ impl Model {
     }
 }
 
-/// One row over as many lines as its longest field needs.
+/// Appends a row, over as many lines as its longest field needs.
 fn push_row(text: &mut String, fields: Vec<String>, ends: &[usize]) {
     let mut left: Vec<Vec<char>> = fields.iter().map(|field| field.chars().collect()).collect();
     while left.iter().any(|field| !field.is_empty()) {
@@ -82,9 +82,9 @@ fn push_row(text: &mut String, fields: Vec<String>, ends: &[usize]) {
         for (column, field) in left.iter_mut().enumerate() {
             let begin = if column == 0 { 0 } else { ends[column - 1] };
             let last = column + 1 == ends.len();
-            // Two spaces part the columns, and all but the last begin one letter in. A row always moves on.
-            let room = (ends[column] - begin).saturating_sub(if last { 0 } else { 3 }).max(1);
-            let cut = break_after(&field[..room.min(field.len())]).unwrap_or(room).min(field.len());
+            // Two spaces separate the columns, and the first column is indented by one. A line takes at least one character.
+            let capacity = (ends[column] - begin).saturating_sub(if last { 0 } else { 3 }).max(1);
+            let cut = break_after(&field[..capacity.min(field.len())]).unwrap_or(capacity).min(field.len());
             if column == 0 {
                 line.push(' ');
             }

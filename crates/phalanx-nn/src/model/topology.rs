@@ -1,24 +1,24 @@
-//! The order of a graph: what is computed when, and how Keras lists the layers.
+//! The order of computation of a graph, and Keras' order of its layers.
 
 use super::graph::{Node, Symbol};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The nodes behind some outputs, and their layers.
+/// The nodes that outputs depend on, and their layers.
 pub(crate) struct Topology {
-    /// Every node after those that it needs.
+    /// All nodes in topological order.
     pub(crate) nodes: Vec<Arc<Node>>,
-    /// For each node the number of its layer.
+    /// The number of each node's layer.
     pub(crate) layer_of: Vec<usize>,
-    /// How many layers there are between a node and the outputs.
+    /// The distance of each node from the outputs, in layers.
     pub(crate) depths: Vec<usize>,
-    /// The layers' numbers in Keras' order: the farthest from the outputs first, then as first met.
+    /// The layers' numbers in Keras' order: by decreasing distance from the outputs, then in order of discovery.
     pub(crate) order: Vec<usize>,
     places: HashMap<*const Node, usize>,
 }
 
 impl Topology {
-    /// Walks back from the outputs. Inputs that nothing needs come last and have depth 0.
+    /// Traverses the graph from the outputs. Unused inputs come last and have depth 0.
     pub(crate) fn of(inputs: &[&Symbol], outputs: &[&Symbol]) -> Self {
         let mut walk = Walk::default();
         for output in outputs {
@@ -29,7 +29,7 @@ impl Topology {
             walk.go(&input.0);
         }
         let Walk { nodes, places, met } = walk;
-        // A layer is numbered where its first node stands, which is the order in which names are given.
+        // Layers are numbered by their first node, which is the order of names.
         let mut firsts: Vec<usize> = Vec::new();
         let layer_of: Vec<usize> = (0..nodes.len())
             .map(|at| {
@@ -68,12 +68,12 @@ impl Topology {
         layers
     }
 
-    /// Where a symbol's node stands.
+    /// The index of a symbol's node.
     pub(crate) fn place(&self, symbol: &Symbol) -> usize {
         self.places[&Arc::as_ptr(&symbol.0)]
     }
 
-    /// Whether the graph is one chain without shared layers, which a summary shows without connections.
+    /// Whether the graph is a chain without shared layers, which a summary shows without connections.
     pub(crate) fn is_chain(&self) -> bool {
         let mut depths = self.depths.clone();
         depths.sort_unstable();
@@ -92,7 +92,7 @@ struct Walk {
 
 impl Walk {
     fn go(&mut self, node: &Arc<Node>) {
-        // A stack of our own: a long chain must not end the program's.
+        // An explicit stack, because recursion would overflow on a long chain.
         let mut open = vec![(Arc::clone(node), 0)];
         while let Some((node, next)) = open.last_mut() {
             let key = Arc::as_ptr(node);

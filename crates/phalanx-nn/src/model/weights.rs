@@ -1,4 +1,4 @@
-//! The weights of a model, as a Burn module.
+//! The weights of a model as a Burn module.
 
 use super::WeightPlan;
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor, Param, ParamId};
@@ -6,18 +6,18 @@ use burn::tensor::{Device, Tensor, TensorData};
 use phalanx_base::{Code, Error, Result, Shape};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A moving average: moved by the forward pass, never by a gradient. A clone is a copy that moves on its own.
+/// A moving average, which the forward pass updates, never a gradient. A clone is an independent copy.
 #[derive(Debug)]
-pub struct Moving(Mutex<Param<Tensor<1>>>);
+pub struct MovingAverage(Mutex<Param<Tensor<1>>>);
 
-impl Moving {
-    /// What it is now.
+impl MovingAverage {
+    /// Returns the current value.
     #[must_use]
     pub fn value(&self) -> Tensor<1> {
         self.lock().val()
     }
 
-    /// Sets it to `momentum` of itself and the rest of `value`.
+    /// Moves the average towards `value`: `average * momentum + value * (1 - momentum)`.
     pub fn update(&self, value: Tensor<1>, momentum: f64) {
         let mut held = self.lock();
         let moved = held.val() * momentum + value.detach() * (1.0 - momentum);
@@ -25,49 +25,49 @@ impl Moving {
     }
 
     fn lock(&self) -> MutexGuard<'_, Param<Tensor<1>>> {
-        // A value is replaced whole, so one left by a panic is sound.
+        // Updates replace the value, so it is consistent even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn change(self, change: impl FnOnce(Param<Tensor<1>>) -> Param<Tensor<1>>) -> Self {
         let param = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Whoever asks for gradients everywhere must not make a moving average learn.
+        // A moving average is not trained, even if gradients are enabled for the whole module.
         Self(Mutex::new(change(param).set_require_grad(false)))
     }
 }
 
-impl Clone for Moving {
+impl Clone for MovingAverage {
     fn clone(&self) -> Self {
         Self(Mutex::new(self.lock().clone()))
     }
 }
 
 #[derive(Clone, Debug)]
-enum Held {
+enum ParamRank {
     R1(Param<Tensor<1>>),
     R2(Param<Tensor<2>>),
     R3(Param<Tensor<3>>),
     R4(Param<Tensor<4>>),
-    Moving(Moving),
+    MovingAverage(MovingAverage),
 }
 
-/// One weight of a layer.
+/// A weight of a layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Weight {
     pub(crate) name: &'static str,
     pub(crate) shape: Shape,
     pub(crate) trainable: bool,
-    held: Held,
+    held: ParamRank,
 }
 
 macro_rules! changed {
     ($held:expr, $param:ident => $body:expr) => {
         match $held {
-            Held::R1($param) => Held::R1($body),
-            Held::R2($param) => Held::R2($body),
-            Held::R3($param) => Held::R3($body),
-            Held::R4($param) => Held::R4($body),
-            Held::Moving(moving) => Held::Moving(moving.change(|$param| $body)),
+            ParamRank::R1($param) => ParamRank::R1($body),
+            ParamRank::R2($param) => ParamRank::R2($body),
+            ParamRank::R3($param) => ParamRank::R3($body),
+            ParamRank::R4($param) => ParamRank::R4($body),
+            ParamRank::MovingAverage(moving) => ParamRank::MovingAverage(moving.change(|$param| $body)),
         }
     };
 }
@@ -75,11 +75,11 @@ macro_rules! changed {
 macro_rules! read {
     ($held:expr, $param:ident => $body:expr) => {
         match $held {
-            Held::R1($param) => $body,
-            Held::R2($param) => $body,
-            Held::R3($param) => $body,
-            Held::R4($param) => $body,
-            Held::Moving(moving) => {
+            ParamRank::R1($param) => $body,
+            ParamRank::R2($param) => $body,
+            ParamRank::R3($param) => $body,
+            ParamRank::R4($param) => $body,
+            ParamRank::MovingAverage(moving) => {
                 let $param = &*moving.lock();
                 $body
             }
@@ -88,18 +88,18 @@ macro_rules! read {
 }
 
 impl Weight {
-    /// Makes the weight that was planned.
+    /// Creates the planned weight.
     pub(crate) fn new(plan: &WeightPlan, seed: u64, device: &Device) -> Result<Self> {
         let shape = Shape::new(plan.dims.clone())?;
         let data = TensorData::new(plan.initializer.values(&plan.dims, seed), plan.dims.clone());
         let held = match (plan.dims.len(), plan.trainable) {
-            (1, true) => Held::R1(Param::from_tensor(Tensor::from_data(data, device))),
-            (2, true) => Held::R2(Param::from_tensor(Tensor::from_data(data, device))),
-            (3, true) => Held::R3(Param::from_tensor(Tensor::from_data(data, device))),
-            (4, true) => Held::R4(Param::from_tensor(Tensor::from_data(data, device))),
+            (1, true) => ParamRank::R1(Param::from_tensor(Tensor::from_data(data, device))),
+            (2, true) => ParamRank::R2(Param::from_tensor(Tensor::from_data(data, device))),
+            (3, true) => ParamRank::R3(Param::from_tensor(Tensor::from_data(data, device))),
+            (4, true) => ParamRank::R4(Param::from_tensor(Tensor::from_data(data, device))),
             (1, false) => {
                 let param = Param::initialized(ParamId::new(), Tensor::from_data(data, device));
-                Held::Moving(Moving(Mutex::new(param.set_require_grad(false))))
+                ParamRank::MovingAverage(MovingAverage(Mutex::new(param.set_require_grad(false))))
             }
             _ => {
                 let what = format!("weight {:?} of shape {shape}", plan.name);
@@ -110,7 +110,7 @@ impl Weight {
         Ok(Self { name: plan.name, shape, trainable: plan.trainable, held })
     }
 
-    /// Its numbers.
+    /// Returns its values.
     pub(crate) fn values(&self) -> Result<Vec<f32>> {
         let data = read!(&self.held, param => param.val().into_data());
         data.try_into_vec::<f32>().map_err(|error| {
@@ -119,7 +119,7 @@ impl Weight {
         })
     }
 
-    /// Replaces its numbers.
+    /// Replaces its values.
     pub(crate) fn set(&mut self, values: Vec<f32>) -> Result<()> {
         if values.len() != self.shape.elements() {
             let what = format!("weight {:?} of shape {} was given {} numbers", self.name, self.shape, values.len());
@@ -132,7 +132,7 @@ impl Weight {
         Ok(())
     }
 
-    fn change(self, change: impl FnOnce(Held) -> Held) -> Self {
+    fn change(self, change: impl FnOnce(ParamRank) -> ParamRank) -> Self {
         Self { held: change(self.held), ..self }
     }
 }
@@ -181,10 +181,10 @@ macro_rules! getters {
             $($(#[$doc])*
             ///
             /// # Errors
-            /// When the plan has another weight there.
+            /// If the planned weight at this index is of another kind.
             pub fn $name(&self, at: usize) -> Result<$result> {
                 match self.0.get(at).map(|weight| &weight.held) {
-                    Some(Held::$variant($held)) => Ok($body),
+                    Some(ParamRank::$variant($held)) => Ok($body),
                     _ => Err(not_planned(at, stringify!($name))),
                 }
             })*
@@ -193,19 +193,19 @@ macro_rules! getters {
 }
 
 getters! {
-    /// A weight of one axis.
+    /// Returns a weight with one axis.
     vector R1 Tensor<1> = param => param.val();
-    /// A weight of two axes.
+    /// Returns a weight with two axes.
     matrix R2 Tensor<2> = param => param.val();
-    /// A weight of three axes.
+    /// Returns a weight with three axes.
     cube R3 Tensor<3> = param => param.val();
-    /// A weight of four axes.
+    /// Returns a weight with four axes.
     kernel R4 Tensor<4> = param => param.val();
-    /// A moving average.
-    moving Moving &'a Moving = moving => moving;
+    /// Returns a moving average.
+    moving MovingAverage &'a MovingAverage = moving => moving;
 }
 
 fn not_planned(at: usize, kind: &str) -> Error {
-    Error::new(Code::Internal, format!("weight {at} of the layer is no {kind}"))
-        .because("the layer computes with other weights than it planned")
+    Error::new(Code::Internal, format!("weight {at} of the layer is not a {kind}"))
+        .because("the layer uses other weights than it planned")
 }

@@ -1,14 +1,14 @@
-//! Where a window of a convolution or a pooling lies.
+//! The windows of convolutions and pooling.
 
 use phalanx_base::{Code, Error, Result};
 
-/// What happens at the borders of an image.
+/// The padding at the borders of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Padding {
-    /// Windows lie inside: the image shrinks.
+    /// No padding: the image shrinks.
     #[default]
     Valid,
-    /// With stride 1 the image keeps its size. An odd rest is padded at the end, as TensorFlow does.
+    /// Padding that preserves the size for a stride of 1. As in TensorFlow, an odd amount is larger at the end.
     Same,
 }
 
@@ -22,17 +22,17 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Refuses what no window can be.
+    /// Checks the sizes.
     pub(crate) fn check(&self) -> Result<()> {
         let all = [self.size, self.stride, self.dilation];
         if all.as_flattened().iter().all(|&n| (1..=1 << 16).contains(&n)) {
             return Ok(());
         }
         let what = format!("a window of {:?}, stride {:?}, dilation {:?}", self.size, self.stride, self.dilation);
-        Err(Error::new(Code::BadSetting, what).because("each of them is between 1 and 65536"))
+        Err(Error::new(Code::BadSetting, what).because("each of them must be between 1 and 65536"))
     }
 
-    /// The extents after the windows went over an image.
+    /// The size of the output for an image.
     pub(crate) fn output(&self, image: [usize; 2]) -> Result<[usize; 2]> {
         let mut output = [0; 2];
         for axis in 0..2 {
@@ -53,7 +53,7 @@ impl Window {
         Ok(output)
     }
 
-    /// How much is padded at the begin and the end of each axis.
+    /// The padding at the start and the end of each axis.
     pub(crate) fn pads(&self, image: [usize; 2]) -> [(usize, usize); 2] {
         [0, 1].map(|axis| match self.padding {
             Padding::Valid => (0, 0),

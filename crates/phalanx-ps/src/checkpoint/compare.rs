@@ -1,23 +1,23 @@
-//! Whether a checkpoint has what a model wants. Pure.
+//! Whether a checkpoint has what a model needs. Pure.
 
-use super::{GLOBAL_STEP, OWN, part_name, table_keys, table_values};
+use super::names::{GLOBAL_STEP, OWN, part_name, table_keys, table_values};
 use crate::Layout;
 use phalanx_base::{Code, Error, Result, Shape, nearest};
 use phalanx_formats::bundle::{BundleIndex, Dtype};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// So many names of a kind are listed in a message.
+/// The most names of a kind that a message lists.
 const LISTED: usize = 8;
 
 /// How a checkpoint and a model differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// What the model has and the checkpoint has not, with the nearest name that the checkpoint has and the model not.
+    /// Tensors that only the model has, each with the nearest name that only the checkpoint has.
     pub missing: Vec<(String, Option<String>)>,
-    /// What has another shape or type: name, in the checkpoint, in the model.
+    /// Tensors with another shape or type: name, in the checkpoint, in the model.
     pub changed: Vec<(String, String, String)>,
-    /// What the checkpoint has and the model has not.
+    /// Tensors that only the checkpoint has.
     pub extra: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ pub fn compare(index: &BundleIndex, layout: &Layout) -> Difference {
 }
 
 impl Difference {
-    /// Refuses a checkpoint that lacks something or has it otherwise; extra tensors do no harm.
+    /// Refuses a checkpoint with missing or different tensors; extra tensors are harmless.
     ///
     /// # Errors
     /// When it does.
@@ -80,7 +80,7 @@ fn list<T>(out: &mut String, what: &str, items: &[T], show: impl Fn(&T) -> Strin
     }
 }
 
-/// A shape, or that of a table, which has as many rows as it has.
+/// An exact shape, or that of a table with any number of rows.
 enum Wanted {
     Exactly(Shape),
     Rows(Vec<usize>),

@@ -6,16 +6,16 @@ use phalanx_storage::{Dir, ReadFile};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The data files of one checkpoint, open.
+/// The open data files of one checkpoint.
 #[derive(Clone)]
 pub struct Files {
     files: Vec<ReadFile>,
-    /// Bytes that were read so far, by all clones.
+    /// The number of bytes read by all clones.
     read: Arc<AtomicU64>,
 }
 
 impl Files {
-    /// The files with these names, one for each shard.
+    /// Opens the files with these names, one for each shard.
     ///
     /// # Errors
     /// When one is missing.

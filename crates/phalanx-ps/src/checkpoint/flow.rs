@@ -1,31 +1,31 @@
-//! A tensor's elements one after the other, a block at a time: what is restored need not fit into memory.
+//! A tensor's elements in order, a block at a time: what is restored need not fit into memory.
 
 use super::Files;
 use phalanx_base::{Code, Error, Result};
-use phalanx_formats::bundle::{BundleReader, Extent, Place, Span, TensorData, TensorInfo, TensorSlice};
+use phalanx_formats::bundle::{BundleReader, Extent, Span, TensorData, TensorInfo, TensorLocation, TensorSlice};
 use phalanx_formats::checksum::mask;
 use std::ops::Range;
 
-/// Some elements of a tensor, read in order. Every checksum is checked by the time the last element is handed out.
+/// Some elements of a tensor, read in order. Every checksum is checked by the time the last element is returned.
 pub(super) enum Flow<'a> {
-    /// Stored in runs of whole rows, as we and TensorFlow's partitioners over the first axis write them.
+    /// Stored in runs of complete rows, as servers and TensorFlow's partitioners over the first axis write them.
     Runs(Runs<'a>),
-    /// Cut in some other way, and put together in memory.
+    /// Split in another way, and assembled in memory.
     Memory { bytes: Vec<u8>, at: usize },
 }
 
 pub(super) struct Runs<'a> {
     files: &'a Files,
-    /// What is stored, in order: its first byte within the tensor, and where it lies.
+    /// The stored spans in order, each with its first byte within the tensor.
     spans: std::vec::IntoIter<(u64, Span)>,
-    /// The span that is being read, how far, and the checksum so far.
+    /// The span that is being read: its first byte, the bytes done, and the checksum so far.
     open: Option<(u64, Span, u64, u32)>,
-    /// The bytes wanted, within the tensor; shrinks from its start.
+    /// The wanted bytes within the tensor; shrinks from its start.
     wanted: Range<u64>,
 }
 
 impl<'a> Flow<'a> {
-    /// The elements `wanted` of the tensor, counted through all of it; `width` bytes each.
+    /// Opens the elements `wanted` of the tensor, of `width` bytes each.
     pub(super) fn open(
         reader: &BundleReader<Files>,
         files: &'a Files,
@@ -70,7 +70,7 @@ impl Runs<'_> {
                     if start > self.wanted.start {
                         return Err(short("a tensor"));
                     }
-                    // What comes before is read for the checksum's sake.
+                    // The bytes before are read for the checksum.
                     let skipped = self.wanted.start - start;
                     (start, span, skipped, self.skim(&span, 0..skipped, 0)?)
                 }
@@ -94,7 +94,7 @@ impl Runs<'_> {
         Ok(())
     }
 
-    /// Reads a part of a span that nobody wants.
+    /// Reads a part of a span for its checksum only.
     fn skim(&self, span: &Span, mut part: Range<u64>, mut crc: u32) -> Result<u32> {
         let mut block = vec![0; (part.end - part.start).min(4 << 20) as usize];
         while !part.is_empty() {
@@ -107,11 +107,11 @@ impl Runs<'_> {
     }
 }
 
-/// A tensor's stored runs by their first byte, if each consists of whole rows.
+/// Returns a tensor's stored runs by their first byte, if each consists of complete rows.
 fn runs(info: &TensorInfo, width: usize) -> Result<Option<Vec<(u64, Span)>>> {
-    let parts = match &info.place {
-        Place::Whole(span) => return Ok(Some(vec![(0, *span)])),
-        Place::Sliced(parts) => parts,
+    let parts = match &info.location {
+        TensorLocation::Whole(span) => return Ok(Some(vec![(0, *span)])),
+        TensorLocation::Sliced(parts) => parts,
     };
     let row = (info.shape.row_elements() * width) as u64;
     let rank = info.shape.dims().len();
@@ -124,13 +124,13 @@ fn runs(info: &TensorInfo, width: usize) -> Result<Option<Vec<(u64, Span)>>> {
     Ok(Some(spans))
 }
 
-/// The first row of a slice that has all of every other axis.
+/// Returns the first row of a slice that has all of every other axis.
 fn first_row(slice: &TensorSlice, rows: u64, rank: usize) -> Option<u64> {
     let &Extent::Range { start, .. } = slice.extents().first()? else { return None };
     (*slice == TensorSlice::rows(start, rows, rank)).then_some(start)
 }
 
-/// The rows of a tensor whose elements lie in data file `file`.
+/// Returns the rows of a tensor that are stored in data file `file`.
 pub(super) fn rows_in_file(info: &TensorInfo, width: usize, file: u32) -> Result<Range<usize>> {
     let row = (info.shape.row_elements() * width).max(1) as u64;
     let spans = runs(info, width)?.unwrap_or_default();

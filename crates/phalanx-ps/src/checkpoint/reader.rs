@@ -5,10 +5,10 @@ use phalanx_base::{Code, Error, Result};
 use phalanx_formats::bundle::{BundleIndex, BundleReader, Dtype, data_file, index_file};
 use phalanx_storage::Dir;
 
-/// No index is larger than this.
+/// The largest index in bytes.
 const LARGEST_INDEX: u64 = 1 << 30;
 
-/// A checkpoint, open. Its index was checked, and every data file is as large as the index wants it.
+/// An open checkpoint. Its index was checked, and every data file has the size that the index requires.
 pub struct Checkpoint {
     name: String,
     pub(super) reader: BundleReader<Files>,
@@ -35,34 +35,34 @@ impl Checkpoint {
         Ok(Self { name: name.to_owned(), reader, files })
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many bytes of its data files were read through this handle so far.
+    /// Returns the number of bytes of its data files that were read through this handle.
     #[must_use]
     pub fn bytes_read(&self) -> u64 {
         self.files.bytes_read()
     }
 
-    /// What it contains.
+    /// Returns the index of its tensors.
     #[must_use]
     pub fn index(&self) -> &BundleIndex {
         self.reader.index()
     }
 
-    /// The tensors, for who wants to read them.
+    /// Returns the reader of its tensors.
     #[must_use]
     pub fn tensors(&self) -> &BundleReader<Files> {
         &self.reader
     }
 
-    /// The committed steps that it contains; 0 if it does not say.
+    /// Returns the committed steps that it contains; 0 if it has no `global_step`.
     ///
     /// # Errors
-    /// When it says so and cannot be read.
+    /// When `global_step` cannot be read.
     pub fn global_step(&self) -> Result<u64> {
         let Some(info) = self.index().tensors().get(GLOBAL_STEP) else { return Ok(0) };
         let tensor = self.reader.read(GLOBAL_STEP).map_err(|error| damaged(&self.name, error))?;
@@ -78,5 +78,5 @@ impl Checkpoint {
 pub(super) fn damaged(name: &str, error: Error) -> Error {
     Error::new(Code::CheckpointDamaged, format!("checkpoint {name:?} cannot be used"))
         .because(error)
-        .help("name an older one in the file `checkpoint`, or remove that file to start anew")
+        .help("name an older one in the file `checkpoint`, or remove that file to start over")
 }

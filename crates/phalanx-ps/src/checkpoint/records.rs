@@ -1,50 +1,49 @@
-//! Which updates a server's part of a checkpoint has.
+//! The updates in a server's part of a checkpoint.
 
-use super::{Checkpoint, applied};
-use crate::client::to_wire;
-use crate::recovery::{Life, Record};
-use crate::server::identity;
+use super::{Checkpoint, names};
+use crate::recovery::Record;
+use crate::{TaskIncarnation, proto};
 use phalanx_base::Result;
-use phalanx_wire::proto::params;
+use phalanx_wire::{proto::common, task_from_wire, task_to_wire};
 
-/// How far one incarnation of a task had come on a server when the server was saved.
+/// The updates of one incarnation of a task in a saved server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Applied {
-    /// Whose steps these are.
-    pub life: Life,
+pub struct SavedProgress {
+    /// The task that pushed them.
+    pub task: TaskIncarnation,
     /// The newest step of which a part is in the values.
     pub step: u64,
-    /// How many parts of it are.
+    /// How many parts of it are in the values.
     pub parts_applied: u32,
     /// How many parts it has.
     pub parts: u32,
-    /// The task was shut out.
+    /// The task was fenced.
     pub fenced: bool,
 }
 
-impl Applied {
-    /// The same for a recovery.
+impl SavedProgress {
+    /// Converts it for a recovery.
     #[must_use]
     pub fn record(&self) -> Record {
         let complete = self.parts_applied == self.parts;
-        Record { life: self.life, step: self.step, complete, behind: true, fenced: self.fenced }
+        Record { task: self.task, step: self.step, complete, behind: true, fenced: self.fenced }
     }
 
-    pub(crate) fn to_wire(self) -> params::Applied {
-        let Self { life: (task, incarnation), step, parts_applied, parts, fenced } = self;
-        let life = Some(to_wire(task, incarnation));
-        params::Applied { life, step, parts_applied, parts, fenced, behind: true, counted: None }
+    pub(crate) fn to_wire(self) -> proto::TaskProgress {
+        let Self { task: (task, incarnation), step, parts_applied, parts, fenced } = self;
+        let task = Some(task_to_wire(task, incarnation));
+        proto::TaskProgress { task, step, parts_applied, parts, fenced, behind: true, counted: None }
     }
 }
 
 impl Checkpoint {
-    /// The updates in the values of `server`, which is one of `servers`. A checkpoint of other servers knows nothing of
-    /// what this one had applied.
+    /// Returns the updates in the values of `server`, which is one of `servers`. A checkpoint of another number of servers
+    /// does not record them.
     ///
     /// # Errors
     /// When the checkpoint is damaged.
-    pub fn applied(&self, server: usize, servers: usize) -> Result<Vec<Applied>> {
-        let name = applied(server as u32);
+    pub fn progress(&self, server: usize, servers: usize) -> Result<Vec<SavedProgress>> {
+        let name = names::progress(server as u32);
         let index = self.index();
         if index.shards() as usize != servers || !index.tensors().contains_key(&name) {
             return Ok(Vec::new());
@@ -54,9 +53,9 @@ impl Checkpoint {
         let read = |&[role, index, incarnation, step, parts_applied, parts, fenced]: &[i64; 7]| {
             let small = |number: i64| u32::try_from(number).unwrap_or(u32::MAX);
             let incarnation = incarnation.cast_unsigned();
-            let client = params::Client { role: small(role), index: small(index), incarnation };
-            Ok(Applied {
-                life: identity(Some(&client))?,
+            let task = common::TaskIncarnation { role: small(role), index: small(index), incarnation };
+            Ok(SavedProgress {
+                task: task_from_wire(Some(&task))?,
                 step: step.cast_unsigned(),
                 parts_applied: small(parts_applied),
                 parts: small(parts),

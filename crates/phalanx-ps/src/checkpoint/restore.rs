@@ -1,100 +1,53 @@
-//! Puts one server's part of a checkpoint into the server, whatever servers the checkpoint came from.
+//! Restoring one server's part of a checkpoint, whatever servers wrote the checkpoint.
 
 use super::flow::{Flow, rows_in_file};
+use super::names::{INPUT_POSITIONS, item_counts, item_names, part_name, table_keys, table_values};
 use super::reader::{Checkpoint, damaged};
-use super::{NOTES, item_counts, item_names, part_name, table_keys, table_values};
-use crate::client::Remote;
 use crate::plan::server_of_row;
-use crate::server::items::Item;
-use crate::{Client, Store};
+use crate::proto::{Assign, InputPosition, Range, Rows, UpdateCount};
 use bytes::Bytes;
-use phalanx_base::{Code, Error, Incarnation, Result};
+use phalanx_base::{Code, Error, Result};
 use phalanx_optim::Optimizer;
 use phalanx_wire::limits::PART_BYTES;
-use phalanx_wire::proto::params::{self, Assign, Range, Rows, Updates};
 use std::collections::HashMap;
 
 /// What one server holds of a model: what it needs of a checkpoint.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
-    server: usize,
-    servers: usize,
-    shards: Vec<ShardPlan>,
-    tables: Vec<TablePlan>,
+pub(crate) struct RestorePlan {
+    pub(crate) server: usize,
+    pub(crate) servers: usize,
+    pub(crate) shards: Vec<ShardPlan>,
+    pub(crate) tables: Vec<TablePlan>,
 }
 
 #[derive(Clone, Debug)]
-struct ShardPlan {
-    handle: u32,
-    variable: String,
-    first_row: usize,
+pub(crate) struct ShardPlan {
+    pub(crate) handle: u32,
+    pub(crate) variable: String,
+    pub(crate) first_row: usize,
     /// Its elements, counted through the whole variable.
-    elements: std::ops::Range<usize>,
-    optimizer: Optimizer,
+    pub(crate) elements: std::ops::Range<usize>,
+    pub(crate) optimizer: Optimizer,
 }
 
 #[derive(Clone, Debug)]
-struct TablePlan {
-    handle: u32,
-    name: String,
-    dim: usize,
-    optimizer: Optimizer,
+pub(crate) struct TablePlan {
+    pub(crate) handle: u32,
+    pub(crate) name: String,
+    pub(crate) dim: usize,
+    pub(crate) optimizer: Optimizer,
 }
 
-impl Plan {
-    /// What `server` is to hold of the model that was announced on it.
-    pub(crate) fn of(remote: &Remote, server: usize) -> Self {
-        let layout = remote.layout();
-        let shard = |i: usize| {
-            let (shard, handle) = (&layout.shards()[i], remote.handle(i));
-            let spec = &layout.variables()[shard.variable];
-            let (variable, optimizer) = (spec.name.clone(), spec.optimizer);
-            ShardPlan { handle, variable, first_row: shard.rows.start, elements: shard.elements.clone(), optimizer }
-        };
-        let table = |(i, spec): (usize, &crate::TableSpec)| {
-            let handle = remote.table_handle(server, i);
-            TablePlan { handle, name: spec.name.clone(), dim: spec.dim, optimizer: spec.optimizer }
-        };
-        let shards = layout.shards_on(server).map(shard).collect();
-        let tables = layout.tables().iter().enumerate().map(table).collect();
-        Self { server, servers: layout.servers(), shards, tables }
-    }
-
-    /// What this server holds, which is number `server` of `servers`.
-    pub(crate) fn held(store: &Store, server: usize, servers: usize) -> Self {
-        let mut plan = Self { server, servers: servers.max(1), shards: Vec::new(), tables: Vec::new() };
-        for (handle, item) in (0..).zip(store.items().list()) {
-            match item {
-                Item::Dense(shard) => {
-                    let row = shard.shape.row_elements();
-                    plan.shards.push(ShardPlan {
-                        handle,
-                        variable: shard.name.clone(),
-                        first_row: shard.rows.start,
-                        elements: shard.rows.start * row..shard.rows.end * row,
-                        optimizer: shard.optimizer,
-                    });
-                }
-                Item::Table(table) => {
-                    let (name, dim, optimizer) = (table.name.clone(), table.dim, table.optimizer);
-                    plan.tables.push(TablePlan { handle, name, dim, optimizer });
-                }
-            }
-        }
-        plan
-    }
-}
-
-/// Takes what is restored, message by message.
+/// Receives what is restored, message by message.
 pub(crate) type Target<'a> = dyn Fn(Assign, Vec<Bytes>) -> Result<()> + 'a;
 
 /// Drops what the server holds and restores its part of the checkpoint: values, slots, rows, counts of updates, and the
-/// tasks' notes on server 0. The server is not ready yet, and knows no updates.
+/// input positions on server 0. The server is not ready yet, and knows no updates.
 ///
 /// # Errors
 /// When the checkpoint is damaged, or the target refuses. What was restored until then stays, and is dropped by the next
 /// attempt.
-pub(crate) fn restore_part(checkpoint: &Checkpoint, plan: &Plan, target: &Target<'_>) -> Result<()> {
+pub(crate) fn restore_part(checkpoint: &Checkpoint, plan: &RestorePlan, target: &Target<'_>) -> Result<()> {
     let restore = Restore { checkpoint, plan, target };
     target(Assign { clears: true, ..Assign::default() }, Vec::new())?;
     restore.shards()?;
@@ -102,36 +55,19 @@ pub(crate) fn restore_part(checkpoint: &Checkpoint, plan: &Plan, target: &Target
     let mut assign =
         Assign { updates: restore.updates().map_err(|error| restore.explain(error))?, ..Assign::default() };
     if plan.server == 0 {
-        assign.notes = restore.notes().map_err(|error| restore.explain(error))?;
+        assign.input_positions = restore.input_positions().map_err(|error| restore.explain(error))?;
     }
     target(assign, Vec::new())
 }
 
-/// The same from here: this task reads, and sends to this incarnation of `server`. For a server that does not see the
-/// directory.
-///
-/// # Errors
-/// When the checkpoint is damaged, or the server was restarted or does not answer.
-pub fn feed_server(
-    client: &Client,
-    remote: &Remote,
-    server: usize,
-    incarnation: Incarnation,
-    checkpoint: &Checkpoint,
-) -> Result<()> {
-    let send = |assign: Assign, body: Vec<Bytes>| client.assign_to(server, incarnation, assign, body);
-    restore_part(checkpoint, &Plan::of(remote, server), &send)
-}
-
 struct Restore<'a> {
     checkpoint: &'a Checkpoint,
-    plan: &'a Plan,
+    plan: &'a RestorePlan,
     target: &'a Target<'a>,
 }
 
 impl Restore<'_> {
-    /// What is wrong with the checkpoint is said of the checkpoint. Only for errors of reading: a server that refuses is
-    /// not the checkpoint's fault.
+    /// Names the checkpoint in an error of reading it. A refusal by the server is not the checkpoint's fault.
     fn explain(&self, error: Error) -> Error {
         match error.code() {
             Code::DataFormat | Code::DataMissing | Code::CheckpointDamaged | Code::NoSuchVariable => {
@@ -173,8 +109,8 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// The rows that live on this server. Where the checkpoint is of as many servers, they are those of this server's own
-    /// data file; otherwise all rows are read.
+    /// Restores the rows of this server. Where the checkpoint has the same number of servers, they are those of this
+    /// server's data file; otherwise all rows are read.
     fn table(&self, table: &TablePlan) -> Result<()> {
         let rows = self.rows_to_read(table).map_err(|error| self.explain(error))?;
         let (mut keys, mut parts) = self.table_flows(table, rows.clone())?;
@@ -216,7 +152,7 @@ impl Restore<'_> {
         Ok(0..info.shape.elements())
     }
 
-    /// The ids of these rows of a table, and their values and slots.
+    /// Opens the ids of these rows of a table, and their values and slots.
     fn table_flows(&self, table: &TablePlan, rows: std::ops::Range<usize>) -> Result<(Flow<'_>, Vec<Flow<'_>>)> {
         let info = |name: &str| self.checkpoint.reader.info(name).map_err(|error| self.explain(error));
         let total = info(&table_keys(&table.name))?.shape.elements();
@@ -234,21 +170,21 @@ impl Restore<'_> {
         Ok((keys, parts))
     }
 
-    /// How often each item was updated. A checkpoint that is not ours says only how many steps there were.
-    fn updates(&self) -> Result<Vec<Updates>> {
+    /// Returns the number of updates of each item. A checkpoint of TensorFlow's has only the number of steps.
+    fn updates(&self) -> Result<Vec<UpdateCount>> {
         let (counts, steps) = (self.counts()?, self.checkpoint.global_step()?);
         let of = |name: &str, first_row: usize, handle: u32| {
             let exactly = counts.get(&(name.to_owned(), first_row as i64));
             let any = || counts.iter().find(|((known, _), _)| known == name).map(|(_, found)| found);
             let (count, closed) = exactly.or_else(any).copied().unwrap_or((steps, steps));
-            Updates { handle, count, closed }
+            UpdateCount { handle, count, closed }
         };
         let shards = self.plan.shards.iter().map(|shard| of(&shard.variable, shard.first_row, shard.handle));
         let tables = self.plan.tables.iter().map(|table| of(&table.name, 0, table.handle));
         Ok(shards.chain(tables).collect())
     }
 
-    /// Updates and closed rounds of every item of every server, by name and first row.
+    /// Returns the updates and closed rounds of every item of every server, by name and first row.
     fn counts(&self) -> Result<HashMap<(String, i64), (u64, u64)>> {
         let mut counts = HashMap::new();
         for server in 0..self.checkpoint.index().shards() {
@@ -267,16 +203,17 @@ impl Restore<'_> {
         Ok(counts)
     }
 
-    /// What the tasks wanted to find again.
-    fn notes(&self) -> Result<Vec<params::Note>> {
-        if !NOTES.iter().all(|&name| self.checkpoint.index().tensors().contains_key(name)) {
+    /// Returns the input positions of the tasks.
+    fn input_positions(&self) -> Result<Vec<InputPosition>> {
+        if !INPUT_POSITIONS.iter().all(|&name| self.checkpoint.index().tensors().contains_key(name)) {
             return Ok(Vec::new());
         }
-        let [tasks, notes] = [self.checkpoint.reader.read(NOTES[0])?, self.checkpoint.reader.read(NOTES[1])?];
-        let note = |(task, note): (&[u8], &[u8])| params::Note {
+        let read = |name| self.checkpoint.reader.read(name);
+        let (tasks, positions) = (read(INPUT_POSITIONS[0])?, read(INPUT_POSITIONS[1])?);
+        let position = |(task, position): (&[u8], &[u8])| InputPosition {
             task: String::from_utf8_lossy(task).into_owned(),
-            note: note.to_vec(),
+            position: position.to_vec(),
         };
-        Ok(tasks.strings()?.iter().zip(notes.strings()?.iter()).map(note).collect())
+        Ok(tasks.strings()?.iter().zip(positions.strings()?.iter()).map(position).collect())
     }
 }

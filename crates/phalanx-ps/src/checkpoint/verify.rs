@@ -1,27 +1,27 @@
-//! Reads a server's part back.
+//! Verifying a server's part of a checkpoint.
 
 use super::Files;
 use super::reader::damaged;
 use phalanx_base::{Code, Error, Result};
-use phalanx_formats::bundle::{BundleIndex, BundleReader, Place, Span};
+use phalanx_formats::bundle::{BundleIndex, BundleReader, Span, TensorLocation};
 use phalanx_formats::checksum::mask;
 use phalanx_storage::Dir;
 
-/// So much is in memory at a time.
+/// The most bytes in memory at a time.
 const BLOCK: u64 = 4 << 20;
 
-/// Checks the size and every checksum of one part, whose data file has the name `file`. Slices of the part's variables
-/// that other servers have are not missed.
+/// Checks the size and every checksum of one part with the data file `file`. Slices that other servers have are not
+/// required.
 ///
 /// # Errors
-/// When something is not as the index says.
+/// When the file does not match the index.
 pub fn verify_part(dir: &Dir, file: &str, index: &BundleIndex) -> Result<()> {
     let files = Files::open(dir, [file.to_owned()])?;
     let verified = BundleReader::new(index.clone(), files.clone()).and_then(|reader| {
         for (name, info) in index.tensors() {
-            match &info.place {
-                Place::Whole(_) => drop(reader.verify_tensor(name)?),
-                Place::Sliced(parts) => parts.iter().try_for_each(|(_, span)| check(&files, span))?,
+            match &info.location {
+                TensorLocation::Whole(_) => drop(reader.verify_tensor(name)?),
+                TensorLocation::Sliced(parts) => parts.iter().try_for_each(|(_, span)| check(&files, span))?,
             }
         }
         Ok(())

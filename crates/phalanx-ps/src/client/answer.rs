@@ -1,14 +1,14 @@
-//! What a server answers, and what becomes of it: whole variables, and rows each in its place.
+//! Assembling servers' replies into variables and rows.
 
 use super::packing::{Part, Piece, RowRun};
-use super::remote::Remote;
+use super::remote_model::RemoteModel;
 use super::rows::RowSet;
-use crate::Crew;
+use crate::Executor;
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result, in_place};
 use std::ops::Deref;
 
-/// One server's answers: for each piece its bytes, and for each row run its bytes.
+/// One server's replies: the bytes of each piece and of each row run.
 pub(super) struct Answer {
     pub(super) global_step: u64,
     pub(super) repeated: bool,
@@ -24,7 +24,7 @@ impl Answer {
         Self { global_step: 0, repeated: false, stale: false, pieces, versions, rows: Vec::new() }
     }
 
-    /// Cuts a part's body into its pieces and rows.
+    /// Splits a part's body into its pieces and rows.
     pub(super) fn take(
         &mut self,
         pieces: &[Piece],
@@ -37,27 +37,33 @@ impl Answer {
         if versions.len() != part.pieces.len() {
             return Err(short());
         }
-        let mut cut = |bytes: usize| if bytes <= body.len() { Ok(body.split_to(bytes)) } else { Err(short()) };
+        let mut next = |bytes: usize| if bytes <= body.len() { Ok(body.split_to(bytes)) } else { Err(short()) };
         for (i, &version) in part.pieces.zip(versions) {
             if version != 0 {
                 self.versions[i] = version;
-                self.pieces[i] = Some(cut(4 * pieces[i].elements.len())?);
+                self.pieces[i] = Some(next(4 * pieces[i].elements.len())?);
             }
         }
         for run in part.row_pull {
-            let bytes = cut(4 * run.range.len() * dim(run.set))?;
+            let bytes = next(4 * run.range.len() * dim(run.set))?;
             self.rows.push((run, bytes));
         }
         Ok(())
     }
 }
 
-/// The rows of one set, each to its place.
-pub(super) fn rows_of(number: usize, set: &RowSet, remote: &Remote, answers: &[Answer], crew: Crew) -> Vec<f32> {
+/// Returns the rows of one set in order.
+pub(super) fn rows_of(
+    number: usize,
+    set: &RowSet,
+    remote: &RemoteModel,
+    answers: &[Answer],
+    executor: Executor,
+) -> Vec<f32> {
     let dim = remote.dim(set);
     if let Some(server) = (0..answers.len()).find(|&server| set.all_on(server)) {
         let runs = answers[server].rows.iter().filter(|(run, _)| run.set == number);
-        return numbers_of(runs.map(|(_, bytes)| bytes), crew);
+        return numbers_of(runs.map(|(_, bytes)| bytes), executor);
     }
     let mut numbers = vec![0.0; set.unique().len() * dim];
     for (server, answer) in answers.iter().enumerate() {
@@ -71,11 +77,15 @@ pub(super) fn rows_of(number: usize, set: &RowSet, remote: &Remote, answers: &[A
     numbers
 }
 
-/// Puts the pieces of each variable together. A variable of which only some pieces changed counts as unchanged here
-/// and is pulled whole next time: half of it would be of no use.
-pub(super) fn assemble(remote: &mut Remote, answers: Vec<Answer>, crew: Crew) -> Vec<Option<Values>> {
-    let Remote { layout, pieces, held, .. } = remote;
-    let mut whole: Vec<Vec<(usize, Bytes)>> = vec![Vec::new(); layout.variables().len()];
+/// Assembles the pieces of each variable. A variable of which only some pieces changed counts as unchanged and is pulled
+/// completely next time.
+pub(super) fn assemble(
+    remote: &mut RemoteModel,
+    answers: Vec<Answer>,
+    executor: Executor,
+) -> Vec<Option<PulledValues>> {
+    let RemoteModel { layout, pieces, held, .. } = remote;
+    let mut found: Vec<Vec<(usize, Bytes)>> = vec![Vec::new(); layout.variables().len()];
     let mut missing = vec![false; layout.variables().len()];
     for (server, answer) in answers.into_iter().enumerate() {
         for (i, bytes) in answer.pieces.into_iter().enumerate() {
@@ -84,13 +94,13 @@ pub(super) fn assemble(remote: &mut Remote, answers: Vec<Answer>, crew: Crew) ->
             match bytes {
                 Some(bytes) => {
                     held[server][i] = answer.versions[i];
-                    whole[shard.variable].push((shard.elements.start + piece.elements.start, bytes));
+                    found[shard.variable].push((shard.elements.start + piece.elements.start, bytes));
                 }
                 None => missing[shard.variable] = true,
             }
         }
     }
-    for (variable, found) in whole.iter_mut().enumerate() {
+    for (variable, found) in found.iter_mut().enumerate() {
         if missing[variable] && !found.is_empty() {
             found.clear();
             for (held, pieces) in held.iter_mut().zip(pieces.iter()) {
@@ -100,29 +110,31 @@ pub(super) fn assemble(remote: &mut Remote, answers: Vec<Answer>, crew: Crew) ->
         }
         found.sort_unstable_by_key(|&(at, _)| at);
     }
-    crew.map(whole, |found| match &found[..] {
+    executor.map(found, |found| match &found[..] {
         [] => None,
-        // As it is, where a server sent it whole.
-        [(_, bytes)] if in_place(bytes).is_some() => Some(Values(bytes.clone())),
-        pieces => Some(Values(Bytes::from_owner(Owned(numbers_of(pieces.iter().map(|(_, bytes)| bytes), crew))))),
+        // Not copied, where one server sent it as one piece.
+        [(_, bytes)] if in_place(bytes).is_some() => Some(PulledValues(bytes.clone())),
+        pieces => {
+            Some(PulledValues(Bytes::from_owner(Owned(numbers_of(pieces.iter().map(|(_, bytes)| bytes), executor)))))
+        }
     })
 }
 
-/// A variable's numbers, aligned and as this machine has them. They may lie where a server wrote them: whoever keeps them
-/// longer than until the next exchange keeps memory of the connection.
+/// A variable's numbers, aligned and in native byte order. They may lie in memory of the connection: keeping them beyond the
+/// next exchange keeps that memory.
 #[derive(Clone, Debug)]
-pub struct Values(Bytes);
+pub struct PulledValues(Bytes);
 
-impl Deref for Values {
+impl Deref for PulledValues {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        // Seen when they were made.
+        // Checked at construction.
         bytemuck::try_cast_slice(&self.0).unwrap_or_default()
     }
 }
 
-impl AsRef<[u8]> for Values {
+impl AsRef<[u8]> for PulledValues {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
@@ -136,11 +148,11 @@ impl AsRef<[u8]> for Owned {
     }
 }
 
-fn numbers_of<'a>(pieces: impl Iterator<Item = &'a Bytes> + Clone, crew: Crew) -> Vec<f32> {
+fn numbers_of<'a>(pieces: impl Iterator<Item = &'a Bytes> + Clone, executor: Executor) -> Vec<f32> {
     let mut numbers = Vec::with_capacity(pieces.clone().map(|bytes| bytes.len() / 4).sum());
     for bytes in pieces {
         match in_place(bytes) {
-            Some(piece) => crew.append(piece, &mut numbers),
+            Some(piece) => executor.append(piece, &mut numbers),
             None => numbers.extend(bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four))),
         }
     }

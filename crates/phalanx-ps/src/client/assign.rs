@@ -3,23 +3,23 @@
 use super::calls::Client;
 use super::exchange::range;
 use super::packing::pack;
-use super::remote::Remote;
+use super::remote_model::RemoteModel;
+use crate::proto::{Assign, request};
 use bytes::Bytes;
 use phalanx_base::{Code, Result};
-use phalanx_wire::proto::params::{Assign, request};
 
 impl Client {
-    /// Replaces the values of one server's shards, in as many messages as it takes.
-    pub(super) fn assign(&self, remote: &Remote, server: usize, values: &[Bytes]) -> Result<()> {
-        self.assign_with(remote, server, remote.lives[server], values, Assign::default)
+    /// Replaces the values of one server's shards, in as many messages as needed.
+    pub(super) fn assign(&self, remote: &RemoteModel, server: usize, values: &[Bytes]) -> Result<()> {
+        self.assign_with(remote, server, values, Assign::default)
     }
 
-    /// Replaces the values of all variables of a model that is being trained, one for each of the layout. Updates wait
-    /// meanwhile; what was pushed before for rounds below `closed` is replaced too. Slots stay as they are.
+    /// Replaces the values of all variables of a model in training. Updates wait meanwhile; gradients for rounds below
+    /// `closed` are replaced too. Slots are kept.
     ///
     /// # Errors
     /// When the values do not fit, or a server refuses or does not answer; some servers may then have the new values.
-    pub fn replace(&self, remote: &mut Remote, values: &[Bytes], closed: u64) -> Result<()> {
+    pub fn replace(&self, remote: &mut RemoteModel, values: &[Bytes], closed: u64) -> Result<()> {
         remote.check_values(values)?;
         let mut number = remote.replaced;
         let mut next = || {
@@ -33,13 +33,13 @@ impl Client {
 
     fn replace_on(
         &self,
-        remote: &mut Remote,
+        remote: &mut RemoteModel,
         server: usize,
         values: &[Bytes],
         next: &mut impl FnMut() -> Assign,
     ) -> Result<()> {
         loop {
-            match self.assign_with(remote, server, remote.lives[server], values, &mut *next) {
+            match self.assign_with(remote, server, values, &mut *next) {
                 Err(error) if error.code() == Code::ServerRestarted => self.find_again(remote)?,
                 done => return done,
             }
@@ -48,9 +48,8 @@ impl Client {
 
     fn assign_with(
         &self,
-        remote: &Remote,
+        remote: &RemoteModel,
         server: usize,
-        life: u64,
         values: &[Bytes],
         mut with: impl FnMut() -> Assign,
     ) -> Result<()> {
@@ -58,7 +57,8 @@ impl Client {
         for part in pack(pieces, &[], &[]) {
             let pieces = &pieces[part.pieces];
             let ranges = pieces.iter().map(|piece| range(remote, piece, 0)).collect();
-            let mut frame = self.frame_for(life, request::Op::Assign(Assign { ranges, ..with() }));
+            let mut frame =
+                self.frame(Some(remote.incarnation(server)), request::Op::Assign(Assign { ranges, ..with() }));
             for piece in pieces {
                 let shard = &remote.layout.shards()[piece.shard];
                 let at = shard.elements.start + piece.elements.start;

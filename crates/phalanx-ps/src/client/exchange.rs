@@ -1,26 +1,26 @@
 //! Push and pull in one round trip.
 
-use super::answer::{Answer, Values, assemble, rows_of};
-use super::calls::{Client, to_wire, unexpected};
+use super::answer::{Answer, PulledValues, assemble, rows_of};
+use super::calls::{Client, unexpected};
 use super::packing::{Part, Piece, pack};
-use super::remote::Remote;
+use super::remote_model::RemoteModel;
 use super::rows::{RowGradients, RowSet};
+use crate::proto::{Exchange, Range, Rows, UpdatePart, reply, request};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use phalanx_base::{Code, Result, UpdateName};
-use phalanx_wire::OutFrame;
-use phalanx_wire::proto::params::{Exchange, Range, Rows, reply, request};
+use phalanx_base::{Code, Result, UpdateId};
+use phalanx_wire::{OutFrame, task_to_wire};
 
-/// Whether updates are applied at once, or collected into rounds.
+/// Whether updates are applied at once or collected into rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// At once.
+pub enum UpdateMode {
+    /// Updates are applied at once.
     Asynchronous,
-    /// For a round; rounds below `closed` are closed.
+    /// Updates are collected into rounds.
     Synchronous {
         /// The round that pushed gradients were computed for.
         round: u64,
-        /// The round that pulled values must include everything before of.
+        /// Rounds below this one are closed: pulled values include them.
         closed: u64,
     },
 }
@@ -28,31 +28,31 @@ pub enum Mode {
 /// One step's gradients.
 #[derive(Clone, Debug)]
 pub struct Push {
-    /// The name that makes the effect single.
-    pub name: UpdateName,
+    /// The id under which servers apply the update once.
+    pub id: UpdateId,
     /// One for each variable of the layout; `None` where the step did not touch it.
     pub dense: Vec<Option<Bytes>>,
     /// Gradients of table rows.
     pub rows: Vec<RowGradients>,
-    /// What the task wants to find again after this step; empty: nothing new.
-    pub note: Bytes,
-    /// How many steps were committed when the values were fetched that it was computed on, where that is known.
-    pub basis: Option<u64>,
+    /// The task's input position after this step; empty: unchanged.
+    pub input_position: Bytes,
+    /// The number of committed steps in the values that the gradients were computed on, if known.
+    pub base_version: Option<u64>,
     /// The worker's count of steps under a coordinator; 0 where there is none.
     pub clock: u64,
-    /// The learning rate of the dense gradients, where it is not that of the variables' optimizers. Tables, and variables of
-    /// [`Layout::keep_rate_of`](crate::Layout::keep_rate_of), keep theirs.
+    /// The learning rate of the dense gradients, where it differs from that of the variables' optimizers. Tables, and
+    /// variables of [`Layout::keep_rate_of`](crate::Layout::keep_rate_of), keep theirs.
     pub learning_rate: Option<f32>,
 }
 
-/// What came back.
+/// The result of an exchange.
 #[derive(Debug)]
 pub struct Pulled {
-    /// The committed steps.
+    /// The number of committed steps.
     pub global_step: u64,
-    /// One for each variable; `None` where the values held are the newest.
-    pub dense: Vec<Option<Values>>,
-    /// One for each row set: its unique rows one after the other.
+    /// One for each variable; `None` where the client holds the newest values.
+    pub dense: Vec<Option<PulledValues>>,
+    /// One for each row set: its unique rows, back to back.
     pub rows: Vec<Vec<f32>>,
     /// At least one server had applied the push before.
     pub repeated: bool,
@@ -60,15 +60,15 @@ pub struct Pulled {
     pub stale: bool,
 }
 
-/// What one server is asked for.
+/// The request to one server.
 #[derive(Clone, Copy)]
 struct Ask<'a> {
     server: usize,
-    remote: &'a Remote,
+    remote: &'a RemoteModel,
     push: Option<&'a Push>,
-    /// `None`: not even dense values.
+    /// `None` pulls nothing, not even dense values.
     pull: Option<&'a [RowSet]>,
-    mode: Mode,
+    mode: UpdateMode,
 }
 
 impl Ask<'_> {
@@ -82,13 +82,18 @@ impl Ask<'_> {
 }
 
 impl Client {
-    /// Pushes a step's gradients, then pulls what is newer than what is held, and rows; one round trip to all servers
-    /// at once.
+    /// Pushes a step's gradients, then pulls changed values, and rows, in one round trip to all servers at once.
     ///
     /// # Errors
     /// When a server refuses or does not answer. The push may then have reached some servers; sending it again under
-    /// the same name completes it.
-    pub fn exchange(&self, remote: &mut Remote, push: Option<&Push>, pull: &[RowSet], mode: Mode) -> Result<Pulled> {
+    /// the same id completes it.
+    pub fn exchange(
+        &self,
+        remote: &mut RemoteModel,
+        push: Option<&Push>,
+        pull: &[RowSet],
+        mode: UpdateMode,
+    ) -> Result<Pulled> {
         let answers = self.ask_all(remote, push, Some(pull), mode)?;
         let mut pulled = Pulled { global_step: 0, dense: Vec::new(), rows: Vec::new(), repeated: false, stale: false };
         for answer in &answers {
@@ -96,30 +101,31 @@ impl Client {
             pulled.repeated |= answer.repeated;
             pulled.stale |= answer.stale;
         }
-        let crew = self.crew();
-        pulled.rows = crew.map((0..pull.len()).collect(), |set| rows_of(set, &pull[set], remote, &answers, crew));
-        pulled.dense = assemble(remote, answers, crew);
+        let executor = self.executor();
+        pulled.rows =
+            executor.map((0..pull.len()).collect(), |set| rows_of(set, &pull[set], remote, &answers, executor));
+        pulled.dense = assemble(remote, answers, executor);
         Ok(pulled)
     }
 
-    /// Sends gradients under their name and pulls nothing.
+    /// Pushes gradients and pulls nothing. Returns the number of committed steps, and whether a server dropped the push.
     ///
     /// # Errors
     /// As [`Self::exchange`].
-    pub fn push(&self, remote: &mut Remote, push: &Push, mode: Mode) -> Result<(u64, bool)> {
+    pub fn push(&self, remote: &mut RemoteModel, push: &Push, mode: UpdateMode) -> Result<(u64, bool)> {
         let answers = self.ask_all(remote, Some(push), None, mode)?;
         let step = answers.iter().map(|answer| answer.global_step).max().unwrap_or(0);
         Ok((step, answers.iter().any(|answer| answer.stale)))
     }
 
-    /// Asks all servers at once. Where one was started anew since its handles were given out, they are asked for again,
-    /// and then everything: servers that have the update drop it.
+    /// Calls all servers at once. If one was restarted since it gave its handles out, they are looked up again and everything
+    /// is sent again: servers that have the update drop it.
     fn ask_all(
         &self,
-        remote: &mut Remote,
+        remote: &mut RemoteModel,
         push: Option<&Push>,
         pull: Option<&[RowSet]>,
-        mode: Mode,
+        mode: UpdateMode,
     ) -> Result<Vec<Answer>> {
         loop {
             let asked = {
@@ -135,11 +141,11 @@ impl Client {
         }
     }
 
-    /// Asks every server that was started anew for its handles; waits until it is restored.
-    pub(super) fn find_again(&self, remote: &mut Remote) -> Result<()> {
+    /// Looks up the handles of every restarted server; waits until it is restored.
+    pub(super) fn find_again(&self, remote: &mut RemoteModel) -> Result<()> {
         for server in 0..self.servers() {
-            let found = self.make_on(&remote.layout, server, 0, false)?;
-            if found.life != remote.lives[server] {
+            let found = self.handles_on(&remote.layout, server, None, false)?;
+            if found.incarnation != remote.incarnation(server) {
                 remote.take(server, found)?;
             }
         }
@@ -166,23 +172,24 @@ impl Client {
         Ok(answer)
     }
 
-    /// One part's message.
+    /// Builds the message of one part.
     fn part_frame(&self, ask: &Ask<'_>, part: &Part, number: usize, last: usize) -> OutFrame {
         let Ask { server, remote, push, pull, mode } = *ask;
         let mut header = Exchange { counts: server == 0, ..Exchange::default() };
         let mut body: Vec<Bytes> = Vec::new();
-        if let Mode::Synchronous { round, closed } = mode {
-            (header.round, header.closed) = (round + 1, closed);
+        if let UpdateMode::Synchronous { round, closed } = mode {
+            (header.round, header.closed) = (Some(round), closed);
         }
         if let Some(push) = push {
-            (header.step, header.part, header.parts) = (push.name.sequence, number as u32, last as u32 + 1);
+            let parts = last as u32 + 1;
+            header.update = Some(UpdatePart { step: push.id.sequence, part: number as u32, parts });
             header.learning_rate = push.learning_rate;
-            let own = (push.name.task, push.name.incarnation) == (self.options().task, self.options().incarnation);
+            let own = (push.id.task, push.id.incarnation) == (self.options().task, self.options().incarnation);
             if server == 0 && number == last {
-                header.note = push.note.to_vec();
-                (header.basis, header.clock) = (push.basis.map_or(0, |basis| basis + 1), push.clock);
+                header.input_position = push.input_position.to_vec();
+                (header.base_version, header.clock) = (push.base_version, push.clock);
             }
-            header.on_behalf_of = (!own).then(|| to_wire(push.name.task, push.name.incarnation));
+            header.on_behalf_of = (!own).then(|| task_to_wire(push.id.task, push.id.incarnation));
             for piece in &ask.pieces()[part.pieces.clone()] {
                 let shard = &remote.layout.shards()[piece.shard];
                 let Some(gradient) = &push.dense[shard.variable] else { continue };
@@ -216,13 +223,13 @@ impl Client {
                 body.push(set.ids_at(positions));
             }
         }
-        let mut frame = self.frame_for(remote.lives[server], request::Op::Exchange(header));
+        let mut frame = self.frame(Some(remote.incarnation(server)), request::Op::Exchange(header));
         body.into_iter().for_each(|bytes| frame.push(bytes));
         frame
     }
 }
 
-pub(super) fn range(remote: &Remote, piece: &Piece, held: u64) -> Range {
+pub(super) fn range(remote: &RemoteModel, piece: &Piece, held: u64) -> Range {
     let (start, count) = (piece.elements.start as u64, piece.elements.len() as u64);
     Range { handle: remote.handles[piece.shard], start, count, held, slot: 0 }
 }

@@ -1,29 +1,28 @@
-//! How one step's traffic with one server is cut into messages. Pure.
+//! How one step's traffic with one server is split into messages. Pure.
 //!
-//! Dense pieces come first and are packed without regard to rows, so every task cuts them alike: a task that finishes
-//! another one's step then sends the same parts under the same names. Rows are pushed before they are pulled.
+//! Dense pieces come first and are packed without regard to rows, so every task splits them alike: a task that finishes
+//! another one's step then sends the same parts under the same ids. Rows are pushed before they are pulled.
 
-use crate::plan::Layout;
-use crate::server::CHUNK;
+use crate::plan::{CHUNK, Layout};
 use phalanx_wire::limits::PART_BYTES;
 use std::ops::Range;
 
-/// A run of a shard's numbers, in whole chunks.
+/// A run of a shard's numbers, in complete chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) shard: usize,
-    /// Inside of the shard.
+    /// Positions in the shard.
     pub(super) elements: Range<usize>,
 }
 
-/// Some of a request's rows: positions `range` of what `server` holds of set number `set`.
+/// A run of a request's rows: positions `range` of what the server holds of set number `set`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RowRun {
     pub(super) set: usize,
     pub(super) range: Range<usize>,
 }
 
-/// What one message carries.
+/// The contents of one message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) pieces: Range<usize>,
@@ -31,18 +30,18 @@ pub(super) struct Part {
     pub(super) row_pull: Vec<RowRun>,
 }
 
-/// The dense numbers of a server, in the order of the layout.
+/// Returns the dense pieces of a server, in the order of the layout.
 pub(super) fn pieces(layout: &Layout, server: usize) -> Vec<Piece> {
     let step = PART_BYTES / 4 / CHUNK * CHUNK;
-    let cut = |shard: usize| {
+    let split = |shard: usize| {
         let len = layout.shards()[shard].elements.len();
         (0..len).step_by(step).map(move |start| Piece { shard, elements: start..(start + step).min(len) })
     };
-    layout.shards_on(server).flat_map(cut).collect()
+    layout.shards_on(server).flat_map(split).collect()
 }
 
-/// Packs pieces and rows into as few messages as fit; always at least one. `rows` gives for each set how many rows
-/// go to this server and how many bytes one has.
+/// Packs pieces and rows into as few messages as possible, at least one. The rows are given for each set as their number
+/// on this server and the bytes of one.
 pub(super) fn pack(pieces: &[Piece], row_push: &[(usize, usize)], row_pull: &[(usize, usize)]) -> Vec<Part> {
     let mut parts = vec![Part::default()];
     let mut filled = 0;
@@ -62,18 +61,18 @@ pub(super) fn pack(pieces: &[Piece], row_push: &[(usize, usize)], row_pull: &[(u
         for (set, &(count, row_bytes)) in sets.iter().enumerate() {
             let mut start = 0;
             while start < count {
-                let room = (PART_BYTES.saturating_sub(filled) / row_bytes).min(count - start);
-                if room == 0 {
+                let fits = (PART_BYTES.saturating_sub(filled) / row_bytes).min(count - start);
+                if fits == 0 {
                     parts.push(Part { pieces: end..end, ..Part::default() });
                     filled = 0;
                     continue;
                 }
-                let run = RowRun { set, range: start..start + room };
+                let run = RowRun { set, range: start..start + fits };
                 if let Some(part) = parts.last_mut() {
                     if is_push { part.row_push.push(run) } else { part.row_pull.push(run) }
                 }
-                filled += room * row_bytes;
-                start += room;
+                filled += fits * row_bytes;
+                start += fits;
             }
         }
     }

@@ -1,67 +1,23 @@
-//! What a recovery asks of servers. Every message names the server's incarnation: one that was restarted meanwhile refuses.
+//! What a recovery asks of servers. Every message names the server's incarnation: a server that was restarted refuses it.
 
-use super::calls::{Client, to_wire, unexpected};
-use super::remote::Remote;
-use crate::checkpoint::Applied;
-use crate::recovery::{Life, Loss, Record, Survey};
-use crate::server::identity;
+use super::calls::{Client, unexpected};
+use super::remote_model::RemoteModel;
+use crate::checkpoint::{Checkpoint, RestorePlan, SavedProgress, ShardPlan, TablePlan, restore_part};
+use crate::proto::{self, Assign, reply, request};
+use crate::recovery::LostSteps;
+use crate::{TableSpec, TaskIncarnation};
 use bytes::Bytes;
-use futures_util::future::{join_all, try_join_all};
-use phalanx_base::{Code, Error, Incarnation, Result};
-use phalanx_wire::proto::params::{self, Assign, reply, request};
-use std::time::{Duration, Instant};
+use futures_util::future::try_join_all;
+use phalanx_base::{Incarnation, Result};
+use phalanx_wire::task_to_wire;
+use std::time::Instant;
 
-/// How long one question whether a server is restored may wait before it is asked again.
+/// How long a server may wait for its restore before it replies "not yet".
 const WAIT_MS: u32 = 1000;
 
-/// What a server says of itself.
-#[derive(Clone, Debug)]
-pub struct ServerState {
-    /// Which incarnation of the server answered.
-    pub incarnation: Incarnation,
-    /// Whether it holds its part of the model.
-    pub ready: bool,
-    /// The updates in what it holds.
-    pub survey: Survey,
-    /// Steps that it has missed by being restored, as far as tasks have pushed again since.
-    pub missed: u64,
-}
-
 impl Client {
-    /// Asks a server which incarnation it is and what it holds.
-    ///
-    /// # Errors
-    /// When the server does not answer.
-    pub fn state_of(&self, server: usize) -> Result<ServerState> {
-        let frame = self.frame(request::Op::Describe(params::Describe {}));
-        read_state(server, self.block(self.call(server, frame))?.0)
-    }
-
-    /// The same, but for no longer than `patience`.
-    ///
-    /// # Errors
-    /// When the server does not answer in time.
-    pub fn state_within(&self, server: usize, patience: Duration) -> Result<ServerState> {
-        let call = self.call(server, self.frame(request::Op::Describe(params::Describe {})));
-        let late = |_| Error::new(Code::PeerUnreachable, format!("ps/{server} does not answer in time"));
-        let answer = self.block(async { tokio::time::timeout(patience, call).await.map_err(late)? })?;
-        read_state(server, answer.0)
-    }
-
-    /// Asks all servers but one at once. Those that hold no part, or do not answer within `patience`, are left out.
-    #[must_use]
-    pub fn survey(&self, except: usize, patience: Duration) -> Vec<Survey> {
-        let ask = |server: usize| async move {
-            let call = self.call(server, self.frame(request::Op::Describe(params::Describe {})));
-            let answer = tokio::time::timeout(patience, call).await.ok()?.ok()?;
-            read_state(server, answer.0).ok().filter(|state| state.ready).map(|state| state.survey)
-        };
-        let asked = self.block(async { Ok(join_all((0..self.servers()).filter(|&i| i != except).map(ask)).await) });
-        asked.unwrap_or_default().into_iter().flatten().collect()
-    }
-
     /// Has these incarnations of servers restore their parts of a checkpoint by themselves, all at once, and waits for
-    /// them until `deadline`. Answers how many bytes each has read.
+    /// them until `deadline`. Returns how many bytes each has read.
     ///
     /// # Errors
     /// When the checkpoint is damaged, or a server was restarted, cannot read the directory, or does not answer.
@@ -72,63 +28,70 @@ impl Client {
         (location, checkpoint): (&str, &str),
         deadline: Instant,
     ) -> Result<Vec<u64>> {
+        let read = |reply: proto::Reply, _: Bytes| match reply.result {
+            Some(reply::Result::Restored(restored)) => Ok(restored.done.then_some(restored.read)),
+            other => Err(unexpected(&other)),
+        };
         let restore = |&(server, incarnation): &(usize, Incarnation)| {
-            let ask = params::Restore {
+            let op = request::Op::Restore(proto::Restore {
                 id: attempt,
                 location: location.to_owned(),
                 checkpoint: checkpoint.to_owned(),
                 server: server as u32,
                 servers: self.servers() as u32,
                 wait_ms: WAIT_MS,
-            };
-            async move {
-                loop {
-                    let frame = self.frame_for(incarnation.0, request::Op::Restore(ask.clone()));
-                    match self.call(server, frame).await?.0.result {
-                        Some(reply::Result::Restored(restored)) if restored.done => return Ok(restored.read),
-                        Some(reply::Result::Restored(_)) => {}
-                        other => return Err(unexpected(&other)),
-                    }
-                    if Instant::now() > deadline || (self.options().stop)() {
-                        return Err(Error::new(Code::OutcomeUnknown, format!("ps/{server} was not restored in time")));
-                    }
-                }
-            }
+            });
+            self.poll((server, Some(incarnation)), op, deadline, "was not restored in time", read)
         };
         self.block(try_join_all(servers.iter().map(restore)))
     }
 
-    /// Replaces something on this incarnation of a server that is not ready.
-    pub(crate) fn assign_to(
+    /// Restores this incarnation of a server that does not see the directory: this task reads the checkpoint and sends it.
+    ///
+    /// # Errors
+    /// When the checkpoint is damaged, or the server was restarted or does not answer.
+    pub fn feed(
         &self,
+        remote: &RemoteModel,
         server: usize,
         incarnation: Incarnation,
-        assign: Assign,
-        body: Vec<Bytes>,
+        checkpoint: &Checkpoint,
     ) -> Result<()> {
-        let mut frame = self.frame_for(incarnation.0, request::Op::Assign(assign));
+        let send = |assign: Assign, body: Vec<Bytes>| self.assign_to(server, incarnation, assign, body);
+        restore_part(checkpoint, &restore_plan(remote, server), &send)
+    }
+
+    /// Replaces something on this incarnation of a server that is not ready.
+    fn assign_to(&self, server: usize, incarnation: Incarnation, assign: Assign, body: Vec<Bytes>) -> Result<()> {
+        let mut frame = self.frame(Some(incarnation), request::Op::Assign(assign));
         body.into_iter().for_each(|bytes| frame.push(bytes));
         self.block(self.call(server, frame)).map(drop)
     }
 
-    /// Tells a restored server which updates its values have, and where it goes on to count.
+    /// Sets which updates a restored server's values have, and the count of steps at which it continues.
     ///
     /// # Errors
     /// When the server was restarted or does not answer.
-    pub fn set_applied(&self, server: usize, incarnation: Incarnation, saved: &[Applied], loss: &Loss) -> Result<()> {
-        let mut applied: Vec<params::Applied> = saved.iter().copied().map(Applied::to_wire).collect();
-        for counted in &loss.counted {
-            let life = to_wire(counted.record.life.0, counted.record.life.1);
-            match applied.iter_mut().find(|known| known.life.as_ref() == Some(&life)) {
+    pub fn set_progress(
+        &self,
+        server: usize,
+        incarnation: Incarnation,
+        saved: &[SavedProgress],
+        lost: &LostSteps,
+    ) -> Result<()> {
+        let mut progress: Vec<proto::TaskProgress> = saved.iter().copied().map(SavedProgress::to_wire).collect();
+        for counted in &lost.counted {
+            let task = Some(task_to_wire(counted.record.task.0, counted.record.task.1));
+            match progress.iter_mut().find(|known| known.task == task) {
                 Some(known) => known.counted = counted.up_to,
                 None => {
                     let counted = counted.up_to;
-                    applied.push(params::Applied { life: Some(life), counted, ..params::Applied::default() });
+                    progress.push(proto::TaskProgress { task, counted, ..proto::TaskProgress::default() });
                 }
             }
         }
-        let global_step = (server == 0).then_some(loss.global_step);
-        let assign = Assign { forgets: true, applied, global_step, ..Assign::default() };
+        let global_step = (server == 0).then_some(lost.global_step);
+        let assign = Assign { forgets: true, progress, global_step, ..Assign::default() };
         self.assign_to(server, incarnation, assign, Vec::new())
     }
 
@@ -140,51 +103,68 @@ impl Client {
         self.assign_to(0, incarnation, Assign { global_step: Some(step), ..Assign::default() }, Vec::new())
     }
 
-    /// Tells every server that the model is initialised; the one that counts steps last, because others ask that one.
+    /// Declares the model initialised on every server; last on the one that counts steps, because workers ask that one.
     ///
     /// # Errors
-    /// When a server was restarted since its handles were given out, or does not answer.
-    pub fn set_ready(&self, remote: &Remote) -> Result<()> {
+    /// When a server was restarted since it gave its handles out, or does not answer.
+    pub fn set_ready(&self, remote: &RemoteModel) -> Result<()> {
         (0..self.servers()).rev().try_for_each(|server| self.set_server_ready(server, remote.incarnation(server)))
     }
 
-    /// Tells this incarnation of a server that what it holds is whole.
+    /// Declares the model initialised on this incarnation of a server.
     ///
     /// # Errors
     /// When the server was restarted or does not answer.
     pub fn set_server_ready(&self, server: usize, incarnation: Incarnation) -> Result<()> {
-        let frame = self.frame_for(incarnation.0, request::Op::SetReady(params::SetReady {}));
+        let frame = self.frame(Some(incarnation), request::Op::SetReady(proto::SetReady {}));
         self.block(self.call(server, frame)).map(drop)
     }
 
-    /// Shuts a lost task out on this incarnation of a server.
+    /// Fences a lost task on every server. Returns for each server the task's last step there and whether that step is
+    /// complete.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub fn fence(&self, task: phalanx_base::TaskId, incarnation: Incarnation) -> Result<Vec<(u64, bool)>> {
+        let lost = Some(task_to_wire(task, incarnation));
+        let replies = self.call_all(|_| self.frame(None, request::Op::Fence(proto::Fence { lost })))?;
+        let fenced = |(reply, _): (proto::Reply, Bytes)| match reply.result {
+            Some(reply::Result::Fenced(fenced)) => Ok((fenced.step, fenced.complete)),
+            other => Err(unexpected(&other)),
+        };
+        replies.into_iter().map(fenced).collect()
+    }
+
+    /// Fences a lost task on this incarnation of a server.
     ///
     /// # Errors
     /// When the server was restarted or does not answer.
-    pub fn fence_on(&self, server: usize, incarnation: Incarnation, (task, lost): Life) -> Result<()> {
-        let lost = Some(to_wire(task, lost));
-        let frame = self.frame_for(incarnation.0, request::Op::Fence(params::Fence { lost }));
+    pub fn fence_on(&self, server: usize, incarnation: Incarnation, lost: TaskIncarnation) -> Result<()> {
+        let lost = Some(task_to_wire(lost.0, lost.1));
+        let frame = self.frame(Some(incarnation), request::Op::Fence(proto::Fence { lost }));
         self.block(self.call(server, frame)).map(drop)
     }
 }
 
-fn read_state(server: usize, answer: params::Reply) -> Result<ServerState> {
-    let (incarnation, global_step) = (Incarnation(answer.server_life), answer.global_step);
-    let Some(reply::Result::Description(found)) = answer.result else { return Err(unexpected(&answer.result)) };
-    let record = |applied: &params::Applied| {
-        Ok(Record {
-            life: identity(applied.life.as_ref())?,
-            step: applied.step,
-            complete: applied.parts_applied == applied.parts,
-            behind: applied.behind,
-            fenced: applied.fenced,
-        })
+/// Plans the restore of what `server` holds of the model.
+fn restore_plan(remote: &RemoteModel, server: usize) -> RestorePlan {
+    let layout = remote.layout();
+    let shard = |i: usize| {
+        let (shard, handle) = (&layout.shards()[i], remote.handles[i]);
+        let spec = &layout.variables()[shard.variable];
+        let (variable, optimizer) = (spec.name.clone(), spec.optimizer);
+        ShardPlan { handle, variable, first_row: shard.rows.start, elements: shard.elements.clone(), optimizer }
     };
-    let survey = Survey {
-        records: found.applied.iter().map(record).collect::<Result<_>>()?,
-        restored: found.restored,
-        closed: found.closed,
-        global_step: (server == 0).then_some(global_step),
+    let table = |(spec, &handle): (&TableSpec, &u32)| TablePlan {
+        handle,
+        name: spec.name.clone(),
+        dim: spec.dim,
+        optimizer: spec.optimizer,
     };
-    Ok(ServerState { incarnation, ready: found.ready, survey, missed: found.missed })
+    RestorePlan {
+        server,
+        servers: layout.servers(),
+        shards: layout.shards_on(server).map(shard).collect(),
+        tables: layout.tables().iter().zip(&remote.tables[server]).map(table).collect(),
+    }
 }

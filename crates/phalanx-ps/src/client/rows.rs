@@ -1,4 +1,4 @@
-//! Ids of a batch: each once, and each on its way to the server that holds it.
+//! The ids of a batch: deduplicated, and sorted by server.
 
 use crate::plan::server_of_row;
 use bytes::Bytes;
@@ -28,10 +28,10 @@ impl RowSet {
     /// Deduplicates `ids` of the layout's table number `table`.
     #[must_use]
     pub fn new(table: usize, ids: &[i64], servers: usize) -> Self {
-        // A random state: ids come from users' data, and a fixed one could be made to collide.
+        // A random state: ids come from users' data, and could be chosen to collide under a fixed one.
         let state = RandomState::new();
         let seed = state.hash_one(0_u64);
-        let hash = |id: i64| crate::plan::mix_with(id, seed);
+        let hash = |id: i64| phalanx_base::mix(id as u64 ^ seed);
         let mut seen: HashTable<u32> = HashTable::with_capacity(ids.len());
         let mut unique: Vec<i64> = Vec::with_capacity(ids.len());
         let mut positions = Vec::with_capacity(ids.len());
@@ -53,7 +53,7 @@ impl RowSet {
         Self { table, unique, positions, by_server }
     }
 
-    /// The same ids for another table: a wide and a deep part of a model often look up the same ones.
+    /// Returns the same ids for another table: the wide and the deep part of a model often look up the same ones.
     ///
     /// ```
     /// use phalanx_ps::client::RowSet;
@@ -65,19 +65,19 @@ impl RowSet {
         Self { table, ..self.clone() }
     }
 
-    /// Which of the layout's tables.
+    /// Returns the index of the table in the layout.
     #[must_use]
     pub fn table(&self) -> usize {
         self.table
     }
 
-    /// Each id once, in the order of first appearance.
+    /// Returns each id once, in the order of first appearance.
     #[must_use]
     pub fn unique(&self) -> &[i64] {
         &self.unique
     }
 
-    /// For each id of the batch, its place in [`Self::unique`].
+    /// Returns for each id of the batch its position in [`Self::unique`].
     #[must_use]
     pub fn positions(&self) -> &[u32] {
         &self.positions
@@ -87,7 +87,7 @@ impl RowSet {
         &self.by_server[server]
     }
 
-    /// Whether this server holds all of them: their order is then that of [`Self::unique`].
+    /// Whether this server holds all rows: their order is then that of [`Self::unique`].
     pub(super) fn all_on(&self, server: usize) -> bool {
         self.by_server[server].len() == self.unique.len()
     }
@@ -103,12 +103,12 @@ impl RowSet {
 pub struct RowGradients {
     /// The rows.
     pub set: RowSet,
-    /// Their gradients, one row after the other.
+    /// Their gradients, back to back.
     pub gradients: Bytes,
 }
 
 impl RowGradients {
-    /// The gradients of a run of the rows that a server holds.
+    /// Returns the gradients of a run of the rows that a server holds.
     pub(super) fn gather(&self, server: usize, run: Range<usize>, dim: usize) -> Bytes {
         let bytes = 4 * dim;
         if self.set.all_on(server) {

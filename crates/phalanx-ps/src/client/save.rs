@@ -1,38 +1,38 @@
-//! Has the servers write an instant down.
+//! Having the servers write a snapshot.
 
 use super::calls::{Client, unexpected};
+use crate::proto::{self, Reply, reply, request};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use phalanx_base::{Code, Error, Result};
 use phalanx_formats::bundle::BundleIndex;
-use phalanx_wire::proto::params::{self, reply, request};
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-/// How long one question whether a file is written may wait before it is asked again.
+/// How long a server may wait for its file before it replies "not yet".
 const WAIT_MS: u32 = 2000;
 
-/// What a server says of an instant it keeps.
+/// What a server reports of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CutMade {
+pub struct SnapshotInfo {
     /// How long no update could be applied.
     pub pause: Duration,
-    /// How many rows each table has there.
+    /// The number of rows of each table on the server.
     pub table_rows: Vec<u64>,
-    /// How many bytes of numbers there are.
+    /// The size of all numbers in bytes.
     pub bytes: u64,
-    /// The committed steps, where that server counts them.
+    /// The number of committed steps, where that server counts them.
     pub global_step: u64,
 }
 
 /// A server's part of a checkpoint, written and not yet published.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// The name under which the data file waits; empty if its bytes were fetched.
+pub struct StagedPart {
+    /// The temporary name of the data file; empty if its bytes were fetched.
     pub staged: String,
-    /// How many bytes the data file has.
+    /// The size of the data file.
     pub bytes: u64,
-    /// What is in it.
+    /// The index of its tensors.
     pub index: BundleIndex,
 }
 
@@ -43,111 +43,99 @@ impl Client {
     /// When the server does not answer.
     pub fn probe(&self, server: usize, location: &str, file: &str, content: &str) -> Result<bool> {
         let (location, file, content) = (location.to_owned(), file.to_owned(), content.to_owned());
-        let op = request::Op::Probe(params::Probe { location, file, content });
-        match self.block(self.call(server, self.frame(op)))?.0.result {
+        match self.ask(server, request::Op::Probe(proto::Probe { location, file, content }))?.result {
             Some(reply::Result::Probed(probed)) => Ok(probed.sees),
             other => Err(unexpected(&other)),
         }
     }
 
-    /// Has every server keep one instant, called `id`. With `rounds`, the instant is the same on all of them: the open
-    /// round is kept from closing until every server has it.
+    /// Takes a snapshot with this id on every server. With `rounds`, all snapshots are of the same round, which is kept from
+    /// closing until every server has taken its own.
     ///
     /// # Errors
     /// When a server does not answer or has no model.
-    pub fn cut(&self, id: u64, rounds: bool) -> Result<Vec<CutMade>> {
-        /// The open round closes by itself if this task dies meanwhile.
+    pub fn take_snapshot(&self, id: u64, rounds: bool) -> Result<Vec<SnapshotInfo>> {
+        /// The hold ends by itself if this task dies meanwhile.
         const LONGEST: Duration = Duration::from_secs(5);
         if !rounds {
-            return self.cut_at(params::Cut { id, closed: 0, first: false });
+            return self.snapshot(proto::TakeSnapshot { id, closed: 0, first: false });
         }
-        let closed = self.hold(LONGEST)?;
-        let cuts = self.cut_at(params::Cut { id, closed, first: false });
-        self.hold(Duration::ZERO)?;
-        cuts
+        let closed = self.hold_round(LONGEST)?;
+        let taken = self.snapshot(proto::TakeSnapshot { id, closed, first: false });
+        self.hold_round(Duration::ZERO)?;
+        taken
     }
 
-    /// The same of a model that has just been made, before anybody is told that it is ready.
+    /// Takes a snapshot of a model that was just created, before it is declared ready.
     ///
     /// # Errors
     /// When a server does not answer.
-    pub fn first_cut(&self, id: u64) -> Result<Vec<CutMade>> {
-        self.cut_at(params::Cut { id, closed: 0, first: true })
+    pub fn take_first_snapshot(&self, id: u64) -> Result<Vec<SnapshotInfo>> {
+        self.snapshot(proto::TakeSnapshot { id, closed: 0, first: true })
     }
 
-    fn hold(&self, time: Duration) -> Result<u64> {
-        let op = request::Op::Hold(params::Hold { millis: time.as_millis() as u32 });
-        let answer = self.block(self.call(0, self.frame(op)))?.0;
-        match answer.result {
-            Some(reply::Result::Arrived(params::Arrived { round: Some(round) })) => Ok(round),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    fn cut_at(&self, cut: params::Cut) -> Result<Vec<CutMade>> {
-        let answers = self.call_all(|_| self.frame(request::Op::Cut(cut)))?;
-        let made = |(answer, _): (params::Reply, Bytes)| match answer.result {
-            Some(reply::Result::CutMade(made)) => Ok(CutMade {
-                pause: Duration::from_micros(made.pause_micros),
-                table_rows: made.table_rows,
-                bytes: made.bytes,
-                global_step: made.global_step,
+    fn snapshot(&self, take: proto::TakeSnapshot) -> Result<Vec<SnapshotInfo>> {
+        let replies = self.call_all(|_| self.frame(None, request::Op::TakeSnapshot(take)))?;
+        let info = |(reply, _): (Reply, Bytes)| match reply.result {
+            Some(reply::Result::SnapshotTaken(taken)) => Ok(SnapshotInfo {
+                pause: Duration::from_micros(taken.pause_micros),
+                table_rows: taken.table_rows,
+                bytes: taken.bytes,
+                global_step: taken.global_step,
             }),
             other => Err(unexpected(&other)),
         };
-        answers.into_iter().map(made).collect()
+        replies.into_iter().map(info).collect()
     }
 
-    /// Has every server write its part of the instant into `location`, each into the file that `file` names for it, all
+    /// Has every server write its part of the snapshot into `location`, each into the file that `file` names for it, all
     /// at once, and waits for them until `deadline`.
     ///
     /// # Errors
-    /// When a server cannot write its part, gave the instant up, or does not answer.
+    /// When a server cannot write its part, released the snapshot, or does not answer.
     pub fn save(
         &self,
         id: u64,
-        cuts: &[CutMade],
+        snapshots: &[SnapshotInfo],
         location: &str,
         file: impl Fn(usize) -> String,
         deadline: Instant,
-    ) -> Result<Vec<Part>> {
-        let parts = parts(cuts);
-        let save = |(server, part): (usize, params::Part)| {
-            let (location, file) = (location.to_owned(), file(server));
-            async move {
-                let save = params::Save { cut: id, location, file, part: Some(part), wait_ms: WAIT_MS };
-                loop {
-                    let op = request::Op::Save(save.clone());
-                    let (answer, body) = self.call(server, self.frame(op)).await?;
-                    match answer.result {
-                        Some(reply::Result::Saved(saved)) if saved.done => {
-                            let index = BundleIndex::parse(&body)?;
-                            return Ok(Part { staged: saved.staged, bytes: saved.bytes, index });
-                        }
-                        Some(reply::Result::Saved(_)) => {}
-                        other => return Err(unexpected(&other)),
-                    }
-                    if Instant::now() > deadline || (self.options().stop)() {
-                        return Err(Error::new(Code::OutcomeUnknown, "a server has not written its part in time"));
-                    }
-                }
+    ) -> Result<Vec<StagedPart>> {
+        let read = |reply: Reply, body: Bytes| match reply.result {
+            Some(reply::Result::Saved(saved)) if saved.done => {
+                let index = BundleIndex::parse(&body)?;
+                Ok(Some(StagedPart { staged: saved.staged, bytes: saved.bytes, index }))
             }
+            Some(reply::Result::Saved(_)) => Ok(None),
+            other => Err(unexpected(&other)),
         };
-        self.block(try_join_all(parts.into_iter().enumerate().map(save)))
+        let save = |(server, part): (usize, proto::Part)| {
+            let (location, file, part) = (location.to_owned(), file(server), Some(part));
+            let op = request::Op::Save(proto::Save { snapshot: id, location, file, part, wait_ms: WAIT_MS });
+            self.poll((server, None), op, deadline, "has not written its part in time", read)
+        };
+        self.block(try_join_all(parts(snapshots).into_iter().enumerate().map(save)))
     }
 
-    /// Fetches a server's part of the instant into `out`.
+    /// Fetches a server's part of the snapshot into `out`.
     ///
     /// # Errors
-    /// When the server gave the instant up or does not answer, or `out` cannot be written.
-    pub fn fetch(&self, id: u64, cuts: &[CutMade], server: usize, out: &mut impl Write) -> Result<Part> {
-        let part = parts(cuts).swap_remove(server);
+    /// When the server released the snapshot or does not answer, or `out` cannot be written.
+    pub fn fetch(
+        &self,
+        id: u64,
+        snapshots: &[SnapshotInfo],
+        server: usize,
+        out: &mut impl Write,
+    ) -> Result<StagedPart> {
+        let part = parts(snapshots).swap_remove(server);
         for block in 1.. {
-            let fetch = params::Fetch { cut: id, block, part: Some(part.clone()) };
-            let (answer, body) = self.block(self.call(server, self.frame(request::Op::Fetch(fetch))))?;
-            match answer.result {
+            let fetch = proto::Fetch { snapshot: id, block, part: Some(part.clone()) };
+            let (reply, body) = self.block(self.call(server, self.frame(None, request::Op::Fetch(fetch))))?;
+            match reply.result {
                 Some(reply::Result::Saved(saved)) if saved.done => {
-                    return Ok(Part { staged: String::new(), bytes: saved.bytes, index: BundleIndex::parse(&body)? });
+                    let (bytes, index) = (saved.bytes, BundleIndex::parse(&body)?);
+                    return Ok(StagedPart { staged: String::new(), bytes, index });
                 }
                 Some(reply::Result::Saved(_)) => out.write_all(&body).map_err(|error| {
                     Error::new(Code::StorageWrite, "a server's part of the checkpoint cannot be written").because(error)
@@ -158,27 +146,27 @@ impl Client {
         Err(Error::new(Code::Internal, "a server's part has no end"))
     }
 
-    /// Tells every server that the instant is not needed any more. A server that does not hear it finds out with the
-    /// next one.
+    /// Releases the snapshot on every server. A server that does not receive this releases it when it takes the next one.
     ///
     /// # Errors
     /// When a server does not answer.
     pub fn release(&self, id: u64) -> Result<()> {
-        self.call_all(|_| self.frame(request::Op::Release(params::Release { cut: id }))).map(drop)
+        let release = proto::ReleaseSnapshot { snapshot: id };
+        self.call_all(|_| self.frame(None, request::Op::ReleaseSnapshot(release))).map(drop)
     }
 }
 
-/// Where each server's rows are among all rows of a table.
-fn parts(cuts: &[CutMade]) -> Vec<params::Part> {
-    let tables = cuts.iter().map(|cut| cut.table_rows.len()).max().unwrap_or(0);
-    let rows = |cut: &CutMade, table: usize| cut.table_rows.get(table).copied().unwrap_or(0);
-    let totals: Vec<u64> = (0..tables).map(|table| cuts.iter().map(|cut| rows(cut, table)).sum()).collect();
+/// Returns the position of each server's rows among all rows of a table.
+fn parts(snapshots: &[SnapshotInfo]) -> Vec<proto::Part> {
+    let tables = snapshots.iter().map(|info| info.table_rows.len()).max().unwrap_or(0);
+    let rows = |info: &SnapshotInfo, table: usize| info.table_rows.get(table).copied().unwrap_or(0);
+    let totals: Vec<u64> = (0..tables).map(|table| snapshots.iter().map(|info| rows(info, table)).sum()).collect();
     let mut before = vec![0; tables];
-    let mut parts = Vec::with_capacity(cuts.len());
-    for (server, cut) in (0..).zip(cuts) {
-        let span = |table: usize| params::Span { first: before[table], total: totals[table] };
-        parts.push(params::Part { server, servers: cuts.len() as u32, tables: (0..tables).map(span).collect() });
-        (0..tables).for_each(|table| before[table] += rows(cut, table));
+    let mut parts = Vec::with_capacity(snapshots.len());
+    for (server, info) in (0..).zip(snapshots) {
+        let span = |table: usize| proto::Span { first: before[table], total: totals[table] };
+        parts.push(proto::Part { server, servers: snapshots.len() as u32, tables: (0..tables).map(span).collect() });
+        (0..tables).for_each(|table| before[table] += rows(info, table));
     }
     parts
 }

@@ -1,26 +1,26 @@
-//! Where a table's row starts: a function of the seed, the id and the column, so that any server, in any order and at
-//! any time, makes the same row.
+//! The first value of a table's row: a function of the seed, the id and the column, so that any server creates the same row
+//! in any order and at any time.
 
+use crate::proto::{Initializer, initializer::Kind};
 use phalanx_base::{Code, Error, Result, STRIDE, mix};
-use phalanx_wire::proto::params::{Initializer as Wire, initializer::Kind};
 
 /// The first value of a row that has never been touched.
 ///
 /// ```
-/// use phalanx_ps::plan::Initializer;
+/// use phalanx_ps::plan::RowInitializer;
 /// let mut row = [0.0; 4];
-/// Initializer::uniform(-0.1, 0.1, 7).fill(42, &mut row);
+/// RowInitializer::uniform(-0.1, 0.1, 7).fill(42, &mut row);
 /// assert!(row.iter().all(|x| x.abs() <= 0.1) && row[0] != row[1]);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Initializer {
+pub struct RowInitializer {
     kind: Kind,
     a: f32,
     b: f32,
     seed: u64,
 }
 
-impl Initializer {
+impl RowInitializer {
     /// Every number is `value`.
     #[must_use]
     pub fn constant(value: f32) -> Self {
@@ -39,7 +39,7 @@ impl Initializer {
         Self { kind: Kind::Normal, a: mean, b: stddev, seed }
     }
 
-    /// Normally distributed numbers without what lies beyond two deviations, as TensorFlow starts embeddings.
+    /// Normally distributed numbers within two deviations, as TensorFlow initializes embeddings.
     #[must_use]
     pub fn truncated_normal(mean: f32, stddev: f32, seed: u64) -> Self {
         Self { kind: Kind::TruncatedNormal, a: mean, b: stddev, seed }
@@ -65,32 +65,27 @@ impl Initializer {
         }
     }
 
-    pub(crate) fn to_wire(self) -> Wire {
-        Wire { kind: self.kind.into(), a: self.a, b: self.b, seed: self.seed }
+    pub(crate) fn to_wire(self) -> Initializer {
+        Initializer { kind: self.kind.into(), a: self.a, b: self.b, seed: self.seed }
     }
 
-    pub(crate) fn from_wire(wire: &Wire) -> Result<Self> {
+    pub(crate) fn from_wire(wire: &Initializer) -> Result<Self> {
         let kind = Kind::try_from(wire.kind).ok().filter(|_| wire.a.is_finite() && wire.b.is_finite());
         let kind = kind.ok_or_else(|| Error::new(Code::BadMessage, "an initializer is not one this build knows"))?;
         Ok(Self { kind, a: wire.a, b: wire.b, seed: wire.seed })
     }
 }
 
-/// A number around 0 with deviation 1 (Box and Muller).
+/// Returns a number of the standard normal distribution (Box and Muller).
 fn normal(random: u64) -> f32 {
     let radius = (-2.0 * (1.0 - unit(random >> 40)).ln()).sqrt();
     let angle = std::f32::consts::TAU * unit((random >> 8) & 0x00ff_ffff);
     radius * angle.cos()
 }
 
-/// 24 random bits as a number from 0 to 1, without 1.
+/// Returns 24 random bits as a number from 0 up to, but not including, 1.
 fn unit(bits: u64) -> f32 {
     bits as f32 / 16_777_216.0
-}
-
-/// Mixes an id with a seed.
-pub(crate) fn mix_with(id: i64, seed: u64) -> u64 {
-    mix(id as u64 ^ seed)
 }
 
 #[cfg(test)]
@@ -101,10 +96,10 @@ mod tests {
     fn rows_have_the_moments_they_should_have() {
         let mut row = vec![0.0; 20_000];
         for (initializer, mean, deviation) in [
-            (Initializer::constant(0.5), 0.5, 0.0),
-            (Initializer::uniform(-1.0, 3.0, 1), 1.0, 4.0 / 12.0_f64.sqrt()),
-            (Initializer::normal(2.0, 0.5, 1), 2.0, 0.5),
-            (Initializer::truncated_normal(1.0, 0.5, 1), 1.0, 0.5 * 0.879_6),
+            (RowInitializer::constant(0.5), 0.5, 0.0),
+            (RowInitializer::uniform(-1.0, 3.0, 1), 1.0, 4.0 / 12.0_f64.sqrt()),
+            (RowInitializer::normal(2.0, 0.5, 1), 2.0, 0.5),
+            (RowInitializer::truncated_normal(1.0, 0.5, 1), 1.0, 0.5 * 0.879_6),
         ] {
             initializer.fill(9, &mut row);
             let n = row.len() as f64;
@@ -118,7 +113,7 @@ mod tests {
     fn rows_depend_on_id_and_seed_and_on_nothing_else() {
         let row = |id, seed| {
             let mut row = [0.0; 8];
-            Initializer::uniform(0.0, 1.0, seed).fill(id, &mut row);
+            RowInitializer::uniform(0.0, 1.0, seed).fill(id, &mut row);
             row
         };
         assert_eq!(row(5, 1), row(5, 1));

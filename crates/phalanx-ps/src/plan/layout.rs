@@ -1,32 +1,31 @@
 //! The layout of a model over servers.
 
-use super::{Placement, TableSpec, VariableSpec, split};
+use super::{ItemKind, ItemSpec, Placement, TableSpec, VariableSpec, split};
 use phalanx_base::{Code, Error, Result, mix};
-use phalanx_wire::proto::params;
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// One server's part of a variable.
+/// A shard: the part of a variable that one server holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Which of the layout's variables.
+    /// The index of its variable in the layout.
     pub variable: usize,
-    /// Which rows of it.
+    /// Its rows of the variable.
     pub rows: Range<usize>,
-    /// Which numbers of it, counted through the whole variable.
+    /// Its elements, counted through the whole variable.
     pub elements: Range<usize>,
-    /// Which server holds it.
+    /// The server that holds it.
     pub server: usize,
 }
 
-/// Where every variable and table lives. Tables are spread over all servers by id.
+/// The server of every shard. Tables are spread over all servers by id.
 #[derive(Clone, Debug)]
 pub struct Layout {
     servers: usize,
     variables: Vec<VariableSpec>,
     tables: Vec<TableSpec>,
     shards: Vec<Shard>,
-    /// Numbers of the variables whose learning rate no update changes.
+    /// Indexes of the variables whose learning rate no update changes.
     keep_rate: HashSet<usize>,
 }
 
@@ -49,7 +48,7 @@ impl Layout {
         for name in variables.iter().map(|spec| &spec.name).chain(tables.iter().map(|spec| &spec.name)) {
             if !names.insert(name.as_str()) {
                 return Err(Error::new(Code::VariableConflict, format!("two variables are called {name:?}"))
-                    .help("give each a name of its own"));
+                    .help("give each its own name"));
             }
         }
         for optimizer in variables.iter().map(|spec| &spec.optimizer).chain(tables.iter().map(|spec| &spec.optimizer)) {
@@ -70,73 +69,64 @@ impl Layout {
         Ok(Self { servers, variables, tables, shards, keep_rate: HashSet::new() })
     }
 
-    /// How many servers there are.
+    /// Returns the number of servers.
     #[must_use]
     pub fn servers(&self) -> usize {
         self.servers
     }
 
-    /// Lets the variable of this name keep the learning rate of its optimizer where an update has another.
+    /// Makes the variable keep the learning rate of its optimizer where an update has another.
     pub fn keep_rate_of(&mut self, name: &str) {
         self.keep_rate.extend(self.variables.iter().position(|spec| spec.name == name));
     }
 
-    /// Whether no update changes the learning rate of the variable of this number.
+    /// Whether no update changes the learning rate of the variable with this index.
     pub(crate) fn keeps_rate(&self, variable: usize) -> bool {
         self.keep_rate.contains(&variable)
     }
 
-    /// The variables, in the order in which they were given.
+    /// Returns the variables, in the order in which they were given.
     #[must_use]
     pub fn variables(&self) -> &[VariableSpec] {
         &self.variables
     }
 
-    /// The tables, in the order in which they were given.
+    /// Returns the tables, in the order in which they were given.
     #[must_use]
     pub fn tables(&self) -> &[TableSpec] {
         &self.tables
     }
 
-    /// The shards of all variables, in the order of the variables and of their rows.
+    /// Returns the shards of all variables, ordered by variable and row.
     #[must_use]
     pub fn shards(&self) -> &[Shard] {
         &self.shards
     }
 
-    /// The positions in [`Self::shards`] that live on `server`.
+    /// Returns the positions in [`Self::shards`] of the shards on `server`.
     pub fn shards_on(&self, server: usize) -> impl Iterator<Item = usize> {
         self.shards.iter().enumerate().filter(move |(_, shard)| shard.server == server).map(|(i, _)| i)
     }
 
-    /// What `server` is asked to make: its shards in order, then every table.
+    /// Returns what `server` creates: its shards in order, then every table.
     #[must_use]
-    pub fn specs_for(&self, server: usize) -> Vec<params::Spec> {
+    pub fn specs_for(&self, server: usize) -> Vec<ItemSpec> {
         let shards = self.shards_on(server).map(|i| {
             let shard = &self.shards[i];
-            let spec = &self.variables[shard.variable];
-            params::Spec {
-                name: spec.name.clone(),
-                shape: spec.shape.dims().iter().map(|&d| d as u64).collect(),
-                first_row: shard.rows.start as u64,
-                rows: shard.rows.len() as u64,
-                initializer: None,
-                optimizer: spec.optimizer.to_words(),
-            }
+            let VariableSpec { name, shape, optimizer, .. } = &self.variables[shard.variable];
+            let kind = ItemKind::Dense { shape: shape.clone(), rows: shard.rows.clone() };
+            ItemSpec { name: name.clone(), optimizer: *optimizer, kind }
         });
-        let tables = self.tables.iter().map(|spec| params::Spec {
-            name: spec.name.clone(),
-            shape: vec![spec.dim as u64],
-            first_row: 0,
-            rows: 0,
-            initializer: Some(spec.initializer.to_wire()),
-            optimizer: spec.optimizer.to_words(),
+        let tables = self.tables.iter().map(|&TableSpec { ref name, dim, initializer, optimizer }| ItemSpec {
+            name: name.clone(),
+            optimizer,
+            kind: ItemKind::Table { dim, initializer },
         });
         shards.chain(tables).collect()
     }
 }
 
-/// The server that holds a table's row. Mixed first: ids often have a pattern, such as all being even.
+/// Returns the server that holds a table's row. The id is mixed first: ids often have a pattern, such as all being even.
 #[must_use]
 pub fn server_of_row(id: i64, servers: usize) -> usize {
     (mix(id as u64) % servers as u64) as usize

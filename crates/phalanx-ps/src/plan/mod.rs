@@ -1,4 +1,4 @@
-//! Who holds what, as arithmetic. Every task computes the same layout from the same model.
+//! Which server holds what, as arithmetic. Every task computes the same layout from the same model.
 
 mod initializer;
 mod layout;
@@ -6,9 +6,12 @@ mod partitioner;
 mod placement;
 mod spec;
 
-pub use initializer::Initializer;
-pub(crate) use initializer::mix_with;
+pub use initializer::RowInitializer;
 pub use layout::{Layout, Shard, server_of_row};
 pub use partitioner::{Partitioner, split};
 pub use placement::Placement;
-pub use spec::{TableSpec, VariableSpec};
+pub use spec::{ItemKind, ItemSpec, TableSpec, VariableSpec};
+
+/// Numbers in a chunk of a dense shard: 64 KiB of values. Two workers seldom meet in one, and beside its arithmetic a
+/// lock costs nothing.
+pub const CHUNK: usize = 16 * 1024;

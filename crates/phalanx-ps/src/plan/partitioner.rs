@@ -9,7 +9,7 @@ const F32_BYTES: usize = 4;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Partitioner {
-    /// Every variable is whole.
+    /// Variables are not split.
     #[default]
     Whole,
     /// `FixedShardsPartitioner`: this many, or one for each row if there are fewer rows.

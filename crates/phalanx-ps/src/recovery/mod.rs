@@ -1,5 +1,5 @@
-//! The recovery of a parameter server that comes back empty into a job that goes on: what to do next, what a reply means,
-//! and what was lost.
+//! The recovery of a parameter server that comes back empty into a running job: what to do next, what a reply means, and
+//! what was lost.
 //!
 //! Pure: no IO and no clock. A driver (the chief's checkpoint manager, or a simulator) executes each [`Action`] and
 //! returns what happened as an [`Event`]:
@@ -12,49 +12,47 @@
 //! ```
 //!
 //! Everything from `Announce` to `Commit` names the server's incarnation, so that a server that dies again in the middle
-//! refuses what was meant for its former incarnation, and its recovery begins again. Other servers are surveyed before the
+//! refuses messages for its former incarnation, and its recovery begins again. Other servers are surveyed before the
 //! recovered one is ready: until then every trainer waits for it, and the records do not move by more than one step.
 
-mod loss;
+mod lost_steps;
 
-pub use loss::{Counted, Loss};
+pub use lost_steps::{CountedTask, LostSteps};
 
-use phalanx_base::{Code, Fault, Incarnation, TaskId};
+use crate::TaskIncarnation;
+use phalanx_base::{Code, Fault, Incarnation};
 use std::collections::BTreeSet;
 
-/// One incarnation of a task.
-pub type Life = (TaskId, Incarnation);
-
-/// How far one incarnation of a task has come on one server, or in one server's part of a checkpoint.
+/// The updates of one incarnation of a task on one server, or in one server's part of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Whose steps these are.
-    pub life: Life,
+    /// The task that pushed them.
+    pub task: TaskIncarnation,
     /// The newest step of which a part was applied. A task pushes each step to every server, and the next one only when
     /// every server has answered.
     pub step: u64,
     /// Whether all parts of that step were applied.
     pub complete: bool,
-    /// The record came from a checkpoint, and the task has not pushed since: it may have come further before.
+    /// The record came from a checkpoint, and the task has not pushed since: it may have pushed more before.
     pub behind: bool,
-    /// The task was shut out: it pushes nothing any more.
+    /// The task was fenced: its pushes are refused.
     pub fenced: bool,
 }
 
-/// What a server that holds its part of the model says of the updates in it.
+/// The updates in the part of the model that a server holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// One record for each incarnation of a task that has pushed there.
     pub records: Vec<Record>,
-    /// The server itself was restored into this job: a task without a record may have pushed to it before that.
+    /// The server was restored into this job: a task without a record may have pushed to it before that.
     pub restored: bool,
-    /// Synchronous mode: rounds below this are closed, as far as the server has heard.
+    /// Synchronous mode: rounds below this one are closed, as far as the server knows.
     pub closed: u64,
     /// The committed steps, where this server counts them.
     pub global_step: Option<u64>,
 }
 
-/// One server's part of a checkpoint, as far as a recovery must know it.
+/// What a recovery needs of one server's part of a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Saved {
     /// The committed steps in the checkpoint.
@@ -66,30 +64,30 @@ pub struct Saved {
 /// What a recovery knows before it begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// Which server came back; server 0 counts the committed steps.
+    /// The server that came back; server 0 counts the committed steps.
     pub server: usize,
     /// Whether training is synchronous: then a step is a round, and all servers are saved at the same one.
     pub rounds: bool,
-    /// The most committed steps that the driver has heard of; 0 for a chief that was restarted.
+    /// The most committed steps that the driver knows of; 0 for a restarted chief.
     pub seen: u64,
-    /// The incarnations that take part in the job now: they push again what was not acknowledged.
-    pub live: BTreeSet<Life>,
-    /// How many checkpoints there are to restore from.
+    /// The task incarnations in the job now: they push again what was not acknowledged.
+    pub live: BTreeSet<TaskIncarnation>,
+    /// The number of checkpoints to restore from.
     pub checkpoints: usize,
 }
 
 impl Known {
-    /// What was lost with the server, where a driver does without a [`Recovery`] because no server has its part.
+    /// Estimates what was lost, for a driver without a [`Recovery`] because no server has its part.
     #[must_use]
-    pub fn loss(&self, saved: &Saved, surveys: &[Survey]) -> Loss {
-        Loss::judge(self, saved, surveys)
+    pub fn lost_steps(&self, saved: &Saved, surveys: &[Survey]) -> LostSteps {
+        LostSteps::estimate(self, saved, surveys)
     }
 }
 
-/// What the driver is to do.
+/// What the driver must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Ask the server which incarnation it is, and whether it holds its part. Answer: [`Event::Described`].
+    /// Ask the server for its incarnation, and whether it holds its part. Answer: [`Event::Described`].
     Describe,
     /// Create the model's shards and tables on this incarnation of the server. Answer: [`Event::Announced`].
     Announce(Incarnation),
@@ -98,13 +96,13 @@ pub enum Action {
     Restore(Incarnation, usize),
     /// Ask all other servers that hold their part. Answer: [`Event::Surveyed`].
     Survey,
-    /// Tell this incarnation of the server which updates it has, which incarnations are shut out, and that it is ready.
+    /// Tell this incarnation of the server which updates it has and which tasks are fenced, and declare it ready.
     /// Answer: [`Event::Committed`].
-    Commit(Incarnation, Loss),
+    Commit(Incarnation, LostSteps),
     /// Wait a moment. Answer: [`Event::Waited`].
     Wait,
     /// The recovery is over.
-    Finish(Outcome),
+    Finish(RecoveryOutcome),
 }
 
 /// What happened.
@@ -112,16 +110,16 @@ pub enum Action {
 pub enum Event {
     /// The server answered.
     Described {
-        /// Which incarnation of the server answered.
+        /// The incarnation of the server that answered.
         incarnation: Incarnation,
         /// Whether it holds its part.
         ready: bool,
     },
-    /// The model's shards and tables are there.
+    /// The model's shards and tables exist.
     Announced,
     /// The server holds its part of the checkpoint and is not ready yet.
     Restored(Saved),
-    /// What the other servers said; a server that did not answer is left out.
+    /// The surveys of the other servers that answered.
     Surveyed(Vec<Survey>),
     /// The server is ready.
     Committed,
@@ -145,7 +143,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What an error means for a recovery.
+    /// Classifies an error.
     #[must_use]
     pub fn of(code: Code) -> Self {
         match code {
@@ -159,11 +157,11 @@ impl Failure {
 
 /// How a recovery ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The server held its part: nothing was to be done.
+pub enum RecoveryOutcome {
+    /// The server held its part: nothing was done.
     Held,
     /// The server holds its part of a checkpoint, counted from the newest.
-    Restored(usize, Loss),
+    Restored(usize, LostSteps),
     /// There is no checkpoint.
     NoCheckpoint,
     /// None of the checkpoints can be used.
@@ -178,7 +176,7 @@ enum State {
     Announcing(Incarnation),
     Restoring(Incarnation, usize),
     Surveying(Incarnation, usize, Saved),
-    Committing(usize, Loss),
+    Committing(usize, LostSteps),
     Waiting,
     Over,
 }
@@ -191,23 +189,23 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// Begins; the first action is [`Action::Describe`].
+    /// Creates a recovery; the first action is [`Action::Describe`].
     #[must_use]
     pub fn new(known: Known) -> Self {
         Self { known, state: State::Describing }
     }
 
-    /// The first action, or the first again.
+    /// Begins, or begins again, and returns the first action.
     pub fn begin(&mut self) -> Action {
         self.state = State::Describing;
         Action::Describe
     }
 
-    /// The action after `event`. An event that does not answer the last action begins the recovery again.
+    /// Returns the action after `event`. An event that does not answer the last action begins the recovery again.
     pub fn next(&mut self, event: Event) -> Action {
         let state = std::mem::replace(&mut self.state, State::Over);
         match (state, event) {
-            (State::Describing, Event::Described { ready: true, .. }) => self.finish(Outcome::Held),
+            (State::Describing, Event::Described { ready: true, .. }) => self.finish(RecoveryOutcome::Held),
             (State::Describing, Event::Described { incarnation, ready: false }) => {
                 self.state = State::Announcing(incarnation);
                 Action::Announce(incarnation)
@@ -221,16 +219,18 @@ impl Recovery {
                 self.restore(incarnation, checkpoint + 1)
             }
             (State::Surveying(incarnation, checkpoint, saved), Event::Surveyed(surveys)) => {
-                let loss = Loss::judge(&self.known, &saved, &surveys);
+                let loss = LostSteps::estimate(&self.known, &saved, &surveys);
                 self.state = State::Committing(checkpoint, loss.clone());
                 Action::Commit(incarnation, loss)
             }
-            (State::Committing(checkpoint, loss), Event::Committed) => self.finish(Outcome::Restored(checkpoint, loss)),
+            (State::Committing(checkpoint, loss), Event::Committed) => {
+                self.finish(RecoveryOutcome::Restored(checkpoint, loss))
+            }
             (_, Event::Failed(Failure::Transient)) => {
                 self.state = State::Waiting;
                 Action::Wait
             }
-            (_, Event::Failed(Failure::Permanent | Failure::Damaged)) => self.finish(Outcome::Failed),
+            (_, Event::Failed(Failure::Permanent | Failure::Damaged)) => self.finish(RecoveryOutcome::Failed),
             _ => self.begin(),
         }
     }
@@ -240,10 +240,10 @@ impl Recovery {
             self.state = State::Restoring(incarnation, checkpoint);
             return Action::Restore(incarnation, checkpoint);
         }
-        self.finish(if checkpoint == 0 { Outcome::NoCheckpoint } else { Outcome::NoneUsable })
+        self.finish(if checkpoint == 0 { RecoveryOutcome::NoCheckpoint } else { RecoveryOutcome::NoneUsable })
     }
 
-    fn finish(&mut self, outcome: Outcome) -> Action {
+    fn finish(&mut self, outcome: RecoveryOutcome) -> Action {
         self.state = State::Over;
         Action::Finish(outcome)
     }
@@ -274,7 +274,7 @@ mod tests {
             assert_eq!(recovery.next(Event::Restored(Saved::default())), Action::Survey);
             let commit = recovery.next(Event::Surveyed(Vec::new()));
             assert!(matches!(commit, Action::Commit(Incarnation(2), _)), "{commit:?}");
-            assert!(matches!(recovery.next(Event::Committed), Action::Finish(Outcome::Restored(0, _))));
+            assert!(matches!(recovery.next(Event::Committed), Action::Finish(RecoveryOutcome::Restored(0, _))));
         }
     }
 
@@ -286,11 +286,11 @@ mod tests {
         assert_eq!(recovery.next(Event::Announced), Action::Restore(Incarnation(1), 0));
         let damaged = Event::Failed(Failure::Damaged);
         assert_eq!(recovery.next(damaged.clone()), Action::Restore(Incarnation(1), 1));
-        assert_eq!(recovery.next(damaged), Action::Finish(Outcome::NoneUsable));
+        assert_eq!(recovery.next(damaged), Action::Finish(RecoveryOutcome::NoneUsable));
         let mut recovery = Recovery::new(known(0));
         recovery.begin();
         recovery.next(described(1));
-        assert_eq!(recovery.next(Event::Announced), Action::Finish(Outcome::NoCheckpoint));
+        assert_eq!(recovery.next(Event::Announced), Action::Finish(RecoveryOutcome::NoCheckpoint));
     }
 
     #[test]
@@ -301,12 +301,12 @@ mod tests {
         assert_eq!(recovery.next(Event::Failed(Failure::Transient)), Action::Wait);
         assert_eq!(recovery.next(Event::Waited), Action::Describe);
         assert_eq!(recovery.next(Event::Described { incarnation: Incarnation(1), ready: true }), {
-            Action::Finish(Outcome::Held)
+            Action::Finish(RecoveryOutcome::Held)
         });
         let mut recovery = Recovery::new(known(1));
         recovery.begin();
         recovery.next(described(1));
-        assert_eq!(recovery.next(Event::Failed(Failure::Permanent)), Action::Finish(Outcome::Failed));
+        assert_eq!(recovery.next(Event::Failed(Failure::Permanent)), Action::Finish(RecoveryOutcome::Failed));
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Which updates a server has applied: what makes an update's effect single.
+//! The updates that a server has applied: what makes an update take effect once.
 //!
-//! `tests/loom/tests/applied.rs` checks this file under every interleaving of updates, repeats and a fence.
+//! `tests/loom` checks this file under every interleaving of updates, repeats and a fence.
 
 use super::lock;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,13 @@ use crate::sync::{Arc, Mutex};
 use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
 use std::collections::BTreeMap;
 
-/// How far one incarnation of a task has come on this server. Its steps are numbered from 1 without gaps, and each has
-/// one or more parts that are sent in order, so the newest applied one tells everything.
+/// One incarnation of a task.
+pub type TaskIncarnation = (TaskId, Incarnation);
+
+/// The updates of one incarnation of a task that a server has applied. Its steps are numbered from 1 without gaps, and the
+/// parts of a step are sent in order, so the newest applied part implies all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct TaskProgress {
     /// The newest step of which a part was applied; 0 before the first.
     pub step: u64,
     /// How many parts of it were applied.
@@ -22,24 +25,24 @@ pub struct Progress {
     pub fenced: bool,
     /// The server was restored and has forgotten the newest steps: the next one may be any later one.
     pub behind: bool,
-    /// Of a restored server: steps up to this one are in its count of committed steps already.
+    /// On a restored server: steps up to this one are in its count of committed steps already.
     pub counted: Option<u64>,
 }
 
-/// Which update a message carries.
+/// The part of an update that a message carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Update {
-    /// The step of the task that made it, counted from 1.
+pub struct UpdatePart {
+    /// The step of the task that computed it, counted from 1.
     pub step: u64,
-    /// Which part of that step it is, counted from 0.
+    /// The part of that step, counted from 0.
     pub part: u32,
     /// How many parts the step has.
     pub parts: u32,
-    /// Another task sends it for one that was lost.
+    /// Another task sends it for a lost one.
     pub by_another: bool,
 }
 
-impl Update {
+impl UpdatePart {
     /// Whether it completes its step.
     #[must_use]
     pub fn is_last(&self) -> bool {
@@ -47,18 +50,18 @@ impl Update {
     }
 }
 
-/// What to do with an update.
+/// What a server does with an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Apply it.
+pub enum UpdateOutcome {
+    /// The update is new and is applied.
     Fresh,
-    /// It was applied before: change nothing, answer as if it had been applied now.
+    /// The update was applied before: nothing changes, and the reply is as if it had been applied now.
     Repeat,
-    /// The same, and the step is complete with it: whoever finishes a lost task's step has fewer parts.
+    /// As `Repeat`, and the step is complete now: the task that finishes a lost task's step may send fewer parts.
     Last,
 }
 
-impl Progress {
+impl TaskProgress {
     /// Refuses a task that was declared lost.
     ///
     /// # Errors
@@ -72,131 +75,132 @@ impl Progress {
         Ok(())
     }
 
-    /// Judges the update named (`step`, `part`).
+    /// Decides whether an update is new or a repeat.
     ///
     /// # Errors
     /// When it comes from a fenced task, or a part before it is missing.
-    pub fn judge(&self, step: u64, part: u32, parts: u32, by_another: bool) -> Result<Verdict> {
+    pub fn deduplicate(&self, UpdatePart { step, part, parts, by_another }: UpdatePart) -> Result<UpdateOutcome> {
         if !by_another {
             self.admit()?;
         }
         if part >= parts {
             return Err(Error::new(Code::BadMessage, format!("part {part} of a step with {parts} parts")));
         }
-        let complete = self.parts_applied == self.parts;
+        let complete = self.is_complete();
         if (step, part) < (self.step, self.parts_applied) {
             let last = by_another && step == self.step && !complete && part + 1 == parts;
-            return Ok(if last { Verdict::Last } else { Verdict::Repeat });
+            return Ok(if last { UpdateOutcome::Last } else { UpdateOutcome::Repeat });
         }
         if self.behind && step > self.step && part == 0 {
-            return Ok(Verdict::Fresh);
+            return Ok(UpdateOutcome::Fresh);
         }
         let next_part = step == self.step && part == self.parts_applied && !complete;
         let next_step = Some(step) == self.step.checked_add(1) && part == 0 && complete;
         if next_part || next_step {
-            return Ok(Verdict::Fresh);
+            return Ok(UpdateOutcome::Fresh);
         }
         // What another task sends for a lost one may have fewer parts than the lost one announced.
         if by_another && step == self.step {
-            return Ok(Verdict::Repeat);
+            return Ok(UpdateOutcome::Repeat);
         }
         Err(Error::new(Code::UpdateGap, format!("step {step} part {part} came after step {}", self.step))
             .because(format!("{} of its {} parts were applied here", self.parts_applied, self.parts)))
     }
 
-    /// How many steps are missing between what a restored server has and `step`, which is pushed now.
+    /// Whether all parts of the newest step were applied.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.parts_applied == self.parts
+    }
+
+    /// Returns how many steps are missing between the state of a restored server and `step`, which is pushed now.
     #[must_use]
     pub fn missed(&self, step: u64) -> u64 {
         let has = self.step.saturating_sub(u64::from(self.parts_applied < self.parts));
         if self.behind && step > self.step { step - 1 - has.min(step - 1) } else { 0 }
     }
 
-    /// By how many steps the count of committed steps grows when `step` is complete. A restored server may have counted
-    /// that step already, or may be told only now of those before it.
+    /// Returns by how much the count of committed steps grows when `step` is complete. A restored server may have counted
+    /// that step already, or may learn only now of the steps before it.
     pub fn count(&mut self, step: u64) -> u64 {
         self.counted.take().map_or(1, |counted| step.saturating_sub(counted))
     }
 
-    /// Records that (`step`, `part`) was applied.
-    pub fn advance(&mut self, step: u64, part: u32, parts: u32) {
+    /// Records that an update was applied.
+    pub fn advance(&mut self, UpdatePart { step, part, parts, .. }: UpdatePart) {
         (self.step, self.parts_applied, self.parts, self.behind) = (step, part + 1, parts, false);
     }
 }
 
-/// One incarnation of a task.
-type Life = (TaskId, Incarnation);
+type SharedProgress = Arc<Mutex<TaskProgress>>;
 
-type Shared = Arc<Mutex<Progress>>;
-
-/// The progress of every task that ever pushed here.
+/// The progress of every task that ever pushed to this server.
 #[derive(Debug, Default)]
-pub struct Applied {
-    tasks: Mutex<BTreeMap<Life, Shared>>,
-    /// Whether steps were forgotten; see [`Progress::behind`].
+pub struct AppliedUpdates {
+    tasks: Mutex<BTreeMap<TaskIncarnation, SharedProgress>>,
+    /// Whether steps were forgotten; see [`TaskProgress::behind`].
     behind: AtomicBool,
 }
 
-impl Applied {
-    /// Applies an update once. `apply` is called with what to do: [`Verdict::Fresh`], or [`Verdict::Last`] where nothing is
-    /// left to apply of a step that is now complete. It is not called for a repeat, and sees the progress as it is before the
-    /// update is recorded. The lock of the sender's progress is
-    /// held from the decision until the update is recorded, so that a repeat that arrives meanwhile waits, and a
-    /// [`Self::fence`] waits for it; other tasks are not held up.
+impl AppliedUpdates {
+    /// Applies an update once. `apply` is called with [`UpdateOutcome::Fresh`], or with [`UpdateOutcome::Last`] where a step
+    /// is complete and nothing of it is left to apply. It is not called for a repeat, and sees the progress as it is before
+    /// the update is recorded. The lock of the sender's progress is held from the decision until the update is recorded: a
+    /// repeat that arrives meanwhile waits, and so does a [`Self::fence`]; other tasks do not.
     ///
     /// # Errors
     /// When the sender may not push, a part before it is missing, or `apply` fails; nothing is recorded then.
     pub fn once(
         &self,
-        life: Life,
-        update: Update,
-        apply: impl FnOnce(Verdict, &mut Progress) -> Result<()>,
-    ) -> Result<Verdict> {
-        let Update { step, part, parts, by_another } = update;
-        let progress = self.of(life.0, life.1);
+        task: TaskIncarnation,
+        update: UpdatePart,
+        apply: impl FnOnce(UpdateOutcome, &mut TaskProgress) -> Result<()>,
+    ) -> Result<UpdateOutcome> {
+        let progress = self.of(task);
         let mut progress = lock(&progress);
-        let verdict = progress.judge(step, part, parts, by_another)?;
-        if verdict != Verdict::Repeat {
-            apply(verdict, &mut progress)?;
-            progress.advance(step, part, parts);
+        let outcome = progress.deduplicate(update)?;
+        if outcome != UpdateOutcome::Repeat {
+            apply(outcome, &mut progress)?;
+            progress.advance(update);
         }
-        Ok(verdict)
+        Ok(outcome)
     }
 
-    /// Calls `act` unless the task was declared lost. A [`Self::fence`] waits until it has ended.
+    /// Calls `act` unless the task was declared lost. A [`Self::fence`] waits until `act` has returned.
     ///
     /// # Errors
     /// When the task was declared lost.
-    pub fn admitted<T>(&self, life: Life, act: impl FnOnce() -> T) -> Result<T> {
-        let progress = self.of(life.0, life.1);
+    pub fn admitted<T>(&self, task: TaskIncarnation, act: impl FnOnce() -> T) -> Result<T> {
+        let progress = self.of(task);
         let progress = lock(&progress);
         progress.admit()?;
         Ok(act())
     }
 
-    /// Declares a task lost: once this has returned, nothing that it sent changes anything. Returns how far it came.
-    pub fn fence(&self, life: Life) -> Progress {
-        let progress = self.of(life.0, life.1);
+    /// Declares a task lost and returns its progress. After this, nothing that the task sent changes anything.
+    pub fn fence(&self, task: TaskIncarnation) -> TaskProgress {
+        let progress = self.of(task);
         let mut progress = lock(&progress);
         progress.fenced = true;
         *progress
     }
 
-    /// The progress of one task's life.
+    /// Returns the progress of one incarnation of a task.
     #[must_use]
-    pub fn of(&self, task: TaskId, incarnation: Incarnation) -> Arc<Mutex<Progress>> {
+    pub fn of(&self, task: TaskIncarnation) -> Arc<Mutex<TaskProgress>> {
         let behind = self.behind.load(Ordering::Acquire);
-        let first = || Arc::new(Mutex::new(Progress { behind, ..Progress::default() }));
-        Arc::clone(lock(&self.tasks).entry((task, incarnation)).or_insert_with(first))
+        let first = || Arc::new(Mutex::new(TaskProgress { behind, ..TaskProgress::default() }));
+        Arc::clone(lock(&self.tasks).entry(task).or_insert_with(first))
     }
 
-    /// Takes what a checkpoint says, which may be older than what the tasks have done since.
-    pub fn restore(&self, known: impl IntoIterator<Item = (Life, Progress)>) {
+    /// Takes the progress in a checkpoint, which may be older than what the tasks have done since.
+    pub fn restore(&self, known: impl IntoIterator<Item = (TaskIncarnation, TaskProgress)>) {
         self.behind.store(true, Ordering::Release);
-        let known = known.into_iter().map(|(life, progress)| (life, Progress { behind: true, ..progress }));
-        lock(&self.tasks).extend(known.map(|(life, progress)| (life, Arc::new(Mutex::new(progress)))));
+        let behind = |progress| Arc::new(Mutex::new(TaskProgress { behind: true, ..progress }));
+        lock(&self.tasks).extend(known.into_iter().map(|(task, progress)| (task, behind(progress))));
     }
 
-    /// Whether steps were forgotten; see [`Progress::behind`].
+    /// Whether steps were forgotten; see [`TaskProgress::behind`].
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.behind.load(Ordering::Acquire)
@@ -208,17 +212,17 @@ impl Applied {
         self.behind.store(false, Ordering::Release);
     }
 
-    /// Every life and how far it came.
+    /// Returns the progress of every task incarnation.
     #[must_use]
-    pub fn all(&self) -> Vec<(Life, Progress)> {
-        // Copied first: a progress is locked for as long as its update is applied, and others must be found meanwhile.
-        let known: Vec<_> = lock(&self.tasks).iter().map(|(&life, progress)| (life, Arc::clone(progress))).collect();
-        known.into_iter().map(|(life, progress)| (life, *lock(&progress))).collect()
+    pub fn all(&self) -> Vec<(TaskIncarnation, TaskProgress)> {
+        // Copied first: a progress is locked while its update is applied, and others must be found meanwhile.
+        let known: Vec<_> = lock(&self.tasks).iter().map(|(&task, progress)| (task, Arc::clone(progress))).collect();
+        known.into_iter().map(|(task, progress)| (task, *lock(&progress))).collect()
     }
 
-    /// The lives that are known here and not fenced.
+    /// Returns the known task incarnations that are not fenced.
     #[must_use]
-    pub fn lives(&self) -> Vec<Life> {
-        self.all().into_iter().filter(|(_, progress)| !progress.fenced).map(|(life, _)| life).collect()
+    pub fn tasks(&self) -> Vec<TaskIncarnation> {
+        self.all().into_iter().filter(|(_, progress)| !progress.fenced).map(|(task, _)| task).collect()
     }
 }

@@ -1,16 +1,15 @@
-//! Replacing what a server holds: all of it, as a restore does, or the values of a model that is being trained.
+//! Replacing what a server holds: all of it, as a restore does, or the values of a model in training.
 
 use super::body::Body;
-use super::cut::not_ready;
 use super::dense::Dense;
+use super::input_positions::InputPositions;
 use super::items::Item;
-use super::notes::Notes;
-use super::service::identity;
 use super::table::Table;
-use super::{Progress, Store, lock};
+use super::{Store, TaskIncarnation, TaskProgress, lock};
+use crate::proto::{self, Assign};
 use bytes::Bytes;
-use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
-use phalanx_wire::proto::params::{Applied, Assign};
+use phalanx_base::{Code, Error, Result, TaskId};
+use phalanx_wire::task_from_wire;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,16 +22,16 @@ struct RangeValues<'a> {
     values: &'a [u8],
 }
 
-/// A message that replaces what is held, checked whole.
+/// A message that replaces what the server holds, fully checked.
 struct Checked<'a> {
     ranges: Vec<RangeValues<'a>>,
     rows: Vec<(Arc<Table>, Vec<i64>, &'a [u8])>,
-    applied: Vec<((TaskId, Incarnation), Progress)>,
-    notes: Vec<(TaskId, &'a [u8])>,
+    progress: Vec<(TaskIncarnation, TaskProgress)>,
+    input_positions: Vec<(TaskId, &'a [u8])>,
 }
 
 impl Store {
-    /// Replaces values, slots, rows and the names of the updates in them, before the model is ready. A message that is
+    /// Replaces values, slots, rows and the record of the updates in them, before the model is ready. A message that is
     /// refused changes nothing.
     ///
     /// # Errors
@@ -43,10 +42,10 @@ impl Store {
                 .because("it was declared ready before this message came"));
         }
         if ask.clears {
-            // Handles stay; what they name is replaced, so that what was checked before would be of the former items.
+            // Handles stay, their items are replaced: what was checked before would belong to the former items.
             Body::new(body).end()?;
             if *ask != (Assign { clears: true, ..Assign::default() }) {
-                return Err(Error::new(Code::BadMessage, "a message that drops everything brings something too"));
+                return Err(Error::new(Code::BadMessage, "a message that drops everything carries something"));
             }
             self.clear();
             return Ok(());
@@ -65,9 +64,10 @@ impl Store {
             }
         }
         if ask.forgets {
-            self.applied.restore(checked.applied);
+            self.applied.restore(checked.progress);
         }
-        checked.notes.into_iter().for_each(|(task, note)| self.notes.keep(task, note));
+        let positions = checked.input_positions.into_iter();
+        positions.for_each(|(task, position)| self.input_positions.keep(task, position));
         if let Some(step) = ask.global_step {
             self.global_step.store(step, Ordering::Release);
         }
@@ -94,50 +94,48 @@ impl Store {
         }
         body.end()?;
         ask.updates.iter().try_for_each(|updates| self.items().get(updates.handle).map(drop))?;
-        let applied = ask.applied.iter().map(read).collect::<Result<Vec<_>>>()?;
-        let mut notes = Vec::with_capacity(ask.notes.len().min(1024));
-        for note in &ask.notes {
-            Notes::check(&note.note)?;
-            notes.push((note.task.parse()?, note.note.as_slice()));
+        let progress = ask.progress.iter().map(read).collect::<Result<Vec<_>>>()?;
+        let mut input_positions = Vec::with_capacity(ask.input_positions.len().min(1024));
+        for proto::InputPosition { task, position } in &ask.input_positions {
+            InputPositions::check(position)?;
+            input_positions.push((task.parse()?, position.as_slice()));
         }
-        Ok(Checked { ranges, rows, applied, notes })
+        Ok(Checked { ranges, rows, progress, input_positions })
     }
 
-    /// Drops everything that is held, as before a restore: no number of an attempt that failed stays.
+    /// Drops everything, so that nothing of a failed restore stays.
     pub(super) fn clear(&self) {
         self.clear_items();
         self.applied.clear();
-        self.notes.clear();
+        self.input_positions.clear();
         self.missed.store(0, Ordering::Release);
         self.global_step.store(0, Ordering::Release);
     }
 
-    /// Replaces values of a model that is being trained, between two updates; slots stay as they are. The same message
-    /// again, or an older one of the same task, changes nothing.
+    /// Replaces values of a model in training, between two updates; slots are kept. A repeated message, or an older one of
+    /// the same task, changes nothing.
     ///
     /// # Errors
     /// When the model is not ready, the sender was declared lost, or the message does not fit what is held here.
-    pub fn replace(&self, from: (TaskId, Incarnation), ask: &Assign, body: &[Bytes]) -> Result<()> {
-        if !self.is_ready() {
-            return Err(not_ready());
-        }
+    pub fn replace(&self, from: TaskIncarnation, ask: &Assign, body: &[Bytes]) -> Result<()> {
+        self.check_ready()?;
         let mut body = Body::new(body);
         let mut values = Vec::with_capacity(ask.ranges.len().min(1024));
         for range in &ask.ranges {
             let shard = self.dense(range.handle)?;
             let elements = shard.check(range.start, range.count)?;
             if range.slot != 0 {
-                return Err(Error::new(Code::BadMessage, "slots of a model that is being trained are not replaced")
+                return Err(Error::new(Code::BadMessage, "slots of a model in training cannot be replaced")
                     .at(shard.name.clone()));
             }
             values.push((shard, body.numbers(elements.len())?, elements));
         }
         body.end()?;
-        // Updates in progress come to their end; new ones wait. First this, then the sender's progress, as for an update.
+        // Waits for updates in progress and blocks new ones. First this lock, then the sender's progress, as for an update.
         let _gate = self.snapshots.exclude_updates();
         let replace = || {
             let mut newest = lock(&self.replaced);
-            if newest.is_some_and(|(whose, number)| whose == from && ask.number <= number) {
+            if newest.is_some_and(|(sender, number)| sender == from && ask.number <= number) {
                 return Ok(());
             }
             values.into_iter().try_for_each(|(shard, numbers, range)| shard.replace(ask.closed, range, numbers))?;
@@ -148,7 +146,8 @@ impl Store {
     }
 }
 
-fn read(applied: &Applied) -> Result<((TaskId, Incarnation), Progress)> {
-    let Applied { life, step, parts_applied, parts, fenced, counted, .. } = *applied;
-    Ok((identity(life.as_ref())?, Progress { step, parts_applied, parts, fenced, behind: true, counted }))
+fn read(progress: &proto::TaskProgress) -> Result<(TaskIncarnation, TaskProgress)> {
+    let proto::TaskProgress { task, step, parts_applied, parts, fenced, counted, .. } = *progress;
+    let progress = TaskProgress { step, parts_applied, parts, fenced, behind: true, counted };
+    Ok((task_from_wire(task.as_ref())?, progress))
 }

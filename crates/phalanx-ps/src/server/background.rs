@@ -1,4 +1,4 @@
-//! Work on a thread of its own, whose outcome any number of callers wait for, each for a limited time.
+//! Work on a background thread, whose outcome any number of callers can wait for, each for a limited time.
 
 use super::lock;
 use phalanx_base::{Code, Context, Result};
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Work in the background, and its outcome once there is one.
+/// Background work and, once it ends, its outcome.
 pub(crate) struct Background<T> {
     outcome: Mutex<Option<Result<T>>>,
     done: Notify,
 }
 
 impl<T: Clone + Send + 'static> Background<T> {
-    /// Starts `work` on a thread that is called `name`.
+    /// Starts `work` on a thread with this name.
     pub(super) fn start(name: &str, work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<Arc<Self>> {
         let background = Arc::new(Self { outcome: Mutex::default(), done: Notify::new() });
         let shared = Arc::clone(&background);
@@ -32,7 +32,7 @@ impl<T: Clone + Send + 'static> Background<T> {
         lock(&self.outcome).clone()
     }
 
-    /// Waits for the outcome, but not for longer than `wait`.
+    /// Waits for the outcome, at most for `wait`.
     pub(super) async fn wait(&self, wait: Duration) -> Option<Result<T>> {
         let done = self.done.notified();
         tokio::pin!(done);

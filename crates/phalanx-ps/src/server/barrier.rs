@@ -1,17 +1,15 @@
 //! Synchronous mode: when a round of gradients is complete. Pure; the service around it waits.
 //!
-//! `SyncReplicasOptimizer`'s meaning without its dead ends. A round closes when `replicas_to_aggregate` gradients have
-//! reached every server. A worker whose gradient is in waits for that. It is let go early, to contribute once more to
-//! the same round, whenever those still computing could not complete the round without it: so nobody waits for a
-//! worker that died, that has no input left, or that has not come yet, and fewer workers than
-//! `replicas_to_aggregate` each do several batches for a round.
+//! The semantics of `SyncReplicasOptimizer` without its deadlocks. A round closes when `replicas_to_aggregate` gradients
+//! have reached every server. A worker whose gradient has arrived waits for that. It is released early, to contribute once
+//! more to the same round, whenever the workers still computing could not complete the round without it: so nobody waits
+//! for a worker that died, has no input left, or has not joined yet, and fewer workers than `replicas_to_aggregate` each
+//! compute several batches for a round.
 
-use phalanx_base::{Incarnation, TaskId};
+use super::TaskIncarnation;
 use std::collections::BTreeMap;
 
-type Who = (TaskId, Incarnation);
-
-/// Where a worker stands after arriving.
+/// What a worker does after arriving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// Compute for this round.
@@ -33,42 +31,42 @@ pub struct Barrier {
     to_aggregate: u32,
     round: u64,
     arrived: u32,
-    members: BTreeMap<Who, Member>,
+    members: BTreeMap<TaskIncarnation, Member>,
     stale: u64,
-    /// The hold that keeps a complete round open, if there is one.
+    /// The hold that keeps a complete round open, if any.
     held: Option<Hold>,
     /// How many holds there were.
     holds: u64,
 }
 
-/// One hold of the open round. Whoever ends it by its number ends no later one.
+/// One hold of the open round. TaskIncarnationever ends it by its number ends no later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold(u64);
 
 impl Barrier {
-    /// Lets a worker in and says which round to compute for.
-    pub fn join(&mut self, who: Who, to_aggregate: u32, global_step: u64) -> u64 {
+    /// Adds a worker and returns the round to compute for.
+    pub fn join(&mut self, worker: TaskIncarnation, to_aggregate: u32, global_step: u64) -> u64 {
         self.to_aggregate = to_aggregate.max(1);
         self.round = self.round.max(global_step);
-        self.members.entry(who).or_default();
+        self.members.entry(worker).or_default();
         self.round
     }
 
-    /// Lets a worker go, for whatever reason.
-    pub fn leave(&mut self, who: Who) {
-        self.members.remove(&who);
+    /// Removes a worker, for whatever reason.
+    pub fn leave(&mut self, worker: TaskIncarnation) {
+        self.members.remove(&worker);
         self.release_if_needed();
     }
 
-    /// Takes note that the gradient of the worker's `step`, computed for `round`, is on every server.
-    pub fn arrive(&mut self, who: Who, step: u64, round: u64) -> Arrival {
+    /// Records that the gradient of the worker's `step`, computed for `round`, is on every server.
+    pub fn arrive(&mut self, worker: TaskIncarnation, step: u64, round: u64) -> Arrival {
         if round > self.round {
-            // A server that was restored has forgotten rounds; whoever computed for this one knows that they are closed.
+            // A restored server has forgotten rounds; a worker that computed for this one knows that they are closed.
             (self.round, self.arrived) = (round, 0);
         }
-        let member = self.members.entry(who).or_default();
+        let member = self.members.entry(worker).or_default();
         if step <= member.step {
-            return self.poll(who);
+            return self.poll(worker);
         }
         member.step = step;
         if round < self.round {
@@ -80,10 +78,10 @@ impl Barrier {
         member.waiting = true;
         self.arrived += 1;
         self.close_if_complete();
-        self.poll(who)
+        self.poll(worker)
     }
 
-    /// Keeps the open round from closing until the hold is ended. A hold takes the place of an earlier one.
+    /// Keeps the open round from closing until the hold is ended. A hold replaces an earlier one.
     pub fn hold(&mut self) -> Hold {
         self.holds += 1;
         let hold = Hold(self.holds);
@@ -91,8 +89,8 @@ impl Barrier {
         hold
     }
 
-    /// Ends `hold`, or with `None` whichever there is, and lets the round close. Returns whether a hold was ended: one that
-    /// another has taken the place of is not.
+    /// Ends `hold`, or with `None` the current one, and lets the round close. Returns whether a hold was ended: one that was
+    /// replaced is not.
     pub fn end_hold(&mut self, hold: Option<Hold>) -> bool {
         let ends = self.held.is_some_and(|held| hold.is_none_or(|hold| hold == held));
         if ends {
@@ -102,7 +100,7 @@ impl Barrier {
         ends
     }
 
-    /// A coordinator says that `round` is complete. The round that is open then, or `None` while rounds stay open.
+    /// Closes `round`, which is complete. Returns the round that is then open, or `None` while rounds are held.
     pub fn close(&mut self, round: u64) -> Option<u64> {
         // Checked: the number came from outside, and the last one there is has no next.
         if let Some(next) = round.checked_add(1)
@@ -125,34 +123,34 @@ impl Barrier {
         }
     }
 
-    /// For a server that was restored: how many gradients make a round.
-    pub fn remember(&mut self, to_aggregate: u32) {
+    /// Sets the number of gradients of a round on a restored server, which has forgotten it.
+    pub fn restore_quorum(&mut self, to_aggregate: u32) {
         if self.to_aggregate == 0 {
             self.to_aggregate = to_aggregate;
         }
     }
 
-    /// Whether the worker may go on.
+    /// Whether the worker may continue.
     #[must_use]
-    pub fn poll(&self, who: Who) -> Arrival {
-        match self.members.get(&who) {
+    pub fn poll(&self, worker: TaskIncarnation) -> Arrival {
+        match self.members.get(&worker) {
             Some(member) if member.waiting => Arrival::Wait,
             _ => Arrival::Go(self.round),
         }
     }
 
-    /// Who takes part.
-    pub fn members(&self) -> impl Iterator<Item = Who> {
+    /// TaskIncarnation takes part.
+    pub fn members(&self) -> impl Iterator<Item = TaskIncarnation> {
         self.members.keys().copied()
     }
 
-    /// The round that is open; as many rounds are closed.
+    /// Returns the open round, which is also the number of closed rounds.
     #[must_use]
     pub fn round(&self) -> u64 {
         self.round
     }
 
-    /// How many gradients came too late.
+    /// Returns the number of gradients that came too late.
     #[must_use]
     pub fn stale(&self) -> u64 {
         self.stale
@@ -170,10 +168,10 @@ impl Barrier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_base::Role;
+    use phalanx_base::{Incarnation, Role, TaskId};
     use proptest::prelude::*;
 
-    fn worker(index: u32) -> Who {
+    fn worker(index: u32) -> TaskIncarnation {
         (TaskId::new(Role::Worker, index), Incarnation(1))
     }
 
@@ -221,7 +219,7 @@ mod tests {
         assert!(!barrier.end_hold(Some(first)));
         assert_eq!(barrier.poll(worker(0)), Arrival::Wait, "still held");
         let third = barrier.hold();
-        assert!(!barrier.end_hold(Some(second)), "the third hold has taken its place");
+        assert!(!barrier.end_hold(Some(second)), "the third hold replaced it");
         assert!(barrier.end_hold(Some(third)) && !barrier.end_hold(Some(third)) && !barrier.end_hold(None));
         assert_eq!(barrier.poll(worker(0)), Arrival::Go(1));
     }
@@ -244,9 +242,9 @@ mod tests {
     }
 
     #[test]
-    fn a_restored_barrier_goes_on_with_the_round_that_workers_know() {
+    fn a_restored_barrier_continues_with_the_round_that_workers_know() {
         let mut barrier = Barrier::default();
-        barrier.remember(2);
+        barrier.restore_quorum(2);
         assert_eq!(barrier.arrive(worker(0), 8, 7), Arrival::Go(7), "nobody else is known yet");
         barrier.join(worker(1), 2, 0);
         assert_eq!(barrier.arrive(worker(1), 5, 7), Arrival::Go(8));
@@ -270,9 +268,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever workers do, as long as one is a member somebody can go on: no dead end.
+        /// Whatever workers do, some member can continue: no deadlock.
         #[test]
-        fn somebody_can_always_go_on(
+        fn some_member_can_always_continue(
             to_aggregate in 1_u32..6,
             acts in proptest::collection::vec((0_u32..5, 0_u8..8), 1..300),
         ) {

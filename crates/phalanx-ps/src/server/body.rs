@@ -1,9 +1,9 @@
-//! Reads a frame's body section by section, never past its end.
+//! Reading a frame's body section by section, never past its end.
 
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result};
 
-/// What is left of a body. A section lies in one part of it.
+/// The unread rest of a body. A section lies in one part of it.
 pub(crate) struct Body<'a> {
     rest: &'a [u8],
     parts: &'a [Bytes],
@@ -14,17 +14,17 @@ impl<'a> Body<'a> {
         Self { rest: &[], parts }
     }
 
-    /// The next `count` numbers, as bytes.
+    /// Reads the next `count` numbers, as bytes.
     pub(crate) fn numbers(&mut self, count: usize) -> Result<&'a [u8]> {
         self.take(count, 4)
     }
 
-    /// The next `count` ids.
+    /// Reads the next `count` ids.
     pub(crate) fn ids(&mut self, count: usize) -> Result<Vec<i64>> {
         Ok(self.take(count, 8)?.as_chunks::<8>().0.iter().map(|eight| i64::from_le_bytes(*eight)).collect())
     }
 
-    /// Refuses a body that is longer than its header says.
+    /// Refuses a body that is longer than its header requires.
     pub(crate) fn end(self) -> Result<()> {
         let left = self.rest.len() + self.parts.iter().map(Bytes::len).sum::<usize>();
         if left == 0 { Ok(()) } else { Err(broken(format!("{left} bytes are left over"))) }
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_may_lie_in_parts_of_their_own() {
+    fn sections_may_lie_in_separate_parts() {
         let parts = [Bytes::from_static(&[0; 8]), Bytes::new(), Bytes::from_static(&[0; 16])];
         let mut body = Body::new(&parts);
         assert!(body.numbers(0).is_ok() && body.numbers(2).is_ok() && body.ids(0).is_ok());

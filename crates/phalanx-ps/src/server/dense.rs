@@ -2,28 +2,25 @@
 //!
 //! Hot path: no allocation per chunk, and never two locks at once.
 //!
-//! `tests/loom/tests/snapshot.rs` checks that a snapshot of a shard is one instant, under every interleaving.
+//! `tests/loom` checks under every interleaving that a snapshot of a shard is consistent.
 
 use super::lock;
-use super::snapshot::{Before, Clock};
-use crate::Crew;
+use super::snapshot::{Clock, CowPage};
+use crate::Executor;
+use crate::plan::CHUNK;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex};
 use phalanx_base::{Code, Error, F32Block, Result, Shape, read_f32s};
 use phalanx_optim::{Optimizer, Rule};
 use std::ops::Range;
 
-/// Numbers in one chunk: 64 KiB of values. Small enough that two workers seldom meet in one, large enough that a
-/// lock costs nothing beside the arithmetic.
-pub const CHUNK: usize = 16 * 1024;
-
 #[derive(Default)]
 struct Chunk {
     /// Values, then each slot, all of the same length; empty before the first touch.
     numbers: Box<[f32]>,
-    before: Before,
+    cow: CowPage,
     pending: Option<Pending>,
-    /// Rounds below this are applied, or came to nothing: what comes later for them is dropped.
+    /// Rounds below this one are applied or empty: later gradients for them are dropped.
     settled: u64,
 }
 
@@ -31,7 +28,7 @@ struct Chunk {
 struct Pending {
     round: u64,
     count: u32,
-    /// As its newest gradient wants it.
+    /// The learning rate of its newest gradient.
     rate: Option<f32>,
     sum: Box<[f32]>,
 }
@@ -43,34 +40,33 @@ pub(crate) struct Dense {
     pub(crate) optimizer: Optimizer,
     len: usize,
     chunks: Vec<Mutex<Chunk>>,
-    /// Asynchronous updates, counted by their first part: the step number of rules that have one.
+    /// Asynchronous updates, counted by their first part: the step number of rules that need one.
     updates: AtomicU64,
-    /// Asynchronous changes, counted when they are in.
+    /// Completed asynchronous changes.
     changes: AtomicU64,
-    /// Rounds below this are closed.
+    /// Rounds below this one are closed.
     closed: AtomicU64,
     clock: Arc<Clock>,
-    /// Rounds below this are in the newest cut.
-    cut_closed: AtomicU64,
+    /// Rounds below this one are in the newest snapshot.
+    snapshot_closed: AtomicU64,
 }
 
 impl Dense {
-    /// A shard of `rows` of a variable, starting at zero. A chunk takes memory when it is first touched, so that what
-    /// was only announced costs nothing.
+    /// Creates a shard of `rows` of a variable, starting at zero. A chunk takes memory when it is first touched.
     pub(crate) fn new(name: String, shape: Shape, rows: Range<usize>, optimizer: Optimizer, clock: Arc<Clock>) -> Self {
         let len = rows.len() * shape.row_elements();
         let chunks = (0..len.div_ceil(CHUNK)).map(|_| Mutex::default()).collect();
         let zero = AtomicU64::default;
-        let (updates, changes, closed, cut_closed) = (zero(), zero(), zero(), zero());
-        Self { name, shape, rows, optimizer, len, chunks, updates, changes, closed, clock, cut_closed }
+        let (updates, changes, closed, snapshot_closed) = (zero(), zero(), zero(), zero());
+        Self { name, shape, rows, optimizer, len, chunks, updates, changes, closed, clock, snapshot_closed }
     }
 
-    /// How many numbers it has, slots not counted.
+    /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Grows with every change; never 0.
+    /// Returns a version that grows with every change and is never 0.
     pub(crate) fn version(&self) -> u64 {
         1_u64
             .wrapping_add(self.changes.load(Ordering::Acquire))
@@ -89,7 +85,7 @@ impl Dense {
         }
     }
 
-    /// Refuses a slot that the optimizer does not have; 0 is the value itself.
+    /// Refuses a slot that the optimizer does not have; 0 is the value.
     pub(crate) fn check_slot(&self, slot: usize) -> Result<()> {
         if slot > self.optimizer.slot_count() {
             return Err(Error::new(Code::ShapeMismatch, format!("{:?} has no slot {slot}", self.name)));
@@ -97,36 +93,42 @@ impl Dense {
         Ok(())
     }
 
-    /// The optimizer, at the learning rate that an update wants where it wants one.
+    /// Returns the optimizer, at the learning rate of an update if it has one.
     fn optimizer_at(&self, rate: Option<f32>) -> Optimizer {
         rate.map_or(self.optimizer, |rate| self.optimizer.with_learning_rate(rate))
     }
 
     /// Applies a gradient at once.
-    pub(crate) fn push(&self, range: Range<usize>, gradient: &[u8], rate: Option<f32>, crew: Crew) -> Result<()> {
+    pub(crate) fn push(
+        &self,
+        range: Range<usize>,
+        gradient: &[u8],
+        rate: Option<f32>,
+        executor: Executor,
+    ) -> Result<()> {
         let step = if range.start == 0 {
             self.updates.fetch_add(1, Ordering::AcqRel).saturating_add(1)
         } else {
             self.updates.load(Ordering::Acquire)
         };
         let rule = self.optimizer_at(rate).at_step(step);
-        self.push_by(&rule, range, gradient, crew)?;
+        self.push_by(&rule, range, gradient, executor)?;
         self.changes.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
 
-    fn push_by(&self, rule: &Rule, range: Range<usize>, gradient: &[u8], crew: Crew) -> Result<()> {
-        if let Some(middle) = middle(&range, crew) {
+    fn push_by(&self, rule: &Rule, range: Range<usize>, gradient: &[u8], executor: Executor) -> Result<()> {
+        if let Some(middle) = middle(&range, executor) {
             let (one, other) = gradient.split_at(4 * (middle - range.start));
-            let (one, other) = crew.both(
-                || self.push_by(rule, range.start..middle, one, crew),
-                || self.push_by(rule, middle..range.end, other, crew),
+            let (one, other) = executor.join(
+                || self.push_by(rule, range.start..middle, one, executor),
+                || self.push_by(rule, middle..range.end, other, executor),
             );
             return one.and(other);
         }
         let (now, mut block) = (self.clock.now(), F32Block::default());
         self.each_chunk(&range, |chunk, inside, at| {
-            chunk.before.keep(&chunk.numbers, now);
+            chunk.cow.preserve(&chunk.numbers, now);
             let mut outcome = Ok(());
             block.each(&gradient[4 * at..4 * (at + inside.len())], |offset, run| {
                 outcome = std::mem::replace(&mut outcome, Ok(()))
@@ -136,7 +138,7 @@ impl Dense {
         })
     }
 
-    /// Adds a gradient to its round; `false` if the round is closed already.
+    /// Adds a gradient to its round; returns `false` if the round is closed already.
     pub(crate) fn contribute(
         &self,
         round: u64,
@@ -145,10 +147,10 @@ impl Dense {
         rate: Option<f32>,
         block: &mut F32Block,
     ) -> Result<bool> {
-        let whole = |at: usize| at.is_multiple_of(CHUNK) || at == self.len;
-        if !whole(range.start) || !whole(range.end) {
+        let aligned = |at: usize| at.is_multiple_of(CHUNK) || at == self.len;
+        if !aligned(range.start) || !aligned(range.end) {
             // Counted per chunk, so that a worker that dies between two parts leaves no chunk half counted.
-            return Err(Error::new(Code::BadMessage, "a gradient for a round must consist of whole chunks")
+            return Err(Error::new(Code::BadMessage, "a gradient for a round must consist of complete chunks")
                 .at(self.name.clone()));
         }
         // A gradient for a later round proves that the earlier ones are closed.
@@ -176,18 +178,20 @@ impl Dense {
         Ok(taken)
     }
 
-    /// Takes note that rounds below `closed` are closed; their gradients are applied when a chunk is next touched.
-    /// Answers the newest such bound.
+    /// Closes the rounds below `closed`; their gradients are applied when a chunk is next touched. Returns the newest such
+    /// bound.
     pub(crate) fn close(&self, closed: u64) -> u64 {
         self.closed.fetch_max(closed, Ordering::AcqRel).max(closed)
     }
 
     /// Writes the values of `range` into `out`.
-    pub(crate) fn pull(&self, range: Range<usize>, out: &mut [u8], crew: Crew) -> Result<()> {
-        if let Some(middle) = middle(&range, crew) {
+    pub(crate) fn pull(&self, range: Range<usize>, out: &mut [u8], executor: Executor) -> Result<()> {
+        if let Some(middle) = middle(&range, executor) {
             let (one, other) = out.split_at_mut(4 * (middle - range.start));
-            let (one, other) =
-                crew.both(|| self.pull(range.start..middle, one, crew), || self.pull(middle..range.end, other, crew));
+            let (one, other) = executor.join(
+                || self.pull(range.start..middle, one, executor),
+                || self.pull(middle..range.end, other, executor),
+            );
             return one.and(other);
         }
         let closed = self.closed.load(Ordering::Acquire);
@@ -198,7 +202,7 @@ impl Dense {
         })
     }
 
-    /// Replaces the values of `range`, or one of their slots, counted from 1.
+    /// Replaces the values of `range`, or a slot, counted from 1.
     pub(crate) fn assign(&self, slot: usize, range: Range<usize>, values: &[u8]) -> Result<()> {
         self.check_slot(slot)?;
         self.each_chunk(&range, |chunk, inside, at| {
@@ -210,14 +214,13 @@ impl Dense {
         Ok(())
     }
 
-    /// Replaces the values of `range` in a model that is being trained. What came for rounds below `closed` is replaced
-    /// with them; slots stay.
+    /// Replaces the values of `range` in a model in training, with the gradients of rounds below `closed`; slots are kept.
     pub(crate) fn replace(&self, closed: u64, range: Range<usize>, values: &[u8]) -> Result<()> {
         let closed = self.close(closed);
         let now = self.clock.now();
         self.each_chunk(&range, |chunk, inside, at| {
             self.settle(chunk, closed)?;
-            chunk.before.keep(&chunk.numbers, now);
+            chunk.cow.preserve(&chunk.numbers, now);
             read_f32s(&values[4 * at..], &mut chunk.numbers[inside]);
             Ok(())
         })?;
@@ -225,22 +228,23 @@ impl Dense {
         Ok(())
     }
 
-    /// Says how often it was updated, as a restore does.
+    /// Sets the number of updates, as a restore does.
     pub(crate) fn set_updates(&self, updates: u64, closed: u64) {
         self.updates.store(updates, Ordering::Release);
         self.close(closed);
     }
 
-    /// Notes how far it is, and which rounds the cut contains; updates are held up meanwhile.
-    pub(crate) fn cut(&self, closed: u64) -> (u64, u64) {
+    /// Begins a snapshot of the rounds below `closed` and returns the numbers of updates and rounds in it. Updates wait
+    /// meanwhile.
+    pub(crate) fn begin_snapshot(&self, closed: u64) -> (u64, u64) {
         let closed = self.close(closed);
-        self.cut_closed.store(closed, Ordering::Release);
+        self.snapshot_closed.store(closed, Ordering::Release);
         (self.updates.load(Ordering::Acquire), closed)
     }
 
-    /// Hands out the values (`part` 0) or a slot (from 1) as they were at the newest cut, chunk by chunk.
-    pub(crate) fn at_cut(&self, part: usize, mut each: impl FnMut(&[f32]) -> Result<()>) -> Result<()> {
-        let closed = self.cut_closed.load(Ordering::Acquire);
+    /// Calls `each` with the values (`part` 0) or a slot (from 1) at the newest snapshot, chunk by chunk.
+    pub(crate) fn read_snapshot(&self, part: usize, mut each: impl FnMut(&[f32]) -> Result<()>) -> Result<()> {
+        let closed = self.snapshot_closed.load(Ordering::Acquire);
         let mut copy = Vec::with_capacity(CHUNK);
         for (index, chunk) in self.chunks.iter().enumerate() {
             let len = CHUNK.min(self.len - index * CHUNK);
@@ -248,7 +252,7 @@ impl Dense {
             {
                 let mut chunk = lock(chunk);
                 self.settle(&mut chunk, closed)?;
-                match chunk.before.at_cut(&chunk.numbers) {
+                match chunk.cow.read_snapshot(&chunk.numbers) {
                     [] if part == 0 => copy.resize(len, 0.0),
                     [] => copy.resize(len, self.optimizer.slot_init(part - 1)),
                     numbers => copy.extend_from_slice(&numbers[part * len..][..len]),
@@ -259,9 +263,9 @@ impl Dense {
         Ok(())
     }
 
-    /// The cut needs no copies any more.
-    pub(crate) fn let_go(&self, cut: u64) {
-        self.chunks.iter().for_each(|chunk| lock(chunk).before.let_go(cut));
+    /// Drops the copies for `snapshot`.
+    pub(crate) fn release_snapshot(&self, snapshot: u64) {
+        self.chunks.iter().for_each(|chunk| lock(chunk).cow.release(snapshot));
     }
 
     /// Applies the mean of a closed round.
@@ -269,8 +273,8 @@ impl Dense {
         chunk.settled = chunk.settled.max(closed);
         match &mut chunk.pending {
             Some(pending) if pending.round < closed && pending.count > 0 => {
-                if pending.round >= self.cut_closed.load(Ordering::Acquire) {
-                    chunk.before.keep(&chunk.numbers, self.clock.now());
+                if pending.round >= self.snapshot_closed.load(Ordering::Acquire) {
+                    chunk.cow.preserve(&chunk.numbers, self.clock.now());
                 }
                 let scale = 1.0 / pending.count as f32;
                 pending.sum.iter_mut().for_each(|sum| *sum *= scale);
@@ -284,8 +288,8 @@ impl Dense {
         }
     }
 
-    /// Calls `each` for every chunk that `range` touches: with the chunk, the part inside of it, and that part's
-    /// position in `range`.
+    /// Calls `each` for every chunk that `range` touches, with the chunk, the part inside it, and that part's position in
+    /// `range`.
     fn each_chunk(
         &self,
         range: &Range<usize>,
@@ -300,7 +304,7 @@ impl Dense {
                 let numbers = CHUNK.min(self.len - index * CHUNK);
                 let mut numbers: Box<[f32]> = vec![0.0; numbers * (1 + self.optimizer.slot_count())].into();
                 self.optimizer.init_slots(&mut numbers);
-                // What was never touched is what it starts as: the cut needs no copy of it.
+                // The snapshot needs no copy of what was never touched.
                 chunk.numbers = numbers;
             }
             each(&mut chunk, first..first + n, at - range.start)?;
@@ -310,7 +314,7 @@ impl Dense {
     }
 }
 
-/// Where a range of many chunks is best cut in two for two threads.
-fn middle(range: &Range<usize>, crew: Crew) -> Option<usize> {
-    crew.shares(range.len(), 4 * CHUNK).then(|| usize::midpoint(range.start, range.end) / CHUNK * CHUNK)
+/// Returns where to split a range of many chunks for two threads.
+fn middle(range: &Range<usize>, executor: Executor) -> Option<usize> {
+    executor.splits(range.len(), 4 * CHUNK).then(|| usize::midpoint(range.start, range.end) / CHUNK * CHUNK)
 }

@@ -1,8 +1,8 @@
-//! What [`super::dense`] promises. Apart, because a model in `tests/loom` includes that file.
+//! Tests of [`super::dense`]. Separate, because `tests/loom` includes that file.
 
-use super::CHUNK;
 use super::dense::Dense;
-use crate::Crew;
+use crate::Executor;
+use crate::plan::CHUNK;
 use phalanx_base::{Code, F32Block, Shape, read_f32s, write_f32s};
 use phalanx_optim::{Adagrad, Optimizer, Sgd};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ fn bytes(numbers: &[f32]) -> Vec<u8> {
 
 fn values(shard: &Dense) -> Vec<f32> {
     let mut out = vec![0; 4 * shard.len()];
-    shard.pull(0..shard.len(), &mut out, Crew::Alone).unwrap();
+    shard.pull(0..shard.len(), &mut out, Executor::Serial).unwrap();
     let mut numbers = vec![0.0; shard.len()];
     read_f32s(&out, &mut numbers);
     numbers
@@ -31,9 +31,9 @@ fn a_push_in_two_parts_equals_a_push_in_one() {
     let gradient: Vec<f32> = (0..len).map(|i| i as f32 / 1000.0).collect();
     let (whole, parts) = (shard(len, Adagrad::new(0.1)), shard(len, Adagrad::new(0.1)));
     for _ in 0..3 {
-        whole.push(0..len, &bytes(&gradient), None, Crew::Alone).unwrap();
-        parts.push(0..CHUNK + 7, &bytes(&gradient[..CHUNK + 7]), None, Crew::Alone).unwrap();
-        parts.push(CHUNK + 7..len, &bytes(&gradient[CHUNK + 7..]), None, Crew::Alone).unwrap();
+        whole.push(0..len, &bytes(&gradient), None, Executor::Serial).unwrap();
+        parts.push(0..CHUNK + 7, &bytes(&gradient[..CHUNK + 7]), None, Executor::Serial).unwrap();
+        parts.push(CHUNK + 7..len, &bytes(&gradient[CHUNK + 7..]), None, Executor::Serial).unwrap();
     }
     assert_eq!(values(&whole), values(&parts));
     assert!(whole.version() > 1 && parts.version() > 1);
@@ -43,14 +43,14 @@ fn a_push_in_two_parts_equals_a_push_in_one() {
 fn many_threads_make_of_a_push_what_one_makes() {
     let len = 21 * CHUNK + 100;
     let gradient: Vec<f32> = (0..len).map(|i| (i % 977) as f32 / 100.0).collect();
-    let pushed = |crew| {
+    let pushed = |executor| {
         let shard = shard(len, Adagrad::new(0.1));
-        (0..2).for_each(|_| shard.push(5..len, &bytes(&gradient[5..]), None, crew).unwrap());
+        (0..2).for_each(|_| shard.push(5..len, &bytes(&gradient[5..]), None, executor).unwrap());
         let mut out = vec![0; 4 * (len - 3)];
-        shard.pull(3..len, &mut out, crew).unwrap();
+        shard.pull(3..len, &mut out, executor).unwrap();
         out
     };
-    assert_eq!(pushed(Crew::Alone), pushed(Crew::Compute));
+    assert_eq!(pushed(Executor::Serial), pushed(Executor::Parallel));
 }
 
 #[test]
@@ -67,12 +67,12 @@ fn a_round_applies_the_mean_once_it_is_closed() {
 }
 
 #[test]
-fn an_update_may_have_a_learning_rate_of_its_own() {
+fn an_update_may_set_a_learning_rate() {
     let shard = shard(1, Sgd::new(1.0));
     let mut block = F32Block::default();
-    shard.push(0..1, &bytes(&[1.0]), Some(0.25), Crew::Alone).unwrap();
+    shard.push(0..1, &bytes(&[1.0]), Some(0.25), Executor::Serial).unwrap();
     assert_eq!(values(&shard), [-0.25]);
-    shard.push(0..1, &bytes(&[1.0]), None, Crew::Alone).unwrap();
+    shard.push(0..1, &bytes(&[1.0]), None, Executor::Serial).unwrap();
     assert_eq!(values(&shard), [-1.25]);
     assert!(shard.contribute(0, 0..1, &bytes(&[2.0]), Some(0.5), &mut block).unwrap());
     shard.close(1);
@@ -86,21 +86,21 @@ fn an_update_may_have_a_learning_rate_of_its_own() {
 fn values_that_are_replaced_keep_their_slots_and_lose_closed_rounds() {
     let shard = shard(2, Adagrad::new(1.0).initial_accumulator_value(0.0));
     let mut block = F32Block::default();
-    shard.push(0..2, &bytes(&[3.0, 3.0]), None, Crew::Alone).unwrap();
+    shard.push(0..2, &bytes(&[3.0, 3.0]), None, Executor::Serial).unwrap();
     assert!(shard.contribute(0, 0..2, &bytes(&[9.0, 9.0]), None, &mut block).unwrap());
     let before = shard.version();
     shard.replace(1, 0..2, &bytes(&[5.0, 6.0])).unwrap();
     assert_eq!(values(&shard), [5.0, 6.0], "the round was closed before");
     assert!(shard.version() != before);
     let mut accumulator = Vec::new();
-    shard.cut(1);
+    shard.begin_snapshot(1);
     shard
-        .at_cut(1, |numbers| {
+        .read_snapshot(1, |numbers| {
             accumulator.extend_from_slice(numbers);
             Ok(())
         })
         .unwrap();
-    assert_eq!(accumulator, [90.0, 90.0], "what the updates left beside the values");
+    assert_eq!(accumulator, [90.0, 90.0], "the slots of the updates are kept");
 }
 
 #[test]

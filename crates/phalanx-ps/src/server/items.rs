@@ -3,31 +3,28 @@
 use super::dense::Dense;
 use super::snapshot::Clock;
 use super::table::Table;
-use crate::plan::Initializer;
-use phalanx_base::{Code, Error, Result, Shape};
-use phalanx_optim::Optimizer;
-use phalanx_wire::proto::params::Spec;
+use crate::plan::{ItemKind, ItemSpec};
+use phalanx_base::{Code, Error, Result};
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 
-/// Dense numbers of one server: 64 GiB of values. Bounds the lists of chunks, which are made before any value comes, to
-/// less than 100 MB.
-const LARGEST: u64 = 1 << 34;
+/// The most dense numbers of one server: 64 GiB of values. Bounds the lists of chunks, which exist before any value comes,
+/// to less than 100 MB.
+const MOST_NUMBERS: u64 = 1 << 34;
 
-/// A shard of a variable, or a table's part.
+/// A shard of a variable, or a server's part of a table.
 pub(crate) enum Item {
     Dense(Arc<Dense>),
     Table(Arc<Table>),
 }
 
-/// All of them. A handle is a place in the list.
+/// All items of a server. A handle is a position in the list.
 #[derive(Default)]
 pub(crate) struct Items {
     list: Vec<Item>,
-    /// A shard is found by its name and its first row: one server may hold several shards of a variable.
-    by_name: HashMap<(String, u64), u32>,
-    /// Dense numbers in all.
+    /// Handles by name and first row: one server may hold several shards of a variable.
+    by_name: HashMap<(String, usize), u32>,
+    /// The number of dense numbers.
     numbers: u64,
     clock: Arc<Clock>,
 }
@@ -37,16 +34,16 @@ impl Items {
         Self { clock, ..Self::default() }
     }
 
-    /// Everything, in the order of the handles.
+    /// Returns all items in the order of their handles.
     pub(crate) fn list(&self) -> &[Item] {
         &self.list
     }
 
-    /// Makes what is not there; what is there must be the same.
-    pub(crate) fn add(&mut self, specs: &[Spec]) -> Result<Vec<u32>> {
+    /// Creates the items that do not exist; those that exist must equal their specs.
+    pub(crate) fn add(&mut self, specs: &[ItemSpec]) -> Result<Vec<u32>> {
         let mut handles = Vec::new();
         for spec in specs {
-            let key = (spec.name.clone(), spec.first_row);
+            let key = (spec.name.clone(), spec.first_row());
             let handle = match self.by_name.get(&key) {
                 Some(&handle) => {
                     self.get(handle)?.check(spec)?;
@@ -54,8 +51,8 @@ impl Items {
                 }
                 None => {
                     let handle = self.list.len() as u32;
-                    let item = self.make(spec)?;
-                    self.list.push(item);
+                    self.reserve(spec)?;
+                    self.list.push(Item::new(spec, Arc::clone(&self.clock)));
                     self.by_name.insert(key, handle);
                     handle
                 }
@@ -65,23 +62,23 @@ impl Items {
         Ok(handles)
     }
 
-    fn make(&mut self, spec: &Spec) -> Result<Item> {
-        let kind = Kind::read(spec)?;
-        if let Kind::Dense { shape, rows, .. } = &kind {
+    /// Counts a shard's numbers, unless there are too many.
+    fn reserve(&mut self, spec: &ItemSpec) -> Result<()> {
+        if let ItemKind::Dense { shape, rows } = &spec.kind {
             let numbers = self.numbers.saturating_add(rows.len() as u64 * shape.row_elements() as u64);
-            if numbers > LARGEST {
+            if numbers > MOST_NUMBERS {
                 return Err(Error::new(Code::ShapeMismatch, format!("{:?} is too large for this server", spec.name))
-                    .because(format!("with it there would be {numbers} numbers here, at most {LARGEST} fit"))
+                    .because(format!("with it there would be {numbers} numbers here, at most {MOST_NUMBERS} fit"))
                     .help("split it over more servers, or make it a table"));
             }
             self.numbers = numbers;
         }
-        Ok(kind.make(spec.name.clone(), Arc::clone(&self.clock)))
+        Ok(())
     }
 
-    pub(crate) fn find(&self, specs: &[Spec]) -> Result<Vec<u32>> {
-        let find = |spec: &Spec| {
-            let handle = self.by_name.get(&(spec.name.clone(), spec.first_row)).copied();
+    pub(crate) fn find(&self, specs: &[ItemSpec]) -> Result<Vec<u32>> {
+        let find = |spec: &ItemSpec| {
+            let handle = self.by_name.get(&(spec.name.clone(), spec.first_row())).copied();
             let handle = handle.ok_or_else(|| self.no_such(&spec.name))?;
             self.get(handle)?.check(spec)?;
             Ok(handle)
@@ -89,20 +86,10 @@ impl Items {
         specs.iter().map(find).collect()
     }
 
-    /// Replaces every item by an empty one: handles stay, numbers go.
+    /// Replaces every item by an empty one with the same handle.
     pub(crate) fn clear(&mut self) {
         for item in &mut self.list {
-            let clock = Arc::clone(&self.clock);
-            *item = match &*item {
-                Item::Dense(old) => {
-                    let (name, shape, rows) = (old.name.clone(), old.shape.clone(), old.rows.clone());
-                    Item::Dense(Arc::new(Dense::new(name, shape, rows, old.optimizer, clock)))
-                }
-                Item::Table(old) => {
-                    let name = old.name.clone();
-                    Item::Table(Arc::new(Table::new(name, old.dim, old.initializer, old.optimizer, clock)))
-                }
-            };
+            *item = Item::new(&item.spec(), Arc::clone(&self.clock));
         }
     }
 
@@ -117,11 +104,11 @@ impl Items {
     pub(crate) fn get(&self, handle: u32) -> Result<&Item> {
         self.list.get(handle as usize).ok_or_else(|| {
             Error::new(Code::NoSuchVariable, format!("there is no variable with handle {handle} here"))
-                .because("the server was started anew since the handle was given out")
+                .because("the server was restarted since it gave the handle out")
         })
     }
 
-    /// How many shards, how many tables.
+    /// Returns the number of shards and the number of tables.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let tables = self.list.iter().filter(|item| matches!(item, Item::Table(_))).count();
         (self.list.len() - tables, tables)
@@ -129,81 +116,52 @@ impl Items {
 }
 
 impl Item {
-    /// Whether this is what the caller takes it for.
-    fn check(&self, spec: &Spec) -> Result<()> {
-        same(self, spec)
-    }
-}
-
-/// A spec that was read and found good.
-enum Kind {
-    Dense { shape: Shape, rows: Range<usize>, optimizer: Optimizer },
-    Table { dim: usize, initializer: Initializer, optimizer: Optimizer },
-}
-
-impl Kind {
-    fn read(spec: &Spec) -> Result<Self> {
-        let optimizer = Optimizer::from_words(&spec.optimizer)?;
-        let dims: Result<Vec<usize>, _> = spec.shape.iter().map(|&d| usize::try_from(d)).collect();
-        let shape = Shape::new(dims.map_err(|_| Error::new(Code::ShapeMismatch, "an extent is too large"))?)?;
-        if let Some(initializer) = &spec.initializer {
-            if shape.dims().len() != 1 || shape.elements() == 0 || shape.elements() > 1 << 20 {
-                return Err(Error::new(Code::ShapeMismatch, format!("{shape} is not the width of a table")));
+    fn new(spec: &ItemSpec, clock: Arc<Clock>) -> Self {
+        let (name, optimizer) = (spec.name.clone(), spec.optimizer);
+        match &spec.kind {
+            ItemKind::Dense { shape, rows } => {
+                Self::Dense(Arc::new(Dense::new(name, shape.clone(), rows.clone(), optimizer, clock)))
             }
-            let initializer = Initializer::from_wire(initializer)?;
-            return Ok(Self::Table { dim: shape.elements(), initializer, optimizer });
+            &ItemKind::Table { dim, initializer } => {
+                Self::Table(Arc::new(Table::new(name, dim, initializer, optimizer, clock)))
+            }
         }
-        let end = spec.first_row.checked_add(spec.rows).filter(|&end| end <= shape.rows() as u64);
-        let end = end.ok_or_else(|| {
-            let rows = format!("{}+{}", spec.first_row, spec.rows);
-            Error::new(Code::ShapeMismatch, format!("{:?} of shape {shape} has no rows {rows}", spec.name))
-        })?;
-        Ok(Self::Dense { shape, rows: spec.first_row as usize..end as usize, optimizer })
     }
 
-    fn make(self, name: String, clock: Arc<Clock>) -> Item {
+    fn spec(&self) -> ItemSpec {
         match self {
-            Self::Dense { shape, rows, optimizer } => {
-                Item::Dense(Arc::new(Dense::new(name, shape, rows, optimizer, clock)))
+            Self::Dense(shard) => {
+                let kind = ItemKind::Dense { shape: shard.shape.clone(), rows: shard.rows.clone() };
+                ItemSpec { name: shard.name.clone(), optimizer: shard.optimizer, kind }
             }
-            Self::Table { dim, initializer, optimizer } => {
-                Item::Table(Arc::new(Table::new(name, dim, initializer, optimizer, clock)))
+            Self::Table(table) => {
+                let kind = ItemKind::Table { dim: table.dim, initializer: table.initializer };
+                ItemSpec { name: table.name.clone(), optimizer: table.optimizer, kind }
             }
         }
     }
-}
 
-/// Whether what is held is what the caller takes it for.
-fn same(item: &Item, spec: &Spec) -> Result<()> {
-    let (name, shape, held) = match item {
-        Item::Dense(shard) => {
-            let held = (
-                shard.shape.dims().iter().map(|&d| d as u64).collect(),
-                shard.rows.len() as u64,
-                None,
-                shard.optimizer.to_words(),
-            );
-            (&shard.name, shard.shape.to_string(), held)
+    /// Refuses a spec that does not describe this item.
+    fn check(&self, spec: &ItemSpec) -> Result<()> {
+        let held = self.spec();
+        if held == *spec {
+            return Ok(());
         }
-        Item::Table(table) => {
-            let held = (vec![table.dim as u64], 0, Some(table.initializer.to_wire()), table.optimizer.to_words());
-            (&table.name, format!("table of width {}", table.dim), held)
-        }
-    };
-    let (held_shape, held_rows, held_initializer, held_optimizer): (Vec<u64>, u64, _, Vec<f64>) = held;
-    let differs = if held_shape != spec.shape || held_initializer.is_some() != spec.initializer.is_some() {
-        format!("it exists as {shape}, this task wants {:?}", spec.shape)
-    } else if held_rows != spec.rows {
-        format!("this server holds {held_rows} of its rows, this task takes it to hold {}", spec.rows)
-    } else if held_optimizer != spec.optimizer {
-        let named = |words: &[f64]| Optimizer::from_words(words).map_or_else(|_| "?".to_owned(), |o| format!("{o:?}"));
-        format!("it is updated by {}, this task wants {}", named(&held_optimizer), named(&spec.optimizer))
-    } else if held_initializer != spec.initializer {
-        "its rows start otherwise".to_owned()
-    } else {
-        return Ok(());
-    };
-    Err(Error::new(Code::VariableConflict, format!("variable {name:?} is not the one this task means"))
-        .because(differs)
-        .help("every task must build the same model with the same optimizer"))
+        let shape = |spec: &ItemSpec| match &spec.kind {
+            ItemKind::Dense { shape, .. } => shape.to_string(),
+            ItemKind::Table { dim, .. } => format!("a table of width {dim}"),
+        };
+        let differs = if shape(&held) != shape(spec) {
+            format!("it exists as {}, this task wants {}", shape(&held), shape(spec))
+        } else if held.optimizer != spec.optimizer {
+            format!("it is updated by {:?}, this task wants {:?}", held.optimizer, spec.optimizer)
+        } else if let (ItemKind::Dense { rows: held, .. }, ItemKind::Dense { rows, .. }) = (&held.kind, &spec.kind) {
+            format!("this server holds {} of its rows, this task expects {}", held.len(), rows.len())
+        } else {
+            "its rows are initialized differently".to_owned()
+        };
+        Err(Error::new(Code::VariableConflict, format!("variable {:?} is not the one this task means", held.name))
+            .because(differs)
+            .help("every task must build the same model with the same optimizer"))
+    }
 }

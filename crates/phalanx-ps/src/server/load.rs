@@ -1,43 +1,43 @@
-//! What a server does and holds, for who watches it.
+//! Counters of what a server does, and sizes of what it holds.
 //!
-//! On the path of every exchange: a few relaxed additions and two looks at the clock, no lock.
+//! An exchange costs a few relaxed additions and two clock readings, no lock.
 
 use super::Store;
 use super::items::Item;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Counted since the server started, except `longest`.
+/// The work of a server since it started; `longest` since the last reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Load {
+pub struct ServerLoad {
     /// Exchanges answered.
     pub exchanges: u64,
-    /// Those that pushed something.
+    /// Exchanges that pushed something.
     pub pushes: u64,
-    /// Bytes of numbers and ids that came.
+    /// Bytes of numbers and ids received.
     pub bytes_in: u64,
-    /// Bytes of numbers that went.
+    /// Bytes of numbers sent.
     pub bytes_out: u64,
     /// Time inside exchanges.
     pub busy: Duration,
-    /// The longest exchange since the last look.
+    /// The longest exchange since the last reading.
     pub longest: Duration,
 }
 
-/// A shard of a variable, or a table's part.
+/// The size of a shard of a variable, or of a server's part of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holding {
+pub struct StoredItem {
     /// The variable's or table's name.
     pub name: String,
     /// Whether it is a table.
     pub table: bool,
-    /// Numbers of a shard, rows of a table.
+    /// The numbers of a shard or the rows of a table.
     pub count: u64,
-    /// Values and slots.
+    /// The size of values and slots.
     pub bytes: u64,
 }
 
-/// The counters behind [`Load`].
+/// The counters behind [`ServerLoad`].
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     exchanges: AtomicU64,
@@ -59,9 +59,9 @@ impl Counters {
         self.longest.fetch_max(micros, Ordering::Relaxed);
     }
 
-    fn look(&self) -> Load {
+    fn read(&self) -> ServerLoad {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Load {
+        ServerLoad {
             exchanges: of(&self.exchanges),
             pushes: of(&self.pushes),
             bytes_in: of(&self.bytes_in),
@@ -73,25 +73,25 @@ impl Counters {
 }
 
 impl Store {
-    /// What this server has done.
-    pub fn load(&self) -> Load {
-        self.counters.look()
+    /// Returns the work of this server.
+    pub fn load(&self) -> ServerLoad {
+        self.counters.read()
     }
 
-    /// What this server holds, in the order in which it was made.
-    pub fn holdings(&self) -> Vec<Holding> {
+    /// Returns what this server holds, in the order of creation.
+    pub fn stored_items(&self) -> Vec<StoredItem> {
         let items = self.items();
-        let holding = |item: &Item| match item {
+        let item = |item: &Item| match item {
             Item::Dense(shard) => {
                 let count = shard.len() as u64;
                 let parts = 1 + shard.optimizer.slot_count() as u64;
-                Holding { name: shard.name.clone(), table: false, count, bytes: 4 * count * parts }
+                StoredItem { name: shard.name.clone(), table: false, count, bytes: 4 * count * parts }
             }
             Item::Table(table) => {
                 let count = table.len() as u64;
-                Holding { name: table.name.clone(), table: true, count, bytes: 4 * count * table.width() as u64 }
+                StoredItem { name: table.name.clone(), table: true, count, bytes: 4 * count * table.width() as u64 }
             }
         };
-        items.list().iter().map(holding).collect()
+        items.list().iter().map(item).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! One parameter server: its shards, what it has already applied, and the service around it.
+//! One parameter server: its shards, the updates it has applied, and the service around it.
 
 mod applied;
 #[cfg(test)]
@@ -7,14 +7,13 @@ mod assign;
 mod background;
 mod barrier;
 mod body;
-pub(crate) mod cut;
 pub(crate) mod dense;
 #[cfg(test)]
 mod dense_tests;
 mod index;
+mod input_positions;
 pub(crate) mod items;
 mod load;
-mod notes;
 mod pages;
 mod pending_rows;
 mod restoring;
@@ -24,21 +23,22 @@ mod slabs;
 mod snapshot;
 mod staleness;
 mod store;
+pub(crate) mod store_snapshot;
 mod stripe;
 pub(crate) mod table;
+mod write_snapshot;
 
-pub use applied::{Applied, Progress, Update, Verdict};
+pub use applied::{AppliedUpdates, TaskIncarnation, TaskProgress, UpdateOutcome, UpdatePart};
 pub use barrier::{Arrival, Barrier, Hold};
-pub use cut::Cut;
-pub use dense::CHUNK;
-pub use load::{Holding, Load};
-pub use service::{Service, identity};
+pub use load::{ServerLoad, StoredItem};
+pub use service::Service;
 pub use store::Store;
+pub use store_snapshot::StoreSnapshot;
 
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Takes a lock even if a thread died holding it: every guarded value here is changed in steps that each leave it
-/// whole.
+/// valid.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,20 +2,20 @@
 
 #![allow(unsafe_code)]
 
-/// Smaller memory is not worth it: one large page has this many bytes.
+/// The size of one large page; smaller memory is not worth it.
 #[cfg(target_os = "linux")]
 const LARGE: usize = 2 << 20;
 
-/// Asks for large pages, before the memory is first touched. Rows at random places of many gigabytes are otherwise looked
-/// for twice: where their page is, and then themselves. A hint; where it is not taken nothing is lost but time.
-pub(super) fn in_large_pages<T>(memory: &[T]) {
+/// Requests large pages, before the memory is first touched. Without them, nearly every access to a random row of many
+/// gigabytes is a TLB miss too. This is a hint: where the system ignores it, only time is lost.
+pub(super) fn request_large_pages<T>(memory: &[T]) {
     #[cfg(target_os = "linux")]
     {
         let start = memory.as_ptr() as usize;
         let (first, last) = (start.next_multiple_of(LARGE), (start + size_of_val(memory)) / LARGE * LARGE);
         if first < last {
             let from = memory.as_ptr().wrapping_byte_add(first - start).cast_mut().cast();
-            // SAFETY: the range is inside of memory that is the caller's, and what is in it stays.
+            // SAFETY: the range is inside memory that the caller borrows, and its contents stay.
             let _ = unsafe { rustix::mm::madvise(from, last - first, rustix::mm::Advice::LinuxHugepage) };
         }
     }

@@ -3,7 +3,7 @@
 use super::index::hash;
 use hashbrown::HashTable;
 
-/// Sums of row gradients, to be averaged over the gradients that had each row, as TensorFlow's sparse accumulator does.
+/// Sums of row gradients. Each row is averaged over the gradients that had it, as TensorFlow's sparse accumulator does.
 #[derive(Default)]
 pub(super) struct PendingRows {
     pub(super) round: u64,
@@ -33,7 +33,7 @@ impl PendingRows {
         sums[at * gradient.len()..].iter_mut().zip(gradient).for_each(|(sum, x)| *sum += x);
     }
 
-    /// Every row's id and the mean of its gradients, which have `dim` numbers.
+    /// Returns every row's id and the mean of its gradients, which have `dim` numbers.
     pub(super) fn means(&mut self, dim: usize) -> impl Iterator<Item = (i64, &[f32])> {
         let rows = self.ids.iter().zip(&self.counts).zip(self.sums.chunks_exact_mut(dim));
         rows.map(|((&id, &count), sum)| {

@@ -1,19 +1,20 @@
-//! Writing an instant down, on a thread of its own: into a file, or block by block for whoever asks.
+//! Writing a snapshot on a background thread: to a file, or block by block for a client that fetches it.
 
+use super::StoreSnapshot;
 use super::background::Background;
-use super::cut::Cut;
-use crate::checkpoint::{verify_part, write_cut};
+use super::write_snapshot::write_snapshot;
+use crate::checkpoint::verify_part;
+use crate::proto;
 use bytes::Bytes;
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_storage::Dir;
 use phalanx_wire::limits::PART_BYTES;
-use phalanx_wire::proto::params;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// A part that was written.
+/// A written part of a checkpoint.
 #[derive(Clone)]
 pub(crate) struct Written {
     pub(crate) staged: String,
@@ -21,7 +22,7 @@ pub(crate) struct Written {
     pub(crate) index: Bytes,
 }
 
-/// A part on its way into a file.
+/// A part that is being written to a file.
 pub(crate) struct IntoFile {
     location: String,
     writing: Arc<Background<Written>>,
@@ -29,34 +30,34 @@ pub(crate) struct IntoFile {
 
 impl IntoFile {
     /// Starts writing.
-    pub(crate) fn start(cut: Arc<Cut>, ask: params::Save) -> Result<Arc<Self>> {
+    pub(crate) fn start(snapshot: Arc<StoreSnapshot>, ask: proto::Save) -> Result<Arc<Self>> {
         let location = ask.location.clone();
-        let writing = Background::start("save", move || write_file(&cut, &ask))?;
+        let writing = Background::start("save", move || write_file(&snapshot, &ask))?;
         Ok(Arc::new(Self { location, writing }))
     }
 
-    /// Removes the file if nobody has published it: another server could not write its part.
+    /// Removes the file if it was not published because another server could not write its part.
     pub(crate) fn clean_up(&self) {
         if let Some(Ok(written)) = self.writing.outcome()
             && let Ok(dir) = Dir::open(&self.location)
         {
-            // Where even that fails, whoever opens the directory next sweeps it.
+            // If that fails, the next task that opens the directory removes it.
             let _ = dir.remove(&written.staged);
         }
     }
 
-    /// Waits for the end, but not for longer than `wait`.
+    /// Waits for the outcome, at most for `wait`.
     pub(crate) async fn wait(&self, wait: Duration) -> Option<Result<Written>> {
         self.writing.wait(wait).await
     }
 }
 
-fn write_file(cut: &Cut, ask: &params::Save) -> Result<Written> {
+fn write_file(snapshot: &StoreSnapshot, ask: &proto::Save) -> Result<Written> {
     let dir = Dir::open(&ask.location)?;
     let part = ask.part.clone().unwrap_or_default();
-    let (file, index) = write_cut(cut, &part, dir.stage(&ask.file)?)?;
+    let (file, index) = write_snapshot(snapshot, &part, dir.stage(&ask.file)?)?;
     let staged = file.finish()?;
-    // Read back before anybody is told that it is there.
+    // Verified before it is reported as written.
     if let Err(error) = verify_part(&dir, &staged.name, &index) {
         let _ = dir.remove(&staged.name);
         return Err(error);
@@ -64,7 +65,7 @@ fn write_file(cut: &Cut, ask: &params::Save) -> Result<Written> {
     Ok(Written { staged: staged.name, bytes: staged.size, index: index.to_bytes()?.into() })
 }
 
-/// What the writing thread hands over.
+/// What the writing thread sends.
 enum Block {
     Bytes(Bytes),
     End(Result<Written>),
@@ -72,21 +73,21 @@ enum Block {
 
 struct Fetched {
     blocks: mpsc::Receiver<Block>,
-    /// The number of the newest block, and what was answered: it may be asked for again.
+    /// The number of the newest block, and the reply: it may be fetched again.
     newest: u64,
     answer: Option<(bool, Bytes, u64)>,
 }
 
-/// A part on its way to whoever asks for its blocks.
+/// A part that a client fetches block by block.
 pub(crate) struct ToFetch(tokio::sync::Mutex<Fetched>);
 
 impl ToFetch {
     /// Starts writing; at most three blocks are in memory.
-    pub(crate) fn start(cut: Arc<Cut>, part: params::Part) -> Result<Arc<Self>> {
+    pub(crate) fn start(snapshot: Arc<StoreSnapshot>, part: proto::Part) -> Result<Arc<Self>> {
         let (send, blocks) = mpsc::channel(1);
         let write = move || {
             let out = Blocks { send: send.clone(), gathered: Vec::with_capacity(PART_BYTES), bytes: 0 };
-            let written = write_cut(&cut, &part, out).and_then(|(out, index)| {
+            let written = write_snapshot(&snapshot, &part, out).and_then(|(out, index)| {
                 Ok(Written { staged: String::new(), bytes: out.bytes, index: index.to_bytes()?.into() })
             });
             let _ = send.blocking_send(Block::End(written));
@@ -96,7 +97,7 @@ impl ToFetch {
         Ok(Arc::new(Self(tokio::sync::Mutex::new(Fetched { blocks, newest: 0, answer: None }))))
     }
 
-    /// Block `number`: whether it is the end, its bytes (or the index), and the bytes in all.
+    /// Returns block `number`: whether it is the end, its bytes (or the index), and the total size.
     pub(crate) async fn block(&self, number: u64) -> Result<(bool, Bytes, u64)> {
         let mut fetched = self.0.lock().await;
         if number == fetched.newest + 1 {
@@ -111,11 +112,11 @@ impl ToFetch {
             fetched.newest = number;
         }
         let asked = fetched.answer.clone().filter(|_| number == fetched.newest);
-        asked.ok_or_else(|| Error::new(Code::BadMessage, format!("block {number} is not at hand any more")))
+        asked.ok_or_else(|| Error::new(Code::BadMessage, format!("block {number} is no longer available")))
     }
 }
 
-/// Cuts what is written into blocks.
+/// Splits what is written into blocks.
 struct Blocks {
     send: mpsc::Sender<Block>,
     gathered: Vec<u8>,
@@ -123,9 +124,9 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn hand_over(&mut self) -> std::io::Result<()> {
+    fn send_block(&mut self) -> std::io::Result<()> {
         let block = std::mem::replace(&mut self.gathered, Vec::with_capacity(PART_BYTES));
-        let gone = |_| std::io::Error::other("nobody asks for the blocks any more");
+        let gone = |_| std::io::Error::other("the blocks are no longer fetched");
         self.send.blocking_send(Block::Bytes(block.into())).map_err(gone)
     }
 }
@@ -136,12 +137,12 @@ impl Write for Blocks {
         self.gathered.extend_from_slice(&bytes[..n]);
         self.bytes += n as u64;
         if self.gathered.len() == PART_BYTES {
-            self.hand_over()?;
+            self.send_block()?;
         }
         Ok(n)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        if self.gathered.is_empty() { Ok(()) } else { self.hand_over() }
+        if self.gathered.is_empty() { Ok(()) } else { self.send_block() }
     }
 }

@@ -1,22 +1,22 @@
-//! The store behind the bulk lane.
+//! The service that answers the frames of one job from a store.
 
 use super::barrier::{Arrival, Hold};
 use super::restoring::{self, Restoring};
 use super::saving::{IntoFile, ToFetch};
-use super::{Store, lock};
-use crate::Crew;
-use crate::client::to_wire;
+use super::{Store, TaskIncarnation, lock};
+use crate::Executor;
+use crate::plan::ItemSpec;
+use crate::proto::{self, Reply, reply, request};
 use bytes::Bytes;
-use phalanx_base::{Code, Context, Error, Incarnation, Result, Role, TaskId};
+use phalanx_base::{Code, Context, Error, Incarnation, Result, TaskId};
 use phalanx_storage::Dir;
 use phalanx_wire::bulk::{Handler, Pending};
-use phalanx_wire::proto::params::{self, Reply, reply, request};
-use phalanx_wire::{InFrame, OutFrame};
+use phalanx_wire::{InFrame, OutFrame, task_from_wire, task_to_wire};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The longest a request for the barrier is kept waiting before it is answered "ask again".
+/// The longest time a request waits before the reply is "ask again".
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// Answers frames for one job.
@@ -24,10 +24,10 @@ pub struct Service {
     store: Arc<Store>,
     job: u64,
     task: TaskId,
-    life: Incarnation,
-    /// Rung whenever the barrier may have let somebody go.
+    incarnation: Incarnation,
+    /// Notified whenever the barrier may have released a worker.
     moved: Notify,
-    /// The instants that are being written down, by their ids.
+    /// The snapshots that are being written, by their ids.
     saving: Mutex<Option<(u64, Arc<IntoFile>)>>,
     fetching: Mutex<Option<(u64, Arc<ToFetch>)>>,
     /// The newest attempt to restore, by its id.
@@ -35,42 +35,41 @@ pub struct Service {
 }
 
 impl Service {
-    /// Serves `store` as this life of `task` of the job with this digest.
+    /// Serves `store` as this incarnation of `task` of the job with this digest.
     #[must_use]
-    pub fn new(store: Arc<Store>, job: u64, task: TaskId, life: Incarnation) -> Self {
+    pub fn new(store: Arc<Store>, job: u64, task: TaskId, incarnation: Incarnation) -> Self {
         let (saving, fetching, restoring) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { store, job, task, life, moved: Notify::new(), saving, fetching, restoring }
+        Self { store, job, task, incarnation, moved: Notify::new(), saving, fetching, restoring }
     }
 
     async fn answer(self: &Arc<Self>, mut frame: InFrame) -> Result<OutFrame> {
-        let ask: params::Request = frame.header()?;
+        let ask: proto::Request = frame.header()?;
         if ask.job != self.job {
             return Err(Error::new(Code::WrongJob, format!("{} belongs to another job", self.task))
                 .help("see whether two jobs use the same address"));
         }
-        if ask.server_life != 0 && ask.server_life != self.life.0 {
-            return Err(Error::new(Code::ServerRestarted, format!("{} was started anew", self.task))
-                .because("the request is for its former life")
-                .help("the task asks again by itself"));
+        if ask.server_incarnation.is_some_and(|incarnation| incarnation != self.incarnation.0) {
+            return Err(Error::new(Code::ServerRestarted, format!("{} was restarted", self.task))
+                .because("the request is for its former incarnation")
+                .help("the task retries by itself"));
         }
-        let named_life = ask.server_life != 0;
         let op = ask.op.ok_or_else(|| Error::new(Code::BadMessage, "a request asks for nothing"))?;
-        let from = identity(ask.client.as_ref());
+        let from = task_from_wire(ask.client.as_ref());
         let store = &self.store;
         let (mut values, mut pulled) = (Bytes::new(), None);
         let result = match op {
             request::Op::Exchange(ask) => {
                 let on_behalf_of = ask.on_behalf_of.as_ref();
-                let from = on_behalf_of.map_or(from, |other| identity(Some(other)))?;
-                let crew = if frame.is_inside() { Crew::Compute } else { Crew::Alone };
-                // Handles of our own: the buffer for the answer is taken from the frame while its body is read.
+                let from = on_behalf_of.map_or(from, |other| task_from_wire(Some(other)))?;
+                let executor = if frame.is_in_process() { Executor::Parallel } else { Executor::Serial };
+                // Cloned handles: the reply buffer is taken from the frame while its body is read.
                 let body = frame.parts().to_vec();
-                let (exchanged, out) = store.exchange(from, &ask, &body, crew, |len| frame.reply(len))?;
+                let (exchanged, out) = store.exchange(from, &ask, &body, executor, |len| frame.reply(len))?;
                 pulled = Some(out);
                 Some(reply::Result::Exchanged(exchanged))
             }
-            request::Op::Create(ask) => Some(handles(store.create(&ask.specs)?)),
-            request::Op::Find(ask) => Some(handles(store.find(&ask.specs)?)),
+            request::Op::Create(ask) => Some(handles(store.create(&specs(&ask.specs)?)?)),
+            request::Op::Find(ask) => Some(handles(store.find(&specs(&ask.specs)?)?)),
             request::Op::Assign(ask) => {
                 if ask.replaces {
                     store.replace(from?, &ask, frame.parts())?;
@@ -80,7 +79,7 @@ impl Service {
                 None
             }
             request::Op::SetReady(_) => {
-                if !named_life {
+                if ask.server_incarnation.is_none() {
                     return Err(Error::new(Code::BadMessage, "a server is declared ready without its incarnation")
                         .because("a server that was restarted meanwhile would be declared ready without a model"));
                 }
@@ -89,19 +88,20 @@ impl Service {
             }
             request::Op::Describe(_) => Some(reply::Result::Description(self.describe())),
             request::Op::Fence(ask) => {
-                let (task, incarnation) = identity(ask.lost.as_ref())?;
-                // One that holds nothing yet would say that the task has pushed nothing here.
-                if !store.is_ready() && !store.applied.is_behind() {
-                    return Err(super::cut::not_ready());
+                let lost = task_from_wire(ask.lost.as_ref())?;
+                // A server that holds nothing yet would report that the task has pushed nothing.
+                if !store.applied.is_behind() {
+                    store.check_ready()?;
                 }
-                let fenced = store.fence(task, incarnation);
+                let progress = store.fence(lost);
                 self.moved.notify_waiters();
-                Some(reply::Result::Fenced(fenced))
+                let (step, complete) = (progress.step, progress.is_complete());
+                Some(reply::Result::Fenced(proto::Fenced { step, complete }))
             }
             request::Op::Join(ask) => {
                 let (from, step) = (from?, store.global_step());
                 let round = store.at_barrier(from, |barrier| barrier.join(from, ask.replicas_to_aggregate, step))?;
-                Some(reply::Result::Arrived(params::Arrived { round: Some(round) }))
+                Some(reply::Result::Arrived(proto::Arrived { round: Some(round) }))
             }
             request::Op::Leave(_) => {
                 lock(&store.barrier).leave(from?);
@@ -111,33 +111,37 @@ impl Service {
             request::Op::Arrive(ask) => Some(reply::Result::Arrived(self.arrive(from?, &ask).await?)),
             request::Op::CloseRound(ask) => Some(reply::Result::Arrived(self.close_round(ask.round))),
             request::Op::Hold(ask) => Some(reply::Result::Arrived(self.hold(ask.millis))),
-            request::Op::Cut(ask) => {
-                let cut = store.cut(ask.id, ask.closed, ask.first)?;
-                let pause_micros = cut.pause.as_micros() as u64;
-                let (table_rows, bytes, global_step) = (cut.table_rows(), cut.bytes(), cut.global_step);
-                Some(reply::Result::CutMade(params::CutMade { pause_micros, table_rows, bytes, global_step }))
+            request::Op::TakeSnapshot(ask) => {
+                let snapshot = store.take_snapshot(ask.id, ask.closed, ask.first)?;
+                Some(reply::Result::SnapshotTaken(proto::SnapshotTaken {
+                    pause_micros: snapshot.pause.as_micros() as u64,
+                    table_rows: snapshot.table_rows(),
+                    bytes: snapshot.bytes(),
+                    global_step: snapshot.global_step,
+                }))
             }
             request::Op::Save(ask) => Some(reply::Result::Saved(self.save(ask, &mut values).await?)),
             request::Op::Fetch(ask) => Some(reply::Result::Saved(self.fetch(ask, &mut values).await?)),
-            request::Op::Release(ask) => {
-                store.release(ask.cut);
-                let saved = lock(&self.saving).take_if(|(cut, _)| *cut == ask.cut);
+            request::Op::ReleaseSnapshot(ask) => {
+                store.release_snapshot(ask.snapshot);
+                let saved = lock(&self.saving).take_if(|(id, _)| *id == ask.snapshot);
                 if let Some((_, saving)) = saved {
                     tokio::task::spawn_blocking(move || saving.clean_up());
                 }
-                lock(&self.fetching).take_if(|(cut, _)| *cut == ask.cut);
+                lock(&self.fetching).take_if(|(id, _)| *id == ask.snapshot);
                 None
             }
-            request::Op::Recall(_) => {
-                let notes = store.notes.all().into_iter();
-                let notes = notes.map(|(task, note)| params::Note { task: task.to_string(), note }).collect();
-                Some(reply::Result::Notes(params::Notes { notes }))
+            request::Op::GetInputPositions(_) => {
+                let position =
+                    |(task, position): (TaskId, _)| proto::InputPosition { task: task.to_string(), position };
+                let positions = store.input_positions.all().into_iter().map(position).collect();
+                Some(reply::Result::InputPositions(proto::InputPositions { positions }))
             }
             request::Op::Restore(ask) => Some(reply::Result::Restored(self.restore(ask).await?)),
             request::Op::Probe(ask) => Some(reply::Result::Probed(probe(ask).await?)),
         };
-        let (global_step, server_life) = (store.global_step(), self.life.0);
-        let header = Reply { global_step, server_life, result };
+        let (global_step, server_incarnation) = (store.global_step(), self.incarnation.0);
+        let header = Reply { global_step, server_incarnation, result };
         if let Some(pulled) = pulled {
             return Ok(OutFrame::reply(&header, pulled));
         }
@@ -148,20 +152,19 @@ impl Service {
         Ok(out)
     }
 
-    /// Closes a round that a coordinator says is complete.
-    fn close_round(&self, round: u64) -> params::Arrived {
+    /// Closes a round that is complete, as a coordinator reports.
+    fn close_round(&self, round: u64) -> proto::Arrived {
         let open = lock(&self.store.barrier).close(round);
         if let Some(open) = open {
             self.store.reach_step(open);
         }
-        params::Arrived { round: open }
+        proto::Arrived { round: open }
     }
 
-    /// Keeps the open round from closing for so many milliseconds at most, since the task that asked may die. With 0 it ends
-    /// the hold there is.
-    fn hold(self: &Arc<Self>, millis: u32) -> params::Arrived {
+    /// Keeps the open round from closing for at most this time, since the client may die. With 0 it ends the current hold.
+    fn hold(self: &Arc<Self>, millis: u32) -> proto::Arrived {
         if millis == 0 {
-            return params::Arrived { round: Some(self.end_hold(None)) };
+            return proto::Arrived { round: Some(self.end_hold(None)) };
         }
         let (hold, round) = {
             let mut barrier = lock(&self.store.barrier);
@@ -172,10 +175,10 @@ impl Service {
             tokio::time::sleep(time).await;
             service.end_hold(Some(hold));
         });
-        params::Arrived { round: Some(round) }
+        proto::Arrived { round: Some(round) }
     }
 
-    /// Ends this hold, or whichever there is, and returns the round that is open then.
+    /// Ends this hold, or the current one, and returns the round that is then open.
     fn end_hold(&self, hold: Option<Hold>) -> u64 {
         let (ended, round) = {
             let mut barrier = lock(&self.store.barrier);
@@ -188,51 +191,32 @@ impl Service {
         round
     }
 
-    async fn save(&self, ask: params::Save, index: &mut Bytes) -> Result<params::Saved> {
+    async fn save(&self, ask: proto::Save, index: &mut Bytes) -> Result<proto::Saved> {
         let wait = Duration::from_millis(ask.wait_ms.into()).min(LONGEST_WAIT);
-        let saving = {
-            let mut saving = lock(&self.saving);
-            match saving.as_ref().filter(|(cut, _)| *cut == ask.cut) {
-                Some((_, saving)) => Arc::clone(saving),
-                None => {
-                    let started = IntoFile::start(self.store.cut_with(ask.cut)?, ask.clone())?;
-                    *saving = Some((ask.cut, Arc::clone(&started)));
-                    started
-                }
-            }
-        };
-        let Some(outcome) = saving.wait(wait).await else { return Ok(params::Saved::default()) };
+        let start = || IntoFile::start(self.store.snapshot(ask.snapshot)?, ask.clone());
+        let saving = get_or_start(&self.saving, ask.snapshot, start)?;
+        let Some(outcome) = saving.wait(wait).await else { return Ok(proto::Saved::default()) };
         let written = outcome?;
         *index = written.index;
-        Ok(params::Saved { done: true, staged: written.staged, bytes: written.bytes })
+        Ok(proto::Saved { done: true, staged: written.staged, bytes: written.bytes })
     }
 
-    async fn fetch(&self, ask: params::Fetch, body: &mut Bytes) -> Result<params::Saved> {
-        let fetching = {
-            let mut fetching = lock(&self.fetching);
-            match fetching.as_ref().filter(|(cut, _)| *cut == ask.cut) {
-                Some((_, fetching)) => Arc::clone(fetching),
-                None => {
-                    let part = ask.part.clone().unwrap_or_default();
-                    let started = ToFetch::start(self.store.cut_with(ask.cut)?, part)?;
-                    *fetching = Some((ask.cut, Arc::clone(&started)));
-                    started
-                }
-            }
-        };
+    async fn fetch(&self, ask: proto::Fetch, body: &mut Bytes) -> Result<proto::Saved> {
+        let start = || ToFetch::start(self.store.snapshot(ask.snapshot)?, ask.part.clone().unwrap_or_default());
+        let fetching = get_or_start(&self.fetching, ask.snapshot, start)?;
         let (done, bytes, size) = fetching.block(ask.block).await?;
         *body = bytes;
-        Ok(params::Saved { done, staged: String::new(), bytes: size })
+        Ok(proto::Saved { done, staged: String::new(), bytes: size })
     }
 
-    async fn restore(&self, ask: params::Restore) -> Result<params::Restored> {
+    async fn restore(&self, ask: proto::Restore) -> Result<proto::Restored> {
         let wait = Duration::from_millis(ask.wait_ms.into()).min(LONGEST_WAIT);
         let restoring = {
             let mut restoring = lock(&self.restoring);
             match restoring.as_ref() {
                 Some((id, running)) if *id == ask.id => Arc::clone(running),
-                // One that is still at work would go on to write into the same items.
-                Some((_, other)) if other.outcome().is_none() => return Ok(params::Restored::default()),
+                // An attempt that is still running would continue to write into the same items.
+                Some((_, other)) if other.outcome().is_none() => return Ok(proto::Restored::default()),
                 _ => {
                     let started = restoring::start(Arc::clone(&self.store), ask.clone())?;
                     *restoring = Some((ask.id, Arc::clone(&started)));
@@ -240,23 +224,21 @@ impl Service {
                 }
             }
         };
-        let Some(outcome) = restoring.wait(wait).await else { return Ok(params::Restored::default()) };
-        Ok(params::Restored { done: true, read: outcome? })
+        let Some(outcome) = restoring.wait(wait).await else { return Ok(proto::Restored::default()) };
+        Ok(proto::Restored { done: true, read: outcome? })
     }
 
-    async fn arrive(&self, who: (TaskId, Incarnation), ask: &params::Arrive) -> Result<params::Arrived> {
+    async fn arrive(&self, from: TaskIncarnation, ask: &proto::Arrive) -> Result<proto::Arrived> {
         let wait = Duration::from_millis(ask.wait_ms.into()).min(LONGEST_WAIT);
-        if !self.store.is_ready() {
-            return Err(super::cut::not_ready());
-        }
+        self.store.check_ready()?;
         let waiting = async {
             let mut moved = std::pin::pin!(self.moved.notified());
             // Listen before looking, or a round that closes in between would be missed.
             moved.as_mut().enable();
-            let (mut arrival, round) = self.store.at_barrier(who, |barrier| {
-                barrier.remember(ask.replicas_to_aggregate);
+            let (mut arrival, round) = self.store.at_barrier(from, |barrier| {
+                barrier.restore_quorum(ask.replicas_to_aggregate);
                 let before = barrier.round();
-                let arrival = barrier.arrive(who, ask.step, ask.round);
+                let arrival = barrier.arrive(from, ask.step, ask.round);
                 (arrival, (barrier.round() != before).then(|| barrier.round()))
             })?;
             if let Some(round) = round {
@@ -270,30 +252,30 @@ impl Service {
                 moved.as_mut().await;
                 moved.set(self.moved.notified());
                 moved.as_mut().enable();
-                arrival = lock(&self.store.barrier).poll(who);
+                arrival = lock(&self.store.barrier).poll(from);
             }
         };
         let round = tokio::time::timeout(wait, waiting).await.unwrap_or(Ok(None))?;
-        Ok(params::Arrived { round })
+        Ok(proto::Arrived { round })
     }
 
-    fn describe(&self) -> params::Description {
+    fn describe(&self) -> proto::Description {
         let (variables, tables) = self.store.counts();
-        // In statements of their own: two guards in one expression would wait for each other.
+        // Separate statements: two guards in one expression would deadlock.
         let stale = lock(&self.store.barrier).stale();
-        let lives = self.store.lives();
+        let tasks = self.store.task_incarnations();
         let (newest_clock, widest_lag) = self.store.staleness.clocks();
-        params::Description {
+        proto::Description {
             ready: self.store.is_ready(),
             stale: self.store.stale().max(stale),
             repeats: self.store.repeats(),
             variables: variables as u64,
             tables: tables as u64,
-            lives: lives.into_iter().map(|(task, incarnation)| to_wire(task, incarnation)).collect(),
+            tasks: tasks.into_iter().map(|(task, incarnation)| task_to_wire(task, incarnation)).collect(),
             staleness: self.store.staleness.counts(),
             newest_clock,
             widest_lag,
-            applied: self.store.applied.all().iter().map(applied).collect(),
+            progress: self.store.applied.all().iter().map(progress_to_wire).collect(),
             restored: self.store.applied.is_behind(),
             closed: self.store.closed(),
             missed: self.store.missed(),
@@ -312,10 +294,24 @@ impl Handler for Service {
     }
 }
 
-/// A task's progress here as messages have it.
-fn applied(&((task, incarnation), progress): &((TaskId, Incarnation), super::Progress)) -> params::Applied {
-    params::Applied {
-        life: Some(to_wire(task, incarnation)),
+/// Returns the work with this id, or starts it in place of any other.
+fn get_or_start<T>(
+    slot: &Mutex<Option<(u64, Arc<T>)>>,
+    id: u64,
+    start: impl FnOnce() -> Result<Arc<T>>,
+) -> Result<Arc<T>> {
+    let mut slot = lock(slot);
+    if let Some((_, running)) = slot.as_ref().filter(|(known, _)| *known == id) {
+        return Ok(Arc::clone(running));
+    }
+    let started = start()?;
+    *slot = Some((id, Arc::clone(&started)));
+    Ok(started)
+}
+
+fn progress_to_wire(&((task, incarnation), progress): &(TaskIncarnation, super::TaskProgress)) -> proto::TaskProgress {
+    proto::TaskProgress {
+        task: Some(task_to_wire(task, incarnation)),
         step: progress.step,
         parts_applied: progress.parts_applied,
         parts: progress.parts,
@@ -325,42 +321,36 @@ fn applied(&((task, incarnation), progress): &((TaskId, Incarnation), super::Pro
     }
 }
 
-fn handles(handles: Vec<u32>) -> reply::Result {
-    reply::Result::Handles(params::Handles { handles })
+fn specs(specs: &[proto::Spec]) -> Result<Vec<ItemSpec>> {
+    specs.iter().map(ItemSpec::from_wire).collect()
 }
 
-/// Whether this task sees the file. Whatever keeps it from doing so: it does not.
-async fn probe(ask: params::Probe) -> Result<params::Probed> {
+fn handles(handles: Vec<u32>) -> reply::Result {
+    reply::Result::Handles(proto::Handles { handles })
+}
+
+/// Whether this task sees the file. Any error means that it does not.
+async fn probe(ask: proto::Probe) -> Result<proto::Probed> {
     let look = move || {
         let found = Dir::open(&ask.location).and_then(|dir| dir.read(&ask.file, 1 << 10));
-        params::Probed { sees: found.is_ok_and(|content| content == ask.content.as_bytes()) }
+        proto::Probed { sees: found.is_ok_and(|content| content == ask.content.as_bytes()) }
     };
-    tokio::task::spawn_blocking(look).await.context(Code::Internal, "the look for a file did not end")
-}
-
-/// The task's life that a message names.
-///
-/// # Errors
-/// When it names none.
-pub fn identity(client: Option<&params::Client>) -> Result<(TaskId, Incarnation)> {
-    let client = client.ok_or_else(|| Error::new(Code::BadMessage, "a request does not say whose it is"))?;
-    let role = Role::ALL.get(client.role as usize).copied();
-    let role = role.ok_or_else(|| Error::new(Code::BadMessage, format!("{} is not a role", client.role)))?;
-    Ok((TaskId::new(role, client.index), Incarnation(client.incarnation)))
+    tokio::task::spawn_blocking(look).await.context(Code::Internal, "a probe for a file panicked")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{Client, Options};
+    use crate::client::{Client, ClientOptions};
+    use phalanx_base::Role;
 
     #[test]
-    fn a_server_that_holds_nothing_yet_does_not_say_how_far_a_lost_task_came() {
+    fn a_server_that_holds_nothing_yet_does_not_report_the_progress_of_a_lost_task() {
         let store = Arc::<Store>::default();
         let service = Service::new(Arc::clone(&store), 1, TaskId::new(Role::Ps, 0), Incarnation(7));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let server = phalanx_wire::bulk::inside(Arc::new(service), runtime.handle().clone(), "ps/0".into());
-        let mut options = Options::new(1, TaskId::new(Role::Chief, 0), Incarnation(2));
+        let server = phalanx_wire::bulk::in_process(Arc::new(service), runtime.handle().clone(), "ps/0".into());
+        let mut options = ClientOptions::new(1, TaskId::new(Role::Chief, 0), Incarnation(2));
         options.patience = Duration::ZERO;
         let client = Client::inside(server, options).unwrap();
         let fence = || client.fence(TaskId::new(Role::Worker, 0), Incarnation(1));

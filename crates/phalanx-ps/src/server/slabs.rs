@@ -1,22 +1,21 @@
-//! The rows of a stripe, in the order in which they came into being.
+//! The rows of a stripe, in the order of creation.
 //!
-//! Each slab is twice as long as the one before: a small table takes little, a row is found without a look into memory,
-//! and the slabs of a large table are long enough for large pages.
+//! Each slab is twice as long as the one before: a small table takes little memory, a row is located without a memory
+//! access, and the slabs of a large table are long enough for large pages.
 
-use super::pages::in_large_pages;
-use super::snapshot::Before;
+use super::pages::request_large_pages;
+use super::snapshot::CowPage;
 use std::ops::Range;
 
-/// Numbers in a block of rows: as much as is copied when a cut is kept and one of its rows changes.
+/// Numbers in a block of rows, which is the page of copy-on-write.
 pub(super) const BLOCK: usize = 8 * 1024;
 
-/// Bytes in a line of memory.
+/// Bytes in a cache line.
 const LINE: usize = 64;
 
-/// Where a row is: its slab, and the first of its numbers there. Asking for the memory of many rows one behind the other
-/// wants as little as possible in between.
+/// The location of a row: its slab, and the first of its numbers there. Located first, rows can be prefetched back to back.
 #[derive(Clone, Copy)]
-pub(super) struct Spot {
+pub(super) struct RowLocation {
     slab: usize,
     at: usize,
 }
@@ -25,107 +24,107 @@ pub(super) struct Spot {
 pub(super) struct Slabs {
     /// Numbers in a row.
     width: usize,
-    /// Rows in a block: two to the power of this.
+    /// The binary logarithm of the rows in a block.
     bits: u32,
-    /// One block, two, four, and so on.
+    /// Slabs of one block, two, four, and so on.
     slabs: Vec<Slab>,
-    /// What each block was at the cut.
-    before: Vec<Before>,
+    /// The copy-on-write state of each block.
+    cow: Vec<CowPage>,
     rows: usize,
-    /// No cut up to this one needs anything.
-    done: u64,
+    /// Snapshots up to this one are released.
+    released: u64,
 }
 
 impl Slabs {
     pub(super) fn new(width: usize) -> Self {
         let bits = (BLOCK / width.max(1)).max(1).ilog2();
-        Self { width, bits, slabs: Vec::new(), before: Vec::new(), rows: 0, done: 0 }
+        Self { width, bits, slabs: Vec::new(), cow: Vec::new(), rows: 0, released: 0 }
     }
 
-    /// How many rows a block has.
+    /// Returns the number of rows of a block.
     pub(super) fn block_rows(&self) -> usize {
         1 << self.bits
     }
 
-    /// One row more, of zeros, to be filled. A cut does not have it, and needs no copy.
+    /// Adds a row of zeros. No snapshot has it, so none needs a copy.
     pub(super) fn add(&mut self, now: u64) -> &mut [f32] {
         let (row, block) = (self.rows, self.rows >> self.bits);
-        if block == self.before.len() {
-            self.before.push(Before::new(now));
+        if block == self.cow.len() {
+            self.cow.push(CowPage::new(now));
             if block + 1 == 1 << self.slabs.len() {
                 self.slabs.push(Slab::zeros((self.width << self.bits) << self.slabs.len()));
             }
         }
         self.rows += 1;
-        self.numbers(self.spot(row))
+        self.numbers(self.location(row))
     }
 
-    /// Where a row is, which stays so.
-    pub(super) fn spot(&self, row: usize) -> Spot {
+    /// Returns the location of a row, which never changes.
+    pub(super) fn location(&self, row: usize) -> RowLocation {
         let slab = ((row >> self.bits) + 1).ilog2() as usize;
-        Spot { slab, at: (row - self.first(slab)) * self.width }
+        RowLocation { slab, at: (row - self.first(slab)) * self.width }
     }
 
-    /// The first row of a slab.
+    /// Returns the first row of a slab.
     fn first(&self, slab: usize) -> usize {
         ((1 << slab) - 1) << self.bits
     }
 
-    /// A row to be looked at.
-    pub(super) fn at(&self, Spot { slab, at }: Spot) -> &[f32] {
+    /// Returns a row.
+    pub(super) fn at(&self, RowLocation { slab, at }: RowLocation) -> &[f32] {
         &self.slabs[slab].numbers()[at..at + self.width]
     }
 
-    /// A row to be changed.
-    pub(super) fn change(&mut self, spot: Spot, now: u64) -> &mut [f32] {
-        if self.done < now {
-            self.keep(spot, now);
+    /// Returns a row to be changed, after preserving it for a snapshot.
+    pub(super) fn change(&mut self, location: RowLocation, now: u64) -> &mut [f32] {
+        if self.released < now {
+            self.preserve(location, now);
         }
-        self.numbers(spot)
+        self.numbers(location)
     }
 
-    /// The cut may need the row's block as it is.
-    fn keep(&mut self, spot: Spot, now: u64) {
-        let block = (self.first(spot.slab) + spot.at / self.width) >> self.bits;
+    /// Preserves the row's block for the newest snapshot.
+    fn preserve(&mut self, location: RowLocation, now: u64) {
+        let block = (self.first(location.slab) + location.at / self.width) >> self.bits;
         let (slab, numbers) = self.block(block);
-        self.before[block].keep(&self.slabs[slab].numbers()[numbers], now);
+        self.cow[block].preserve(&self.slabs[slab].numbers()[numbers], now);
     }
 
-    fn numbers(&mut self, Spot { slab, at }: Spot) -> &mut [f32] {
+    fn numbers(&mut self, RowLocation { slab, at }: RowLocation) -> &mut [f32] {
         &mut self.slabs[slab].numbers_mut()[at..at + self.width]
     }
 
-    /// A block's slab, and where in it its numbers are.
+    /// Returns a block's slab and its range there.
     fn block(&self, block: usize) -> (usize, Range<usize>) {
-        let Spot { slab, at } = self.spot(block << self.bits);
+        let RowLocation { slab, at } = self.location(block << self.bits);
         (slab, at..at + (self.width << self.bits))
     }
 
-    /// A block's numbers as they were at the cut.
-    pub(super) fn at_cut(&self, block: usize) -> &[f32] {
+    /// Returns a block's numbers at the newest snapshot.
+    pub(super) fn read_snapshot(&self, block: usize) -> &[f32] {
         let (slab, numbers) = self.block(block);
-        self.before[block].at_cut(&self.slabs[slab].numbers()[numbers])
+        self.cow[block].read_snapshot(&self.slabs[slab].numbers()[numbers])
     }
 
-    /// The cut needs no copies any more.
-    pub(super) fn let_go(&mut self, cut: u64) {
-        self.before.iter_mut().for_each(|before| before.let_go(cut));
-        self.done = self.done.max(cut);
+    /// Drops the copies for `snapshot`.
+    pub(super) fn release_snapshot(&mut self, snapshot: u64) {
+        self.cow.iter_mut().for_each(|page| page.release(snapshot));
+        self.released = self.released.max(snapshot);
     }
 }
 
-/// Numbers that begin where a line of memory does: a row that fits into one must not lie in two.
+/// Numbers that begin at a cache line: a row that fits into one line must not lie in two.
 struct Slab {
     memory: Vec<f32>,
-    /// How many of them are in front of that line.
+    /// How many numbers are before that line.
     skipped: usize,
 }
 
 impl Slab {
-    /// Untouched: the operating system gives memory when a row is filled.
+    /// Allocates untouched zeros: the operating system maps memory when a row is filled.
     fn zeros(count: usize) -> Self {
         let memory = vec![0.0; count + LINE / size_of::<f32>()];
-        in_large_pages(&memory);
+        request_large_pages(&memory);
         let skipped = memory.as_ptr().align_offset(LINE);
         Self { memory, skipped }
     }
@@ -153,35 +152,35 @@ mod tests {
                 assert!(added.len() == width && added.iter().all(|&x| x == 0.0));
                 added.fill(row as f32);
             }
-            assert!((0..count).all(|row| slabs.at(slabs.spot(row)).iter().all(|&x| x == row as f32)), "{width}");
+            assert!((0..count).all(|row| slabs.at(slabs.location(row)).iter().all(|&x| x == row as f32)), "{width}");
         }
     }
 
     #[test]
-    fn a_row_as_long_as_a_line_of_memory_is_one() {
+    fn a_row_as_long_as_a_cache_line_is_one() {
         let mut slabs = Slabs::new(16);
         let count = 9 * slabs.block_rows();
         assert!((0..count).all(|_| slabs.add(0).as_ptr().align_offset(LINE) == 0));
     }
 
     #[test]
-    fn a_cut_keeps_what_changes_after_it_and_nothing_else() {
+    fn a_snapshot_copies_what_changes_after_it_and_nothing_else() {
         let mut slabs = Slabs::new(16);
         let rows = 3 * slabs.block_rows();
         (0..rows).for_each(|row| slabs.add(0).fill(row as f32));
-        let row = slabs.spot(1);
+        let row = slabs.location(1);
         slabs.change(row, 1).fill(-1.0);
         slabs.change(row, 1).fill(-2.0);
-        assert_eq!((slabs.at(row)[0], slabs.at_cut(0)[16], slabs.at_cut(0)[32]), (-2.0, 1.0, 2.0));
+        assert_eq!((slabs.at(row)[0], slabs.read_snapshot(0)[16], slabs.read_snapshot(0)[32]), (-2.0, 1.0, 2.0));
         let copied = |slabs: &Slabs, block: usize| {
-            slabs.at_cut(block).as_ptr() != slabs.at(slabs.spot(block * slabs.block_rows())).as_ptr()
+            slabs.read_snapshot(block).as_ptr() != slabs.at(slabs.location(block * slabs.block_rows())).as_ptr()
         };
         assert_eq!([0, 1, 2].map(|block| copied(&slabs, block)), [true, false, false]);
         slabs.add(1).fill(7.0);
-        slabs.let_go(1);
+        slabs.release_snapshot(1);
         slabs.change(row, 1).fill(-3.0);
         assert!((0..4).all(|block| !copied(&slabs, block)));
         slabs.change(row, 2).fill(-4.0);
-        assert_eq!(slabs.at_cut(0)[16], -3.0);
+        assert_eq!(slabs.read_snapshot(0)[16], -3.0);
     }
 }

@@ -1,13 +1,13 @@
-//! How old updates are when they are applied.
+//! The age of updates when they are applied.
 
-use phalanx_wire::proto::params::Exchange;
+use crate::proto::Exchange;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Ages that are counted one by one; what is older is counted together.
+/// Ages that are counted one by one; older updates are counted together.
 const AGES: usize = 63;
 
-/// Counts updates by their age: how many steps were committed between the values that an update was computed on and the
-/// update itself. Kept by the server that counts steps.
+/// Counts updates by age: the number of steps committed between the values that an update was computed on and the update.
+/// Kept by the server that counts steps.
 #[derive(Debug)]
 pub(crate) struct Staleness {
     counts: [AtomicU64; AGES + 1],
@@ -23,10 +23,10 @@ impl Default for Staleness {
 }
 
 impl Staleness {
-    /// Takes note of an update that is applied after `committed` steps.
-    pub(crate) fn note(&self, ask: &Exchange, committed: u64) {
-        if let Some(basis) = ask.basis.checked_sub(1) {
-            let age = usize::try_from(committed.saturating_sub(basis)).unwrap_or(AGES).min(AGES);
+    /// Records an update that is applied after `committed` steps.
+    pub(crate) fn record(&self, ask: &Exchange, committed: u64) {
+        if let Some(base_version) = ask.base_version {
+            let age = usize::try_from(committed.saturating_sub(base_version)).unwrap_or(AGES).min(AGES);
             self.counts[age].fetch_add(1, Ordering::Relaxed);
         }
         if ask.clock > 0 {
@@ -35,7 +35,7 @@ impl Staleness {
         }
     }
 
-    /// How many updates had each age, up to the oldest there was.
+    /// Returns the number of updates of each age, up to the oldest.
     pub(crate) fn counts(&self) -> Vec<u64> {
         let mut counts: Vec<u64> = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
         let used = counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
@@ -43,7 +43,7 @@ impl Staleness {
         counts
     }
 
-    /// The highest count of steps seen, and how far behind it an update came at most.
+    /// Returns the highest worker clock, and the largest lag of an update behind it.
     pub(crate) fn clocks(&self) -> (u64, u64) {
         (self.newest_clock.load(Ordering::Acquire), self.widest_lag.load(Ordering::Acquire))
     }
@@ -56,8 +56,9 @@ mod tests {
     #[test]
     fn ages_and_lags_are_counted() {
         let staleness = Staleness::default();
-        for (basis, clock, committed) in [(11, 5, 10), (11, 7, 13), (1, 6, 200), (0, 0, 9)] {
-            staleness.note(&Exchange { basis, clock, ..Exchange::default() }, committed);
+        for (base_version, clock, committed) in [(Some(10), 5, 10), (Some(10), 7, 13), (Some(0), 6, 200), (None, 0, 9)]
+        {
+            staleness.record(&Exchange { base_version, clock, ..Exchange::default() }, committed);
         }
         let counts = staleness.counts();
         assert_eq!((counts.len(), counts[0], counts[3], counts[AGES]), (AGES + 1, 1, 1, 1));

@@ -1,23 +1,22 @@
 //! Everything one server holds.
 
-use super::applied::{Applied, Update, Verdict};
 use super::barrier::Barrier;
 use super::body::Body;
-use super::cut::{Cut, not_ready};
 use super::dense::Dense;
+use super::input_positions::InputPositions;
 use super::items::{Item, Items};
 use super::load::Counters;
-use super::lock;
-use super::notes::Notes;
 use super::snapshot::Snapshots;
 use super::staleness::Staleness;
 use super::table::Table;
-use crate::Crew;
+use super::{AppliedUpdates, StoreSnapshot, TaskIncarnation, TaskProgress, UpdateOutcome, UpdatePart, lock};
+use crate::Executor;
+use crate::plan::ItemSpec;
+use crate::proto::{self, Exchange, Exchanged};
 use bytes::Bytes;
-use phalanx_base::{Code, Error, F32Block, Incarnation, Result, TaskId};
+use phalanx_base::{Code, Error, F32Block, Result};
 use phalanx_optim::Optimizer;
 use phalanx_wire::limits;
-use phalanx_wire::proto::params::{Exchange, Exchanged, Fenced, Spec};
 use std::collections::BTreeSet;
 use std::ops::DerefMut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,52 +28,52 @@ struct RangeGradient<'a> {
     shard: Arc<Dense>,
     gradient: &'a [u8],
     elements: std::ops::Range<usize>,
-    /// The learning rate, where it is not that of the variable's optimizer.
+    /// The learning rate, where it differs from that of the variable's optimizer.
     rate: Option<f32>,
 }
 
-/// What a message pushes, checked but not applied.
+/// The gradients of a message, checked but not applied.
 struct Push<'a> {
     dense: Vec<RangeGradient<'a>>,
     rows: Vec<(Arc<Table>, Vec<i64>, &'a [u8])>,
 }
 
-/// What a message asks for, checked: ranges with the version held, and rows.
+/// The request of a message, checked: ranges with the version that the client holds, and rows.
 struct Pull {
     dense: Vec<(Arc<Dense>, std::ops::Range<usize>, u64)>,
     rows: Vec<(Arc<Table>, Vec<i64>)>,
 }
 
-/// One parameter server's state. All methods may be called from any thread; none waits for the network.
+/// One parameter server's state. Every method may be called from any thread; none waits for the network.
 pub struct Store {
     items: RwLock<Items>,
-    pub(super) applied: Applied,
+    pub(super) applied: AppliedUpdates,
     pub(crate) barrier: Mutex<Barrier>,
     pub(super) global_step: AtomicU64,
     /// Every exchange is an update to it.
-    pub(super) snapshots: Snapshots<Cut>,
-    pub(super) notes: Notes,
+    pub(super) snapshots: Snapshots<StoreSnapshot>,
+    pub(super) input_positions: InputPositions,
     ready: AtomicBool,
     stale: AtomicU64,
     repeats: AtomicU64,
-    /// Steps that a restored server has missed, as far as tasks have pushed again since.
+    /// Steps that a restored server has missed, counted when a task pushes again.
     pub(super) missed: AtomicU64,
     pub(super) staleness: Staleness,
     pub(super) counters: Counters,
-    /// Whose message replaced values last, and its number.
-    pub(super) replaced: Mutex<Option<((TaskId, Incarnation), u64)>>,
+    /// The sender and the number of the message that replaced values last.
+    pub(super) replaced: Mutex<Option<(TaskIncarnation, u64)>>,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        let snapshots = Snapshots::<Cut>::default();
+        let snapshots = Snapshots::<StoreSnapshot>::default();
         Self {
             items: RwLock::new(Items::new(Arc::clone(snapshots.clock()))),
-            applied: Applied::default(),
+            applied: AppliedUpdates::default(),
             barrier: Mutex::default(),
             global_step: AtomicU64::default(),
             snapshots,
-            notes: Notes::default(),
+            input_positions: InputPositions::default(),
             ready: AtomicBool::default(),
             stale: AtomicU64::default(),
             repeats: AtomicU64::default(),
@@ -87,52 +86,50 @@ impl Default for Store {
 }
 
 impl Store {
-    /// Makes what is not there, starting at zero, and answers the handles; asking again for the same changes nothing.
+    /// Creates the items that do not exist, starting at zero, and returns all handles.
     ///
     /// # Errors
     /// When a name is taken by something else.
-    pub fn create(&self, specs: &[Spec]) -> Result<Vec<u32>> {
+    pub fn create(&self, specs: &[ItemSpec]) -> Result<Vec<u32>> {
         self.items.write().unwrap_or_else(PoisonError::into_inner).add(specs)
     }
 
-    /// The handles of what was made before.
+    /// Returns the handles of items that exist.
     ///
     /// # Errors
-    /// When something is not there, or is not what the caller takes it for.
-    pub fn find(&self, specs: &[Spec]) -> Result<Vec<u32>> {
-        if !self.is_ready() {
-            return Err(not_ready());
-        }
+    /// When an item does not exist or differs from its spec.
+    pub fn find(&self, specs: &[ItemSpec]) -> Result<Vec<u32>> {
+        self.check_ready()?;
         self.items().find(specs)
     }
 
-    /// Applies what a step pushes, once, and answers what it pulls, into the room that `space` gives for so many bytes.
+    /// Applies the gradients of a step once and returns the values it pulls, in a buffer that `reply_buffer` allocates.
     /// The parts of `body` are as in [`InFrame::parts`](phalanx_wire::InFrame::parts).
     ///
     /// # Errors
     /// When the message does not fit what is held here, or its sender may not push.
     pub fn exchange<S: DerefMut<Target = [u8]>>(
         &self,
-        from: (TaskId, Incarnation),
+        from: TaskIncarnation,
         ask: &Exchange,
         body: &[Bytes],
-        crew: Crew,
-        space: impl FnOnce(usize) -> S,
+        executor: Executor,
+        reply_buffer: impl FnOnce(usize) -> S,
     ) -> Result<(Exchanged, S)> {
         let (started, bytes_in) = (Instant::now(), body.iter().map(Bytes::len).sum());
         let mut body = Body::new(body);
         let mut answer = Exchanged::default();
         let _update = self.snapshots.update();
-        // Everything is checked before anything is changed: an update is applied whole or not at all.
-        Notes::check(&ask.note)?;
+        // Everything is checked before anything is changed: an update is applied completely or not at all.
+        InputPositions::check(&ask.input_position)?;
         let push = self.read_push(ask, &mut body)?;
         let pull = self.read_pull(ask, &mut body)?;
         body.end()?;
-        if ask.step > 0 {
-            self.push(from, ask, push, crew, &mut answer)?;
+        if let Some(update) = ask.update {
+            self.push(from, ask, update, push, executor, &mut answer)?;
         }
-        let values = Self::pull(ask, pull, crew, &mut answer, space)?;
-        self.counters.count(ask.step > 0, bytes_in, values.len(), started.elapsed());
+        let values = Self::pull(ask, pull, executor, &mut answer, reply_buffer)?;
+        self.counters.count(ask.update.is_some(), bytes_in, values.len(), started.elapsed());
         Ok((answer, values))
     }
 
@@ -181,49 +178,49 @@ impl Store {
 
     fn push(
         &self,
-        from: (TaskId, Incarnation),
+        from: TaskIncarnation,
         ask: &Exchange,
+        proto::UpdatePart { step, part, parts }: proto::UpdatePart,
         push: Push<'_>,
-        crew: Crew,
+        executor: Executor,
         answer: &mut Exchanged,
     ) -> Result<()> {
-        let by_another = ask.on_behalf_of.is_some();
-        let update = Update { step: ask.step, part: ask.part, parts: ask.parts, by_another };
-        let counts = ask.counts && ask.round == 0 && update.is_last();
-        let verdict = self.applied.once(from, update, |verdict, progress| {
-            if verdict == Verdict::Fresh {
-                answer.stale = !Self::apply(ask, push, crew)?;
+        let update = UpdatePart { step, part, parts, by_another: ask.on_behalf_of.is_some() };
+        let counts = ask.counts && ask.round.is_none() && update.is_last();
+        let outcome = self.applied.once(from, update, |outcome, progress| {
+            if outcome == UpdateOutcome::Fresh {
+                answer.stale = !Self::apply(ask, push, executor)?;
                 if progress.behind {
-                    self.missed.fetch_add(progress.missed(ask.step), Ordering::Relaxed);
+                    self.missed.fetch_add(progress.missed(step), Ordering::Relaxed);
                 }
-                self.notes.keep(from.0, &ask.note);
+                self.input_positions.keep(from.0, &ask.input_position);
             }
-            let steps = if counts { progress.count(ask.step) } else { 0 };
+            let steps = if counts { progress.count(step) } else { 0 };
             let committed = self.global_step.fetch_add(steps, Ordering::AcqRel);
-            if verdict == Verdict::Fresh && counts {
-                self.staleness.note(ask, committed);
+            if outcome == UpdateOutcome::Fresh && counts {
+                self.staleness.record(ask, committed);
             }
             Ok(())
         })?;
-        answer.repeated = verdict != Verdict::Fresh;
+        answer.repeated = outcome != UpdateOutcome::Fresh;
         self.repeats.fetch_add(answer.repeated.into(), Ordering::Relaxed);
         self.stale.fetch_add(answer.stale.into(), Ordering::Relaxed);
         Ok(())
     }
 
-    /// Applies gradients, or adds them to their round; false if that round is closed already.
-    fn apply(ask: &Exchange, Push { dense, rows }: Push<'_>, crew: Crew) -> Result<bool> {
+    /// Applies gradients, or adds them to their round; returns false if that round is closed already.
+    fn apply(ask: &Exchange, Push { dense, rows }: Push<'_>, executor: Executor) -> Result<bool> {
         let mut block = F32Block::default();
         let mut taken = true;
         for RangeGradient { shard, gradient, elements, rate } in dense {
-            match ask.round.checked_sub(1) {
-                None => shard.push(elements, gradient, rate, crew)?,
+            match ask.round {
+                None => shard.push(elements, gradient, rate, executor)?,
                 Some(round) => taken &= shard.contribute(round, elements, gradient, rate, &mut block)?,
             }
         }
         for (table, ids, gradients) in rows {
-            match ask.round.checked_sub(1) {
-                None => table.push(&ids, gradients, crew)?,
+            match ask.round {
+                None => table.push(&ids, gradients, executor)?,
                 Some(round) => taken &= table.contribute(round, &ids, gradients)?,
             }
         }
@@ -233,9 +230,9 @@ impl Store {
     fn pull<S: DerefMut<Target = [u8]>>(
         ask: &Exchange,
         Pull { mut dense, rows }: Pull,
-        crew: Crew,
+        executor: Executor,
         answer: &mut Exchanged,
-        space: impl FnOnce(usize) -> S,
+        reply_buffer: impl FnOnce(usize) -> S,
     ) -> Result<S> {
         dense.retain(|(shard, _, held)| {
             shard.close(ask.closed);
@@ -246,40 +243,40 @@ impl Store {
         });
         let numbers = dense.iter().map(|(_, elements, _)| elements.len()).sum::<usize>();
         let numbers = numbers + rows.iter().map(|(table, ids)| ids.len() * table.dim).sum::<usize>();
-        let mut values = space(4 * numbers);
+        let mut values = reply_buffer(4 * numbers);
         let mut rest = &mut values[..];
         for (shard, elements, _) in dense {
             let out = rest.split_off_mut(..4 * elements.len()).unwrap_or_default();
-            shard.pull(elements, out, crew)?;
+            shard.pull(elements, out, executor)?;
         }
         for (table, ids) in rows {
             table.close(ask.closed);
             let out = rest.split_off_mut(..4 * ids.len() * table.dim).unwrap_or_default();
-            table.pull(&ids, out, crew)?;
+            table.pull(&ids, out, executor)?;
         }
         Ok(values)
     }
 
-    /// Lets a task to the barrier, unless it was shut out: a late message must not bring it back in.
-    pub(crate) fn at_barrier<T>(&self, from: (TaskId, Incarnation), act: impl FnOnce(&mut Barrier) -> T) -> Result<T> {
+    /// Calls `act` with the barrier unless the task was fenced: a late message must not let it join again.
+    pub(crate) fn at_barrier<T>(&self, from: TaskIncarnation, act: impl FnOnce(&mut Barrier) -> T) -> Result<T> {
         self.applied.admitted(from, || act(&mut lock(&self.barrier)))
     }
 
-    /// Shuts a lost task's life out, and says how far it came.
-    pub fn fence(&self, task: TaskId, incarnation: Incarnation) -> Fenced {
-        let progress = self.applied.fence((task, incarnation));
-        lock(&self.barrier).leave((task, incarnation));
-        Fenced { step: progress.step, complete: progress.parts_applied == progress.parts }
+    /// Fences a lost task and returns its progress.
+    pub fn fence(&self, lost: TaskIncarnation) -> TaskProgress {
+        let progress = self.applied.fence(lost);
+        lock(&self.barrier).leave(lost);
+        progress
     }
 
-    /// Task lives that have pushed or joined the rounds here and are not fenced.
-    pub fn lives(&self) -> BTreeSet<(TaskId, Incarnation)> {
-        let mut lives: BTreeSet<_> = self.applied.lives().into_iter().collect();
-        lives.extend(lock(&self.barrier).members());
-        lives
+    /// Returns the task incarnations that have pushed or joined the rounds here and are not fenced.
+    pub fn task_incarnations(&self) -> BTreeSet<TaskIncarnation> {
+        let mut tasks: BTreeSet<_> = self.applied.tasks().into_iter().collect();
+        tasks.extend(lock(&self.barrier).members());
+        tasks
     }
 
-    /// Says that the model is initialised.
+    /// Declares the model initialised.
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Release);
     }
@@ -289,42 +286,51 @@ impl Store {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// How many steps were committed, where this server counts them.
+    pub(super) fn check_ready(&self) -> Result<()> {
+        if self.is_ready() {
+            return Ok(());
+        }
+        Err(Error::new(Code::NotInitialized, "the server has no model yet")
+            .because("the chief has not created it, or is restoring it")
+            .help("wait for the chief"))
+    }
+
+    /// Returns the number of committed steps, where this server counts them.
     pub fn global_step(&self) -> u64 {
         self.global_step.load(Ordering::Acquire)
     }
 
-    /// Takes note that a synchronous round was closed.
+    /// Raises the count of committed steps to `step`: a synchronous round was closed.
     pub(crate) fn reach_step(&self, step: u64) {
         self.global_step.fetch_max(step, Ordering::AcqRel);
     }
 
-    /// Contributions dropped because their round was closed.
+    /// Returns the number of gradients dropped because their round was closed.
     pub fn stale(&self) -> u64 {
         self.stale.load(Ordering::Relaxed)
     }
 
-    /// Updates dropped because they had been applied.
+    /// Returns the number of updates dropped because they had been applied.
     pub fn repeats(&self) -> u64 {
         self.repeats.load(Ordering::Relaxed)
     }
 
-    /// Steps that a restored server has missed, as far as tasks have pushed again since.
+    /// Returns the number of steps that a restored server has missed, counted when a task pushes again.
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
 
-    /// How many shards of variables and how many tables are held.
+    /// Returns the number of shards and the number of tables.
     pub fn counts(&self) -> (usize, usize) {
         self.items().counts()
     }
 
-    /// Replaces every shard and table by an empty one under the same handle.
+    /// Replaces every item by an empty one with the same handle.
     pub(super) fn clear_items(&self) {
         self.items.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Synchronous mode: rounds below this are closed, as far as anybody has said here.
+    /// Synchronous mode: rounds below this one are closed, as far as this server knows.
     pub(crate) fn closed(&self) -> u64 {
         let closed = |item: &Item| match item {
             Item::Dense(shard) => shard.close(0),
@@ -352,7 +358,7 @@ impl Store {
     }
 }
 
-/// A learning rate that came from outside must be one that the optimizer takes.
+/// Refuses a learning rate that the optimizer does not accept.
 fn check_rate(optimizer: &Optimizer, rate: Option<f32>) -> Result<()> {
     rate.map_or(Ok(()), |rate| optimizer.with_learning_rate(rate).validate())
 }

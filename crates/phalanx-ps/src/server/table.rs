@@ -1,14 +1,14 @@
-//! A table's part on this server: rows by id, each laid out as value then slots.
+//! A server's part of a table: rows by id, each laid out as value then slots.
 //!
-//! Hot path: ids of a request are grouped by stripe, so each lock is taken once a request; no allocation per row.
+//! Hot path: the ids of a request are grouped by stripe, so each lock is taken once a request; no allocation per row.
 
-use super::index::{STRIPES, own_part, stripe_of};
+use super::index::{STRIPES, stripe_of, tag};
 use super::lock;
-use super::slabs::{BLOCK, Spot};
+use super::slabs::{BLOCK, RowLocation};
 use super::snapshot::Clock;
 use super::stripe::{Stripe, stages};
-use crate::Crew;
-use crate::plan::Initializer;
+use crate::Executor;
+use crate::plan::RowInitializer;
 use phalanx_base::{Result, as_f32s, prefetch, read_f32s};
 use phalanx_optim::{Optimizer, Rule};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) dim: usize,
-    pub(crate) initializer: Initializer,
+    pub(crate) initializer: RowInitializer,
     pub(crate) optimizer: Optimizer,
-    /// Numbers in a row, slots counted.
+    /// Numbers in a row, slots included.
     width: usize,
     stripes: Vec<Mutex<Stripe>>,
     updates: AtomicU64,
@@ -31,7 +31,7 @@ impl Table {
     pub(crate) fn new(
         name: String,
         dim: usize,
-        initializer: Initializer,
+        initializer: RowInitializer,
         optimizer: Optimizer,
         clock: Arc<Clock>,
     ) -> Self {
@@ -41,34 +41,34 @@ impl Table {
         Self { name, dim, initializer, optimizer, width, stripes, updates, closed, clock }
     }
 
-    /// How many numbers a row has, slots counted.
+    /// Returns the number of numbers in a row, slots included.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(crate) fn len(&self) -> usize {
         self.stripes.iter().map(|stripe| lock(stripe).ids.len()).sum()
     }
 
-    /// Writes the rows of `ids` into `out`, one after the other; rows that are not there come into being.
-    pub(crate) fn pull(&self, ids: &[i64], out: &mut [u8], crew: Crew) -> Result<()> {
-        if crew.shares(ids.len() * self.dim, BLOCK) {
+    /// Writes the rows of `ids` into `out` in order; rows that do not exist are created.
+    pub(crate) fn pull(&self, ids: &[i64], out: &mut [u8], executor: Executor) -> Result<()> {
+        if executor.splits(ids.len() * self.dim, BLOCK) {
             let (first, second) = ids.split_at(ids.len() / 2);
             let (one, other) = out.split_at_mut(4 * self.dim * first.len());
-            let (one, other) = crew.both(|| self.pull(first, one, crew), || self.pull(second, other, crew));
+            let (one, other) = executor.join(|| self.pull(first, one, executor), || self.pull(second, other, executor));
             return one.and(other);
         }
         let closed = self.closed.load(Ordering::Acquire);
         let bytes = 4 * self.dim;
-        let mut spots = Vec::new();
+        let mut locations = Vec::new();
         self.each_stripe(ids, |stripe, group| {
             self.settle(stripe, closed)?;
-            self.find_all(stripe, ids, group, &mut spots);
-            let rows: Vec<&[f32]> = spots.iter().map(|&spot| &stripe.rows.at(spot)[..self.dim]).collect();
-            for [asked, at_hand] in stages(group.len()) {
-                rows[asked].iter().for_each(|row| prefetch(row));
-                for (row, &at) in rows[at_hand.clone()].iter().zip(&group[at_hand]) {
+            self.find_all(stripe, ids, group, &mut locations);
+            let rows: Vec<&[f32]> = locations.iter().map(|&location| &stripe.rows.at(location)[..self.dim]).collect();
+            for [ahead, ready] in stages(group.len()) {
+                rows[ahead].iter().for_each(|row| prefetch(row));
+                for (row, &at) in rows[ready.clone()].iter().zip(&group[ready]) {
                     out[at as usize * bytes..][..bytes].copy_from_slice(bytemuck::cast_slice(row));
                 }
             }
@@ -77,37 +77,37 @@ impl Table {
     }
 
     /// Applies row gradients at once. Ids are unique.
-    pub(crate) fn push(&self, ids: &[i64], gradients: &[u8], crew: Crew) -> Result<()> {
+    pub(crate) fn push(&self, ids: &[i64], gradients: &[u8], executor: Executor) -> Result<()> {
         let rule = self.optimizer.at_step(self.updates.fetch_add(1, Ordering::AcqRel).saturating_add(1));
-        self.push_by(&rule, ids, gradients, crew)
+        self.push_by(&rule, ids, gradients, executor)
     }
 
-    fn push_by(&self, rule: &Rule, ids: &[i64], gradients: &[u8], crew: Crew) -> Result<()> {
-        if crew.shares(ids.len() * self.dim, BLOCK) {
+    fn push_by(&self, rule: &Rule, ids: &[i64], gradients: &[u8], executor: Executor) -> Result<()> {
+        if executor.splits(ids.len() * self.dim, BLOCK) {
             let (first, second) = ids.split_at(ids.len() / 2);
             let (one, other) = gradients.split_at(4 * self.dim * first.len());
-            let (one, other) =
-                crew.both(|| self.push_by(rule, first, one, crew), || self.push_by(rule, second, other, crew));
+            let (one, other) = executor
+                .join(|| self.push_by(rule, first, one, executor), || self.push_by(rule, second, other, executor));
             return one.and(other);
         }
         let mut gradient = vec![0.0; self.dim];
-        let mut spots = Vec::new();
+        let mut locations = Vec::new();
         self.each_stripe(ids, |stripe, group| {
-            self.find_all(stripe, ids, group, &mut spots);
-            for [asked, at_hand] in stages(group.len()) {
-                spots[asked.clone()].iter().for_each(|&spot| prefetch(stripe.rows.at(spot)));
-                // Another processor has just written them, or a socket: they are no nearer than the rows.
-                group[asked].iter().for_each(|&at| prefetch(self.slice(gradients, at)));
-                for (&spot, &at) in spots[at_hand.clone()].iter().zip(&group[at_hand]) {
+            self.find_all(stripe, ids, group, &mut locations);
+            for [ahead, ready] in stages(group.len()) {
+                locations[ahead.clone()].iter().for_each(|&location| prefetch(stripe.rows.at(location)));
+                // Another core or a socket has just written them: they are not cached here either.
+                group[ahead].iter().for_each(|&at| prefetch(self.slice(gradients, at)));
+                for (&location, &at) in locations[ready.clone()].iter().zip(&group[ready]) {
                     let gradient = as_f32s(self.slice(gradients, at), &mut gradient);
-                    rule.apply(stripe.rows.change(spot, self.clock.now()), gradient)?;
+                    rule.apply(stripe.rows.change(location, self.clock.now()), gradient)?;
                 }
             }
             Ok(())
         })
     }
 
-    /// Adds row gradients to their round; `false` if the round is closed already.
+    /// Adds row gradients to their round; returns `false` if the round is closed already.
     pub(crate) fn contribute(&self, round: u64, ids: &[i64], gradients: &[u8]) -> Result<bool> {
         if round < self.close(round) {
             return Ok(false);
@@ -147,14 +147,14 @@ impl Table {
         })
     }
 
-    /// Says how often it was updated, as a restore does.
+    /// Sets the number of updates, as a restore does.
     pub(crate) fn set_updates(&self, updates: u64, closed: u64) {
         self.updates.store(updates, Ordering::Release);
         self.close(closed);
     }
 
-    /// Notes how far it is: updates, rounds, and the rows of each stripe. Updates are held up meanwhile.
-    pub(crate) fn cut(&self, closed: u64) -> Result<(u64, u64, Vec<usize>)> {
+    /// Begins a snapshot and returns the numbers of updates, of rounds, and of rows of each stripe. Updates wait meanwhile.
+    pub(crate) fn begin_snapshot(&self, closed: u64) -> Result<(u64, u64, Vec<usize>)> {
         let closed = self.close(closed);
         let mut rows = Vec::with_capacity(STRIPES);
         for stripe in &self.stripes {
@@ -165,8 +165,8 @@ impl Table {
         Ok((self.updates.load(Ordering::Acquire), closed, rows))
     }
 
-    /// Hands out the ids that were there at the cut, of which there were `rows` in each stripe.
-    pub(crate) fn ids_at_cut(&self, rows: &[usize], mut each: impl FnMut(&[i64]) -> Result<()>) -> Result<()> {
+    /// Calls `each` with the ids at the snapshot, which had `rows` in each stripe.
+    pub(crate) fn read_snapshot_ids(&self, rows: &[usize], mut each: impl FnMut(&[i64]) -> Result<()>) -> Result<()> {
         let mut copy = Vec::with_capacity(BLOCK);
         for (stripe, &rows) in self.stripes.iter().zip(rows) {
             for first in (0..rows).step_by(BLOCK) {
@@ -178,15 +178,20 @@ impl Table {
         Ok(())
     }
 
-    /// Hands out their values (`part` 0) or a slot (from 1) as they were at the cut, in the same order.
-    pub(crate) fn at_cut(&self, part: usize, rows: &[usize], mut each: impl FnMut(&[f32]) -> Result<()>) -> Result<()> {
+    /// Calls `each` with their values (`part` 0) or a slot (from 1) at the snapshot, in the same order.
+    pub(crate) fn read_snapshot(
+        &self,
+        part: usize,
+        rows: &[usize],
+        mut each: impl FnMut(&[f32]) -> Result<()>,
+    ) -> Result<()> {
         let mut copy = Vec::with_capacity(BLOCK);
         for (stripe, &rows) in self.stripes.iter().zip(rows) {
             let block_rows = lock(stripe).rows.block_rows();
             for (block, first) in (0..rows).step_by(block_rows).enumerate() {
                 let count = block_rows.min(rows - first);
                 copy.clear();
-                for row in lock(stripe).rows.at_cut(block).chunks_exact(self.width).take(count) {
+                for row in lock(stripe).rows.read_snapshot(block).chunks_exact(self.width).take(count) {
                     copy.extend_from_slice(&row[part * self.dim..][..self.dim]);
                 }
                 each(&copy)?;
@@ -195,9 +200,9 @@ impl Table {
         Ok(())
     }
 
-    /// The cut needs no copies any more.
-    pub(crate) fn let_go(&self, cut: u64) {
-        self.stripes.iter().for_each(|stripe| lock(stripe).rows.let_go(cut));
+    /// Drops the copies for `snapshot`.
+    pub(crate) fn release_snapshot(&self, snapshot: u64) {
+        self.stripes.iter().for_each(|stripe| lock(stripe).rows.release_snapshot(snapshot));
     }
 
     fn slice<'a>(&self, gradients: &'a [u8], at: u32) -> &'a [u8] {
@@ -218,35 +223,35 @@ impl Table {
         Ok(())
     }
 
-    /// Where the rows of a group are; those that are not there come into being. All of them before the first is touched:
-    /// in between, finding would keep the memory of rows from being asked for one behind the other.
-    fn find_all(&self, stripe: &mut Stripe, ids: &[i64], group: &[u32], spots: &mut Vec<Spot>) {
-        spots.clear();
-        let hashes: Vec<u64> = group.iter().map(|&at| own_part(ids[at as usize])).collect();
-        for [asked, at_hand] in stages(group.len()) {
-            hashes[asked].iter().for_each(|&hash| stripe.index.expect(hash));
-            for (&hash, &at) in hashes[at_hand.clone()].iter().zip(&group[at_hand]) {
-                spots.push(self.find(stripe, ids[at as usize], hash));
+    /// Locates the rows of a group and creates those that do not exist. All are located before the first is touched:
+    /// otherwise the lookups in between would keep prefetches of rows from being issued back to back.
+    fn find_all(&self, stripe: &mut Stripe, ids: &[i64], group: &[u32], locations: &mut Vec<RowLocation>) {
+        locations.clear();
+        let tags: Vec<u64> = group.iter().map(|&at| tag(ids[at as usize])).collect();
+        for [ahead, ready] in stages(group.len()) {
+            tags[ahead].iter().for_each(|&tag| stripe.index.prefetch(tag));
+            for (&tag, &at) in tags[ready.clone()].iter().zip(&group[ready]) {
+                locations.push(self.find(stripe, ids[at as usize], tag));
             }
         }
     }
 
-    /// The row of an id, to be changed.
+    /// Returns the row of an id, to be changed.
     fn row<'a>(&self, stripe: &'a mut Stripe, id: i64) -> &'a mut [f32] {
-        let spot = self.find(stripe, id, own_part(id));
-        stripe.rows.change(spot, self.clock.now())
+        let location = self.find(stripe, id, tag(id));
+        stripe.rows.change(location, self.clock.now())
     }
 
-    /// Where the row of `id` is, with its part of a hash; one that is not there comes into being.
-    fn find(&self, stripe: &mut Stripe, id: i64, hash: u64) -> Spot {
-        let row = stripe.index.find(hash).unwrap_or_else(|| self.make(stripe, id, hash));
-        stripe.rows.spot(row)
+    /// Locates the row of `id` with this tag; creates one that does not exist.
+    fn find(&self, stripe: &mut Stripe, id: i64, tag: u64) -> RowLocation {
+        let row = stripe.index.find(tag).unwrap_or_else(|| self.create(stripe, id, tag));
+        stripe.rows.location(row)
     }
 
-    /// Once in the life of a row; apart from [`Self::find`], which is to be short.
+    /// Creates a row. Separate from [`Self::find`], which is hot and must stay short.
     #[cold]
-    fn make(&self, stripe: &mut Stripe, id: i64, hash: u64) -> usize {
-        let row = stripe.index.add(hash);
+    fn create(&self, stripe: &mut Stripe, id: i64, tag: u64) -> usize {
+        let row = stripe.index.add(tag);
         stripe.ids.push(id);
         let numbers = stripe.rows.add(self.clock.now());
         self.optimizer.init_slots(numbers);
@@ -267,7 +272,7 @@ impl Table {
             order[*slot as usize] = at;
             *slot += 1;
         }
-        // Threads that share a request start at stripes of their own: they meet in few.
+        // Threads that share a request start at different stripes, so that they seldom meet.
         let first = ids.first().map_or(0, |&id| stripe_of(id));
         for i in (first..STRIPES).chain(0..first) {
             let group = &order[starts[i] as usize..starts[i + 1] as usize];
@@ -286,12 +291,12 @@ mod tests {
     use phalanx_optim::{Adagrad, Sgd};
 
     fn table(optimizer: impl Into<Optimizer>) -> Table {
-        Table::new("t".into(), 2, Initializer::constant(1.0), optimizer.into(), Arc::default())
+        Table::new("t".into(), 2, RowInitializer::constant(1.0), optimizer.into(), Arc::default())
     }
 
     fn rows(table: &Table, ids: &[i64]) -> Vec<f32> {
         let mut out = vec![0; 8 * ids.len()];
-        table.pull(ids, &mut out, Crew::Alone).unwrap();
+        table.pull(ids, &mut out, Executor::Serial).unwrap();
         let mut numbers = vec![0.0; 2 * ids.len()];
         read_f32s(&out, &mut numbers);
         numbers
@@ -306,21 +311,21 @@ mod tests {
     #[test]
     fn only_touched_rows_change() {
         let table = table(Sgd::new(0.5));
-        table.push(&[7, -3], &bytes(&[1.0, 2.0, 4.0, 0.0]), Crew::Alone).unwrap();
+        table.push(&[7, -3], &bytes(&[1.0, 2.0, 4.0, 0.0]), Executor::Serial).unwrap();
         assert_eq!(rows(&table, &[-3, 5, 7]), [-1.0, 1.0, 1.0, 1.0, 0.5, 0.0]);
     }
 
     #[test]
     fn many_rows_keep_apart_and_come_back_in_the_order_asked_for() {
         let table =
-            Table::new("t".into(), 2, Initializer::uniform(-1.0, 1.0, 3), Adagrad::new(0.1).into(), Arc::default());
+            Table::new("t".into(), 2, RowInitializer::uniform(-1.0, 1.0, 3), Adagrad::new(0.1).into(), Arc::default());
         let ids: Vec<i64> = (0..5000).map(|i| i * 7919 - 1_000_000).collect();
         let first = rows(&table, &ids);
         let backwards: Vec<i64> = ids.iter().rev().copied().collect();
         let again = rows(&table, &backwards);
         assert!(ids.iter().enumerate().all(|(i, _)| first[2 * i] == again[2 * (ids.len() - 1 - i)]));
         let mut expected = [0.0; 2];
-        Initializer::uniform(-1.0, 1.0, 3).fill(ids[4321], &mut expected);
+        RowInitializer::uniform(-1.0, 1.0, 3).fill(ids[4321], &mut expected);
         assert_eq!(first[2 * 4321..][..2], expected);
     }
 
@@ -328,14 +333,14 @@ mod tests {
     fn many_threads_make_of_a_push_what_one_makes() {
         let ids: Vec<i64> = (0..50_000).map(|i| i * 7919 - 1_000_000).collect();
         let gradients: Vec<f32> = (0..2 * ids.len()).map(|i| (i % 977) as f32 / 100.0).collect();
-        let pushed = |crew| {
+        let pushed = |executor| {
             let table = table(Adagrad::new(0.1));
-            (0..2).for_each(|_| table.push(&ids, &bytes(&gradients), crew).unwrap());
+            (0..2).for_each(|_| table.push(&ids, &bytes(&gradients), executor).unwrap());
             let mut out = vec![0; 8 * ids.len()];
-            table.pull(&ids, &mut out, crew).unwrap();
+            table.pull(&ids, &mut out, executor).unwrap();
             out
         };
-        assert_eq!(pushed(Crew::Alone), pushed(Crew::Compute));
+        assert_eq!(pushed(Executor::Serial), pushed(Executor::Parallel));
     }
 
     #[test]

@@ -1,10 +1,9 @@
-//! From blocking callers to the asynchronous client.
+//! Lets blocking callers use the asynchronous client.
 
+use phalanx_base::{Code, Error, Result};
 use std::future::Future;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
-
-use phalanx_base::{Code, Error, Result};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
@@ -31,7 +30,7 @@ impl Bridge {
         let (send, answer) = mpsc::sync_channel(1);
         let task = self.runtime.as_ref().map(|runtime| {
             runtime.spawn(async move {
-                // Who gave up waiting does not take the answer.
+                // Fails if the caller has stopped waiting.
                 let _ = send.send(work.await);
             })
         });

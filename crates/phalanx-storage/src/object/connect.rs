@@ -1,12 +1,10 @@
 //! Clients of the stores, with a limit on every wait.
 
-use std::sync::Arc;
-use std::time::Duration;
-
+use crate::location::Scheme;
 use object_store::{BackoffConfig, ClientConfigKey, ObjectStore, RetryConfig};
 use phalanx_base::{Code, Error, Result};
-
-use crate::location::Scheme;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// How long a request may take, and how often it is tried.
 #[derive(Clone, Copy, Debug)]

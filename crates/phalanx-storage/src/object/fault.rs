@@ -1,9 +1,8 @@
 //! What an error of an object store means to the one who reads it.
 
+use super::bridge::NoAnswer;
 use object_store::Error as StoreError;
 use phalanx_base::{Code, Error};
-
-use super::bridge::NoAnswer;
 
 /// What could not be done, where, why, and what to do: `doing` completes "cannot …".
 pub(crate) fn fault(code: Code, doing: &str, place: &str, error: &StoreError) -> Error {

@@ -1,14 +1,5 @@
 //! A bucket as a store.
 
-use std::collections::BTreeSet;
-use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
-
-use object_store::path::Path;
-use object_store::{Error as StoreError, ObjectStore, ObjectStoreExt};
-use phalanx_base::{Code, Error, Result};
-
 use super::bridge::{Bridge, Pending};
 use super::connect::{self, Limits};
 use super::fault;
@@ -16,6 +7,13 @@ use super::source::ObjectSource;
 use super::upload::Upload;
 use crate::location::Scheme;
 use crate::store::{Entry, Folder, Listing, Sink, Source, Store, too_long};
+use object_store::path::Path;
+use object_store::{Error as StoreError, ObjectStore, ObjectStoreExt};
+use phalanx_base::{Code, Error, Result};
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A listing is several requests, one for a thousand names.
 const LIST_REQUESTS: u32 = 5;

@@ -1,13 +1,11 @@
 //! Reads an object by ranges.
 
-use std::io;
-use std::sync::{Mutex, PoisonError};
-
-use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
-
 use super::objects::Objects;
 use crate::fault;
 use crate::store::{Source, Store};
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
+use std::io;
+use std::sync::{Mutex, PoisonError};
 
 /// How much is fetched when a reader goes on where it was: enough to hide that each request takes its time.
 const AHEAD_BYTES: u64 = 8 << 20;

@@ -1,16 +1,14 @@
 //! Writes an object, in parts if it is large.
 
-use std::collections::VecDeque;
-use std::io::{self, Write};
-
-use object_store::path::Path;
-use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
-use phalanx_base::Result;
-
 use super::bridge::Pending;
 use super::fault;
 use super::objects::Objects;
 use crate::store::{Sink, Store};
+use object_store::path::Path;
+use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
+use phalanx_base::Result;
+use std::collections::VecDeque;
+use std::io::{self, Write};
 
 /// With the 10,000 parts that the stores allow this makes 160 GB.
 const PART_BYTES: usize = 16 << 20;

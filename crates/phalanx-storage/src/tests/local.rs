@@ -1,10 +1,8 @@
-use std::io::Write;
-use std::path::Path;
-
-use phalanx_base::Code;
-
 use super::{names, scratch};
 use crate::{Dir, cause};
+use phalanx_base::Code;
+use std::io::Write;
+use std::path::Path;
 
 #[test]
 fn locations_open() {

@@ -1,11 +1,9 @@
+use super::{names, on_every_store};
+use crate::Dir;
+use phalanx_base::Code;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
-
-use phalanx_base::Code;
-
-use super::{names, on_every_store};
-use crate::Dir;
 
 #[test]
 fn a_staged_file_is_seen_only_when_it_is_published() {

@@ -1,8 +1,6 @@
-use std::io::{Read, Seek, SeekFrom};
-
-use phalanx_base::Code;
-
 use super::{names, on_every_store};
+use phalanx_base::Code;
+use std::io::{Read, Seek, SeekFrom};
 
 #[test]
 fn listings_are_sorted_and_flat() {

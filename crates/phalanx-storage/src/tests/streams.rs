@@ -1,11 +1,9 @@
-use std::io::Write;
-use std::sync::mpsc;
-use std::time::{Duration, Instant};
-
-use phalanx_base::Code;
-
 use super::{names, on_every_store};
 use crate::{Dir, Roll, Watch};
+use phalanx_base::Code;
+use std::io::Write;
+use std::sync::mpsc;
+use std::time::Duration;
 
 #[test]
 fn what_is_appended_is_seen_after_a_flush() {
@@ -107,9 +105,7 @@ fn a_watch_gives_each_change_once() {
         dir.write("checkpoint", b"one").expect("written");
         assert_eq!(watch.changed(Duration::ZERO).expect("there").as_deref(), Some(&b"one"[..]));
         dir.write("checkpoint", b"one").expect("written");
-        let start = Instant::now();
         assert_eq!(watch.changed(Duration::from_millis(60)).expect("the same"), None);
-        assert!(start.elapsed() >= Duration::from_millis(60), "{dir}: it waits");
         dir.remove("checkpoint").expect("removed");
         assert_eq!(watch.changed(Duration::ZERO).expect("gone"), None);
         dir.write("checkpoint", b"more than ten").expect("written");
@@ -124,10 +120,10 @@ fn a_watch_wakes_up_when_another_thread_publishes() {
         std::thread::scope(|scope| {
             let writer = scope.spawn(move || {
                 wait.recv().expect("the watcher is there");
-                std::thread::sleep(Duration::from_millis(30));
                 dir.write("checkpoint", b"two").expect("written");
             });
             let mut watch = Watch::new(dir, "checkpoint");
+            assert_eq!(watch.changed(Duration::ZERO).expect("absent"), None);
             ready.send(()).expect("the writer is there");
             let seen = watch.changed(Duration::from_secs(20)).expect("a change");
             assert_eq!(seen.as_deref(), Some(&b"two"[..]), "{dir}");

@@ -1,4 +1,4 @@
-//! One job at a time keeps itself in a run directory.
+//! The lock that gives a run directory to one job at a time.
 
 use crate::Server;
 use phalanx_base::{Code, Error, Result};
@@ -10,22 +10,21 @@ const FILE: &str = "phalanx.lock";
 /// How long a former chief of the same job may take to end.
 const HANDOVER: Duration = Duration::from_secs(5);
 
-/// The right to write checkpoints into a run directory. It ends with the process. Those who only read need none.
+/// The right to write checkpoints into a run directory. It ends with the process. Readers need none.
 pub(crate) struct RunLock {
     dir: Dir,
     owner: String,
-    /// `None` where the directory knows no locks.
+    /// `None` where the storage has no locks.
     lock: Option<DirLock>,
     /// How often the directory was found deleted.
     deleted: u64,
 }
 
 impl RunLock {
-    /// Locks the directory for this job. A chief that was restarted takes over from its former incarnation, which is gone
-    /// or goes.
+    /// Locks the directory for this job. A chief that was restarted waits for its former incarnation to end.
     ///
     /// # Errors
-    /// When another job keeps itself there, or the directory cannot be written.
+    /// When another job has locked the directory, or it cannot be written.
     pub(crate) fn take(dir: &Dir, server: &Server) -> Result<Self> {
         let job = format!("job {}", server.config().job_id());
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -50,11 +49,11 @@ impl RunLock {
         }
     }
 
-    /// Looks whether the directory is still there. Where somebody has deleted it, it is made and locked again, and the
-    /// answer is what to say about that.
+    /// Checks whether the directory is still there. Where it was deleted, creates and locks it again, and returns a notice to
+    /// be logged.
     ///
     /// # Errors
-    /// When the directory cannot be made, or another job has it now.
+    /// When the directory cannot be created, or another job has locked it now.
     pub(crate) fn renew(&mut self) -> Result<Option<Error>> {
         if self.lock.as_ref().is_none_or(DirLock::is_in_place) {
             return Ok(None);

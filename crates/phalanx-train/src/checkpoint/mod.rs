@@ -1,31 +1,34 @@
-//! Checkpoints of a running job: when, where, how many, and what happens when a server returns.
+//! Checkpoints of a running job: saving, retention, and restoring servers that return.
 //!
 //! | read | for |
 //! | --- | --- |
 //! | `retention` | which checkpoints stay |
-//! | `catalog` | the checkpoints of a run directory and the file that names them |
 //! | `lock` | one job at a time in a run directory |
-//! | `saver` | one save from the servers' instant to the published name |
-//! | `restore` | from the run directory into the servers |
-//! | `keeper` | the chief's thread that saves at its pace and restores a server that returns |
+//! | `store` | the checkpoints of a run directory and the file that names them |
+//! | `saver` | one save, from the servers' snapshot to the published name |
+//! | `restore` | restoring servers from the run directory |
+//! | `manager` | the chief's thread that saves at an interval and restores a server that returns |
 
-mod catalog;
-mod keeper;
 mod lock;
+mod manager;
 mod restore;
 mod retention;
 mod saver;
+mod store;
 
-pub use catalog::Catalog;
-pub(crate) use catalog::now;
-pub(crate) use keeper::{Follow, Keeper, Pace};
 pub(crate) use lock::RunLock;
+pub(crate) use manager::{CheckpointInterval, CheckpointManager, StepSource};
 pub(crate) use restore::{Recovered, Restorer, lost_for_good, sees};
 pub use retention::Retention;
 pub use saver::Saved;
 pub(crate) use saver::Saver;
+pub use store::CheckpointStore;
+pub(crate) use store::now;
 
-/// Whether an error of reading a checkpoint says that its bytes are not those that were written.
+/// The default name of checkpoints; the global step follows, as in `model.ckpt-300`.
+pub const BASENAME: &str = "model.ckpt";
+
+/// Returns whether an error of reading a checkpoint means that its bytes are not those that were written.
 #[must_use]
 pub fn is_damage(error: &phalanx_base::Error) -> bool {
     use phalanx_base::Code;

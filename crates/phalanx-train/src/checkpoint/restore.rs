@@ -1,14 +1,14 @@
-//! From the run directory into the servers: a whole job, or one server that came back.
+//! Restores parameter servers from the run directory: all of them, or one that came back.
 
-use super::{Catalog, Saver};
+use super::{CheckpointStore, Saver};
 use crate::Server;
 use crate::identity::random;
 use phalanx_base::{Code, Error, Incarnation, Result};
 use phalanx_cluster::Phase;
 use phalanx_ps::Client;
-use phalanx_ps::checkpoint::{Applied, Checkpoint, compare, feed_server};
-use phalanx_ps::client::Remote;
-use phalanx_ps::recovery::{Action, Event, Failure, Known, Loss, Outcome, Recovery, Saved};
+use phalanx_ps::checkpoint::{Checkpoint, SavedProgress, compare};
+use phalanx_ps::client::RemoteModel;
+use phalanx_ps::recovery::{Action, Event, Failure, Known, LostSteps, Recovery, RecoveryOutcome, Saved};
 use phalanx_storage::Dir;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -16,73 +16,73 @@ use std::time::{Duration, Instant};
 /// How long the servers may take to read.
 const DEADLINE: Duration = Duration::from_secs(1800);
 
-/// How long another server may take to say which updates it has.
+/// How long another server may take to report which updates it has.
 const SURVEY: Duration = Duration::from_secs(3);
 
-/// What restores.
+/// Restores servers from checkpoints.
 pub(crate) struct Restorer<'a> {
     server: &'a Server,
     client: &'a Client,
-    catalog: &'a Catalog,
+    checkpoints: &'a CheckpointStore,
     /// Synchronous training.
     rounds: bool,
     /// The checkpoints that turned out to be damaged, by name.
     damaged: RefCell<Vec<String>>,
 }
 
-/// What became of a server that came back.
+/// The outcome of recovering a server that came back.
 pub(crate) enum Recovered {
     /// It held its part.
     Held,
     /// It has its part of a checkpoint.
-    Restored { name: String, loss: Loss },
+    Restored { loss: LostSteps },
 }
 
 impl<'a> Restorer<'a> {
     pub(crate) fn new(server: &'a Server, client: &'a Client, saver: &'a Saver) -> Self {
-        Self { server, client, catalog: saver.catalog(), rounds: saver.rounds(), damaged: RefCell::default() }
+        Self { server, client, checkpoints: saver.checkpoints(), rounds: saver.rounds(), damaged: RefCell::default() }
     }
 
-    /// Restores all servers, of which none has a model, from the newest checkpoint that can be used; answers its name and
-    /// what was lost, or `None` where there is no checkpoint. A damaged one is logged, and the one before it is used.
-    pub(crate) fn restore_job(&self, remote: &Remote) -> Result<Option<(String, Loss)>> {
+    /// Restores all servers, of which none has a model, from the newest usable checkpoint. Returns its name and what was lost,
+    /// or `None` where there is no checkpoint. Logs a damaged checkpoint and uses the one before.
+    pub(crate) fn restore_job(&self, remote: &RemoteModel) -> Result<Option<(String, LostSteps)>> {
         let mut last: Option<Error> = None;
-        for name in self.catalog.newest_first() {
+        for name in self.checkpoints.newest_first() {
             match self.restore_all(remote, &name) {
                 Ok(loss) => return Ok(Some((name, loss))),
                 Err(error) if Failure::of(error.code()) == Failure::Damaged => {
                     self.pass_over(&name, &error);
                     last = Some(error);
                 }
-                Err(error) => return Err(error.at(format!("{}/{name}", self.catalog.dir().location()))),
+                Err(error) => return Err(error.at(format!("{}/{name}", self.checkpoints.dir().location()))),
             }
         }
-        last.map_or(Ok(None), |error| Err(self.catalog.nothing_usable(error)))
+        last.map_or(Ok(None), |error| Err(self.checkpoints.nothing_usable(error)))
     }
 
-    fn restore_all(&self, remote: &Remote, name: &str) -> Result<Loss> {
+    fn restore_all(&self, remote: &RemoteModel, name: &str) -> Result<LostSteps> {
         let checkpoint = self.open(remote, name)?;
         let incarnations: Vec<Incarnation> = (0..self.client.servers()).map(|i| remote.incarnation(i)).collect();
         let everybody: Vec<(usize, Incarnation)> = incarnations.iter().copied().enumerate().collect();
         self.put(remote, &everybody, &checkpoint)?;
-        let mut counts = Loss::default();
+        let mut counts = LostSteps::default();
         for (server, incarnation) in everybody.into_iter().rev() {
-            // Trainers that are still here push on; those of former jobs are nobody's now.
+            // Trainers that are still here continue to push; those of former jobs are gone.
             let live = self.server.live();
-            let mut applied = checkpoint.applied(server, self.client.servers())?;
-            applied.retain(|applied| live.contains(&applied.life));
+            let mut applied = checkpoint.progress(server, self.client.servers())?;
+            applied.retain(|progress| live.contains(&progress.task));
             let saved = saved_by(&checkpoint, &applied)?;
             let known = Known { server, rounds: self.rounds, live, ..Known::default() };
-            counts = known.loss(&saved, &[]);
-            self.client.set_applied(server, incarnation, &applied, &counts)?;
+            counts = known.lost_steps(&saved, &[]);
+            self.client.set_progress(server, incarnation, &applied, &counts)?;
         }
         Ok(counts)
     }
 
-    /// Gives a server that came back its part of the newest checkpoint that can be used, and declares it ready. `seen`:
-    /// the most committed steps that this task has heard of. A failure that may pass is returned; call this again then.
-    pub(crate) fn recover(&self, remote: &mut Remote, server: usize, seen: u64) -> Result<Recovered> {
-        let checkpoints = self.catalog.newest_first();
+    /// Gives a server that came back its part of the newest usable checkpoint, declares it ready, and logs what was lost.
+    /// `seen`: the most committed steps that this task knows of. After a failure that may pass, call this again.
+    pub(crate) fn recover(&self, remote: &mut RemoteModel, server: usize, seen: u64) -> Result<Recovered> {
+        let checkpoints = self.checkpoints.newest_first();
         let (rounds, live) = (self.rounds, self.server.live());
         let mut recovery = Recovery::new(Known { server, rounds, seen, live, checkpoints: checkpoints.len() });
         let mut action = recovery.begin();
@@ -90,23 +90,26 @@ impl<'a> Restorer<'a> {
         let mut last = None;
         loop {
             let done = match action {
-                Action::Finish(Outcome::Held) => return Ok(Recovered::Held),
-                Action::Finish(Outcome::Restored(checkpoint, loss)) => {
-                    return Ok(Recovered::Restored { name: checkpoints[checkpoint].clone(), loss });
+                Action::Finish(RecoveryOutcome::Held) => return Ok(Recovered::Held),
+                Action::Finish(RecoveryOutcome::Restored(checkpoint, loss)) => {
+                    self.report(server, &checkpoints[checkpoint], &loss);
+                    return Ok(Recovered::Restored { loss });
                 }
-                Action::Finish(Outcome::NoCheckpoint) => return Err(lost_for_good(server, "there is no checkpoint")),
-                Action::Finish(Outcome::NoneUsable) => {
+                Action::Finish(RecoveryOutcome::NoCheckpoint) => {
+                    return Err(lost_for_good(server, "there is no checkpoint"));
+                }
+                Action::Finish(RecoveryOutcome::NoneUsable) => {
                     let none = || Error::new(Code::CheckpointDamaged, "no checkpoint can be used");
-                    return Err(self.catalog.nothing_usable(last.unwrap_or_else(none)));
+                    return Err(self.checkpoints.nothing_usable(last.unwrap_or_else(none)));
                 }
-                Action::Finish(Outcome::Failed) | Action::Wait => {
+                Action::Finish(RecoveryOutcome::Failed) | Action::Wait => {
                     return Err(
                         last.unwrap_or_else(|| Error::new(Code::Internal, "a recovery failed without a reason"))
                     );
                 }
                 Action::Describe => self
                     .client
-                    .state_of(server)
+                    .describe(server)
                     .map(|state| Event::Described { incarnation: state.incarnation, ready: state.ready }),
                 Action::Announce(incarnation) => {
                     remote.announce_on(self.client, server, incarnation).map(|()| Event::Announced)
@@ -131,7 +134,12 @@ impl<'a> Restorer<'a> {
             let event = done.unwrap_or_else(|error| {
                 let failure = Failure::of(error.code());
                 if failure == Failure::Restarted {
-                    self.server.say(&format!("ps/{server} was restarted while it was being restored; beginning again"));
+                    self.server.in_scope(|| {
+                        tracing::warn!(
+                            server,
+                            "ps/{server} was restarted while it was being restored; beginning again"
+                        );
+                    });
                 }
                 last = Some(error);
                 Event::Failed(failure)
@@ -143,68 +151,82 @@ impl<'a> Restorer<'a> {
         }
     }
 
-    /// The checkpoints that turned out to be damaged, by name: the saver is to forget them.
+    /// Returns the names of the checkpoints that turned out to be damaged.
     pub(crate) fn into_damaged(self) -> Vec<String> {
         self.damaged.into_inner()
     }
 
-    /// Logs what a recovery has found out.
-    pub(crate) fn report(&self, server: usize, name: &str, loss: &Loss) {
+    fn report(&self, server: usize, name: &str, loss: &LostSteps) {
         let more = match loss.at_most {
             Some(_) => String::new(),
             None => "; what the trainers that are still here had pushed is counted when they push again".to_owned(),
         };
         let saved = loss.saved;
-        self.server.say(&format!(
-            "ps/{server} is back with its part of {name}; what it took in after step {saved} is lost, {loss}{more}"
-        ));
+        self.server.in_scope(|| {
+            tracing::warn!(
+                server,
+                checkpoint = name,
+                step = saved,
+                "ps/{server} is back with its part of {name}; what it took in after step {saved} is lost, {loss}{more}"
+            );
+        });
     }
 
     fn pass_over(&self, name: &str, error: &Error) {
         self.damaged.borrow_mut().push(name.to_owned());
-        self.server.say(&format!("{name} is passed over: {error}"));
+        self.server.in_scope(|| {
+            tracing::warn!(checkpoint = name, code = %error.code(), "{name} is skipped: {error}");
+        });
     }
 
-    fn open(&self, remote: &Remote, name: &str) -> Result<Checkpoint> {
-        let checkpoint = Checkpoint::open(self.catalog.dir(), name)?;
+    fn open(&self, remote: &RemoteModel, name: &str) -> Result<Checkpoint> {
+        let checkpoint = Checkpoint::open(self.checkpoints.dir(), name)?;
         let difference = compare(checkpoint.index(), remote.layout());
         difference.check(name)?;
         if !difference.extra.is_empty() {
             let extra = difference.extra.len();
-            self.server.say(&format!("{name} has {extra} tensors that the model does not have"));
+            self.server.in_scope(|| {
+                tracing::warn!(checkpoint = name, "{name} has {extra} tensors that the model does not have");
+            });
         }
         Ok(checkpoint)
     }
 
     fn restore_one(
         &self,
-        remote: &Remote,
+        remote: &RemoteModel,
         server: usize,
         incarnation: Incarnation,
         name: &str,
-    ) -> Result<(Saved, Vec<Applied>)> {
+    ) -> Result<(Saved, Vec<SavedProgress>)> {
         let checkpoint = self.open(remote, name)?;
-        let applied = checkpoint.applied(server, self.client.servers())?;
+        let applied = checkpoint.progress(server, self.client.servers())?;
         self.put(remote, &[(server, incarnation)], &checkpoint)?;
         Ok((saved_by(&checkpoint, &applied)?, applied))
     }
 
-    /// Servers that see the directory read their parts themselves, all at once; this task feeds the others.
-    fn put(&self, remote: &Remote, servers: &[(usize, Incarnation)], checkpoint: &Checkpoint) -> Result<()> {
-        let dir = self.catalog.dir();
+    /// Restores servers. Those that see the directory read their parts themselves, at the same time; this task feeds the others.
+    fn put(&self, remote: &RemoteModel, servers: &[(usize, Incarnation)], checkpoint: &Checkpoint) -> Result<()> {
+        let dir = self.checkpoints.dir();
         let see = sees(self.client, dir, servers.iter().map(|&(server, _)| server))?;
         let (location, deadline) = (dir.location(), Instant::now() + DEADLINE);
         let (seeing, blind): (Vec<_>, Vec<_>) = servers.iter().copied().zip(see).partition(|&(_, sees)| sees);
         let seeing: Vec<(usize, Incarnation)> = seeing.into_iter().map(|(server, _)| server).collect();
         self.client.restore(&seeing, random()?, (&location, checkpoint.name()), deadline)?;
         for ((server, incarnation), _) in blind {
-            feed_server(self.client, remote, server, incarnation, checkpoint)?;
+            self.client.feed(remote, server, incarnation, checkpoint)?;
         }
         Ok(())
     }
 
-    fn commit(&self, server: usize, incarnation: Incarnation, applied: &[Applied], loss: &Loss) -> Result<()> {
-        self.client.set_applied(server, incarnation, applied, loss)?;
+    fn commit(
+        &self,
+        server: usize,
+        incarnation: Incarnation,
+        applied: &[SavedProgress],
+        loss: &LostSteps,
+    ) -> Result<()> {
+        self.client.set_progress(server, incarnation, applied, loss)?;
         for lost in self.server.job().ever_lost().into_iter().chain(loss.fenced.iter().copied()) {
             self.client.fence_on(server, incarnation, lost)?;
         }
@@ -212,20 +234,20 @@ impl<'a> Restorer<'a> {
     }
 }
 
-fn saved_by(checkpoint: &Checkpoint, applied: &[Applied]) -> Result<Saved> {
-    Ok(Saved { global_step: checkpoint.global_step()?, records: applied.iter().map(Applied::record).collect() })
+fn saved_by(checkpoint: &Checkpoint, applied: &[SavedProgress]) -> Result<Saved> {
+    Ok(Saved { global_step: checkpoint.global_step()?, records: applied.iter().map(SavedProgress::record).collect() })
 }
 
-/// The error for a server whose part is nowhere.
+/// The error for a server whose part cannot be restored.
 pub(crate) fn lost_for_good(server: usize, why: &str) -> Error {
     Error::new(Code::ServerLost, format!("ps/{server} is back without the parameters it held"))
         .because(why)
-        .help("start the whole job again; give it a run directory, so that a server can be restored")
+        .help("start all tasks again; give the job a run directory, so that a server can be restored")
 }
 
-/// Which of these servers see the run directory: each is shown a file in it that nobody else has.
+/// Returns which of these servers see the run directory: each is asked for a file with random content.
 pub(crate) fn sees(client: &Client, dir: &Dir, servers: impl Iterator<Item = usize>) -> Result<Vec<bool>> {
-    // Under a temporary name: should this task die here, the file is swept one day.
+    // Under a temporary name: if this task dies here, a later sweep removes the file.
     let content = format!("{:016x}{:016x}", random()?, random()?);
     let mut file = dir.stage("probe")?;
     std::io::Write::write_all(&mut file, content.as_bytes())

@@ -1,29 +1,29 @@
-//! Which checkpoints stay. Pure; time is passed in.
+//! Which checkpoints are kept. Pure; time is passed in.
 
 use phalanx_formats::bundle::CheckpointState;
 
-/// How many checkpoints stay, and which of them for good.
+/// How many checkpoints are kept, and which of them for good.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retention {
-    /// So many of the newest stay; 0 keeps all.
+    /// How many of the newest are kept; 0 keeps all.
     pub max_to_keep: usize,
-    /// One in so many hours stays for good.
+    /// One checkpoint in this many hours is kept for good.
     pub keep_every_n_hours: f64,
 }
 
 impl Default for Retention {
-    /// TensorFlow's: the newest five, and one in ten thousand hours.
+    /// TensorFlow's default: the newest five, and one in ten thousand hours.
     fn default() -> Self {
         Self { max_to_keep: 5, keep_every_n_hours: 10_000.0 }
     }
 }
 
 impl Retention {
-    /// Adds a checkpoint saved at `now` (seconds since 1970) to what the file `checkpoint` says, and answers those that
-    /// are to be deleted. Where more than the limit are left over, from a run with a larger limit, all of them go.
+    /// Adds a checkpoint saved at `now` (seconds since 1970) to `state`, and returns those to be deleted: all beyond the limit,
+    /// also those of a run with a larger one.
     pub fn admit(self, state: &mut CheckpointState, name: &str, now: f64) -> Vec<String> {
         if state.timestamps.len() != state.all.len() {
-            // Written by somebody who does not note times: they are older than now, and that is all we know.
+            // Written without times: they are older than now, and nothing else is known.
             state.timestamps = vec![now; state.all.len()];
         }
         if let Some(at) = state.all.iter().position(|known| known == name) {
@@ -70,14 +70,14 @@ mod tests {
         assert_eq!(deleted, names(&[0, 1]));
         assert_eq!(state.all, names(&[2, 3, 4, 5, 6]));
         let again = CheckpointState::parse(state.to_string().as_bytes()).unwrap();
-        assert_eq!(again, state, "what the next life reads");
+        assert_eq!(again, state, "what the next incarnation reads");
         let two = Retention { max_to_keep: 2, ..five };
         assert_eq!(two.admit(&mut state, "model.ckpt-7", 7.0), names(&[2, 3, 4, 5]), "TensorFlow never catches up");
         assert_eq!((state.all, state.latest), (names(&[6, 7]), Some("model.ckpt-7".into())));
     }
 
     #[test]
-    fn one_in_so_many_hours_stays_for_good() {
+    fn one_in_n_hours_is_kept_for_good() {
         let hourly = Retention { max_to_keep: 1, keep_every_n_hours: 1.0 };
         let mut state = CheckpointState::default();
         let half_hours = (0..9).map(|i| 1800.0 * f64::from(i));

@@ -1,19 +1,20 @@
-//! One save: from the servers' instant to the published name.
+//! One save: from the servers' snapshot to the published name.
 
-use super::{Catalog, RunLock, sees};
+use super::{CheckpointStore, Restorer, RunLock, sees};
+use crate::Server;
 use crate::identity::random;
 use phalanx_base::{Code, Error, Result};
 use phalanx_formats::bundle::{BundleIndex, data_file};
 use phalanx_ps::Client;
 use phalanx_ps::checkpoint::verify_part;
-use phalanx_ps::client::{CutMade, Part};
+use phalanx_ps::client::{SnapshotInfo, StagedPart};
 use phalanx_storage::Dir;
 use std::time::{Duration, Instant};
 
 /// How long the servers may take to write.
 const DEADLINE: Duration = Duration::from_secs(1800);
 
-/// What a save was.
+/// The result of a save.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Saved {
@@ -25,12 +26,19 @@ pub struct Saved {
     pub bytes: u64,
     /// The longest time that a server applied no updates.
     pub pause: Duration,
-    /// How long it took in all, while training went on.
+    /// How long it took in all; training continued meanwhile.
     pub took: Duration,
     /// Whether the servers wrote into the directory themselves.
     pub direct: bool,
     /// Old checkpoints that could not be deleted.
     pub undeleted: Vec<Error>,
+}
+
+impl Saved {
+    pub(crate) fn log(&self) {
+        let Self { name, global_step, bytes, .. } = self;
+        tracing::info!(checkpoint = name.as_str(), step = global_step, bytes, "{self}");
+    }
 }
 
 impl std::fmt::Display for Saved {
@@ -44,81 +52,93 @@ impl std::fmt::Display for Saved {
 
 /// Saves a job.
 pub(crate) struct Saver {
-    catalog: Catalog,
-    /// Synchronous training: all servers are cut at the same round.
+    checkpoints: CheckpointStore,
+    /// Synchronous training: the snapshots of all servers are of the same round.
     rounds: bool,
-    /// Whether all servers see the directory, once that was found out.
+    /// Whether all servers see the directory, once that is known.
     seen: Option<bool>,
     /// Keeps other jobs out of the directory.
     lock: RunLock,
-    /// What is to be logged about the directory.
+    /// Notices about the directory, to be logged.
     notices: Vec<Error>,
 }
 
 impl Saver {
-    /// A saver into the directory of `catalog`, which is locked; `rounds` for synchronous training.
-    pub(crate) fn new(catalog: Catalog, lock: RunLock, rounds: bool) -> Self {
-        Self { catalog, rounds, seen: None, lock, notices: Vec::new() }
+    /// Creates a saver into the directory of `checkpoints`, which is locked; `rounds` for synchronous training.
+    pub(crate) fn new(checkpoints: CheckpointStore, lock: RunLock, rounds: bool) -> Self {
+        Self { checkpoints, rounds, seen: None, lock, notices: Vec::new() }
     }
 
-    /// What is to be logged about the directory since this was last called.
+    /// Takes the notices about the directory since the last call.
     pub(crate) fn take_notices(&mut self) -> Vec<Error> {
         std::mem::take(&mut self.notices)
     }
 
-    /// Looks whether the directory is still there. A save must not make a deleted one again without a word.
-    pub(crate) fn look_after_directory(&mut self) -> Result<()> {
+    /// Checks whether the directory is still there; one that was deleted is created again, with a notice.
+    pub(crate) fn check_directory(&mut self) -> Result<()> {
         if let Some(notice) = self.lock.renew()? {
-            self.catalog.forget();
+            self.checkpoints.forget();
             self.seen = None;
             self.notices.push(notice);
         }
         Ok(())
     }
 
-    /// The checkpoints there are.
-    pub(crate) fn catalog(&self) -> &Catalog {
-        &self.catalog
+    /// Returns the checkpoints of the directory.
+    pub(crate) fn checkpoints(&self) -> &CheckpointStore {
+        &self.checkpoints
     }
 
-    /// Forgets checkpoints that turned out to be damaged: a save at the same step is not one that is there already.
-    pub(crate) fn forget(&mut self, damaged: &[String]) {
-        damaged.iter().for_each(|name| self.catalog.forget_one(name));
+    /// Runs `restore`, then forgets the checkpoints that it found damaged: a save at the same step is then a new one.
+    pub(crate) fn restoring<T>(
+        &mut self,
+        server: &Server,
+        client: &Client,
+        restore: impl FnOnce(&Restorer<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let restorer = Restorer::new(server, client, self);
+        let restored = restore(&restorer);
+        restorer.into_damaged().iter().for_each(|name| self.checkpoints.forget_one(name));
+        restored
     }
 
-    /// Whether training is synchronous.
+    /// Returns whether training is synchronous.
     pub(crate) fn rounds(&self) -> bool {
         self.rounds
     }
 
-    /// A server was started anew, perhaps elsewhere: whether it sees the directory is to be found out again.
+    /// A server was started again, perhaps on another machine: whether it sees the directory is not known any more.
     pub(crate) fn forget_who_sees(&mut self) {
         self.seen = None;
     }
 
-    /// Saves now. `None`: that step is the newest checkpoint already.
+    /// Saves now. Returns `None` where the newest checkpoint already has that step.
     ///
     /// # Errors
     /// When a server or the directory does not do its part. Nothing is changed then: the newest checkpoint stays the
     /// newest.
     pub(crate) fn save(&mut self, client: &Client) -> Result<Option<Saved>> {
         let rounds = self.rounds;
-        self.save_at(client, |id| client.cut(id, rounds))
+        self.save_at(client, |id| client.take_snapshot(id, rounds))
     }
 
-    /// Saves a model that has just been made, before anybody is told that it is ready.
+    /// Saves a model that has just been initialised, before it is declared ready.
     pub(crate) fn save_first(&mut self, client: &Client) -> Result<Option<Saved>> {
-        self.save_at(client, |id| client.first_cut(id))
+        self.save_at(client, |id| client.take_first_snapshot(id))
     }
 
-    fn save_at(&mut self, client: &Client, cut: impl FnOnce(u64) -> Result<Vec<CutMade>>) -> Result<Option<Saved>> {
+    fn save_at(
+        &mut self,
+        client: &Client,
+        cut: impl FnOnce(u64) -> Result<Vec<SnapshotInfo>>,
+    ) -> Result<Option<Saved>> {
         let started = Instant::now();
-        self.look_after_directory()?;
+        self.check_directory()?;
         let direct = self.probe(client)?;
         let id = random()?;
         let cuts = cut(id)?;
         let saved = self.save_cut(client, id, &cuts, direct);
-        // A server that does not hear it gives the instant up with the next one.
+        // A server that this does not reach releases the snapshot with the next one.
         let _ = client.release(id);
         let Some((name, bytes, undeleted)) = saved? else { return Ok(None) };
         let pause = cuts.iter().map(|cut| cut.pause).max().unwrap_or_default();
@@ -130,14 +150,14 @@ impl Saver {
         &mut self,
         client: &Client,
         id: u64,
-        cuts: &[CutMade],
+        cuts: &[SnapshotInfo],
         direct: bool,
     ) -> Result<Option<(String, u64, Vec<Error>)>> {
-        let name = self.catalog.name(cuts[0].global_step);
-        if self.catalog.newest_first().first() == Some(&name) {
+        let name = self.checkpoints.name(cuts[0].global_step);
+        if self.checkpoints.newest_first().first() == Some(&name) {
             return Ok(None);
         }
-        let dir = self.catalog.dir().clone();
+        let dir = self.checkpoints.dir().clone();
         let servers = cuts.len() as u32;
         let parts = if direct {
             let file = |server: usize| data_file(&name, server as u32, servers);
@@ -149,13 +169,13 @@ impl Saver {
         };
         let published = self.publish(&dir, &name, &parts);
         if published.is_err() {
-            // Staged files that were published are gone from here; the rest is nobody's now.
+            // The staged files that were not published are of no use.
             parts.iter().for_each(|part| drop(dir.remove(&part.staged)));
         }
         Ok(Some((name, parts.iter().map(|part| part.bytes).sum(), published?)))
     }
 
-    fn publish(&mut self, dir: &Dir, name: &str, parts: &[Part]) -> Result<Vec<Error>> {
+    fn publish(&mut self, dir: &Dir, name: &str, parts: &[StagedPart]) -> Result<Vec<Error>> {
         for part in parts {
             let found = dir.size(&part.staged)?;
             if found != Some(part.bytes) {
@@ -167,26 +187,26 @@ impl Saver {
         }
         let index = BundleIndex::merge(parts.iter().map(|part| part.index.clone()))?;
         let staged: Vec<String> = parts.iter().map(|part| part.staged.clone()).collect();
-        self.catalog.publish(name, &staged, &index)
+        self.checkpoints.publish(name, &staged, &index)
     }
 
-    /// Whether all servers see the run directory.
+    /// Returns whether all servers see the run directory.
     fn probe(&mut self, client: &Client) -> Result<bool> {
         if let Some(seen) = self.seen {
             return Ok(seen);
         }
-        let seen = sees(client, self.catalog.dir(), 0..client.servers())?.into_iter().all(|sees| sees);
+        let seen = sees(client, self.checkpoints.dir(), 0..client.servers())?.into_iter().all(|sees| sees);
         self.seen = Some(seen);
         Ok(seen)
     }
 }
 
-/// Has a server's part come here, and writes it into the directory.
-fn fetch(client: &Client, id: u64, cuts: &[CutMade], server: usize, dir: &Dir, file: &str) -> Result<Part> {
+/// Fetches a server's part, and writes it into the directory.
+fn fetch(client: &Client, id: u64, cuts: &[SnapshotInfo], server: usize, dir: &Dir, file: &str) -> Result<StagedPart> {
     let mut staged = dir.stage(file)?;
     let mut part = client.fetch(id, cuts, server, &mut staged)?;
     part.staged = staged.finish()?.name;
-    // Read back before anybody is told that it is there.
+    // Read back before it is published.
     if let Err(error) = verify_part(dir, &part.staged, &part.index) {
         let _ = dir.remove(&part.staged);
         return Err(error);

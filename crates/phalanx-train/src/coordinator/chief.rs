@@ -1,12 +1,12 @@
-//! The chief: it schedules steps, waits for them, and deals with workers that are lost.
+//! The coordinator: it schedules steps, waits for them, and handles lost workers.
 
-use super::shared::{Shared, Work};
+use super::state::{CoordinatorState, Work};
 use super::watcher::Watcher;
-use super::{RemoteValue, Steps};
-use crate::session::Turn;
+use super::{RemoteValue, StepFunctions};
+use crate::session::StepDirective;
 use crate::{Server, Session};
 use phalanx_base::{Code, Context, Error, Incarnation, Result, TaskId};
-use phalanx_cluster::schedule::{Effect, Life, Options, Why, WorkerView};
+use phalanx_cluster::schedule::{RefusalReason, SchedulerOptions, StepEffect, TaskIncarnation, WorkerView};
 use phalanx_nn::burn::module::Module;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Staleness {
-    /// How many updates came so many steps after the values that they were computed on; the last of 64 numbers counts all
-    /// that were older.
+    /// The number of updates by their age: entry n counts those applied n steps after the values that they were computed on,
+    /// and the last of 64 entries all that were older.
     pub counts: Vec<u64>,
-    /// How many steps an update's worker was behind the foremost one at most.
+    /// The most steps that the worker of an update was behind the foremost one.
     pub widest_lag: u64,
 }
 
-/// Hands steps to workers; [`ParameterServerStrategy::run`](super::ParameterServerStrategy::run) makes one.
+/// Hands steps to workers; [`ParameterServerStrategy::run`](super::ParameterServerStrategy::run) creates one.
 ///
 /// ```
 /// use phalanx_nn::burn::nn::{Linear, LinearConfig};
 /// use phalanx_optim::Sgd;
-/// use phalanx_train::{MiniCluster, ParameterServerStrategy, Steps, Supervisor};
+/// use phalanx_train::{MiniCluster, ParameterServerStrategy, StepFunctions, Supervisor};
 /// let sums = MiniCluster::start(1, 3)?.run(|server| {
-///     let steps = Steps::<Linear>::new().evaluation("square", |cx| Ok(vec![cx.arguments()[0] * cx.arguments()[0]]));
+///     let steps = StepFunctions::<Linear>::new().evaluation("square", |cx| Ok(vec![cx.arguments()[0] * cx.arguments()[0]]));
 ///     let model = LinearConfig::new(2, 1).init(&phalanx_nn::default_device());
 ///     ParameterServerStrategy::new(Supervisor::new(server, Sgd::new(0.1))).run(model, steps, |coordinator| {
 ///         let squares = [1.0, 2.0, 3.0].map(|x| coordinator.schedule("square", &[x]));
@@ -46,67 +46,77 @@ pub struct Staleness {
 pub struct Coordinator<M> {
     server: Server,
     session: Option<Session<M>>,
-    steps: Steps<M>,
-    shared: Arc<Shared>,
+    steps: StepFunctions<M>,
+    state: Arc<CoordinatorState>,
     watching: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
 }
 
 impl<M: Module> Coordinator<M> {
-    pub(super) fn start(server: &Server, mut session: Session<M>, steps: Steps<M>, options: Options) -> Result<Self> {
+    pub(super) fn start(
+        server: &Server,
+        mut session: Session<M>,
+        steps: StepFunctions<M>,
+        options: SchedulerOptions,
+    ) -> Result<Self> {
         let client = server.client()?;
-        let known = client.lives()?;
-        let (step, description) = client.progress()?;
-        let shared = Arc::new(Shared::new(server.client_options().incarnation.0, options, step));
-        shared.lock().start_at(description.newest_clock, step);
-        server.desk()?.open(Arc::clone(&shared));
+        let known = client.task_incarnations()?;
+        let description = client.describe(0)?;
+        let step = description.global_step;
+        let state = Arc::new(CoordinatorState::new(server.incarnation().0, options, step));
+        state.lock().start_at(description.newest_clock, step);
+        server.coordinator_service()?.open(Arc::clone(&state));
         let stop = Arc::new(AtomicBool::new(false));
         let services = session.follow({
-            let shared = Arc::clone(&shared);
-            Arc::new(move || shared.committed.load(Ordering::Acquire))
+            let state = Arc::clone(&state);
+            Arc::new(move || state.committed.load(Ordering::Acquire))
         });
-        let watcher =
-            Watcher { server: server.clone(), shared: Arc::clone(&shared), stop: Arc::clone(&stop), services };
+        let watcher = Watcher { server: server.clone(), state: Arc::clone(&state), stop: Arc::clone(&stop), services };
         let thread = std::thread::Builder::new().name("phalanx-losses".into()).spawn(move || watcher.run());
-        let thread = thread.context(Code::Internal, "the thread that looks for losses cannot be started")?;
+        let thread = thread.context(Code::Internal, "the thread that handles lost workers cannot be started")?;
         let watching = Some((stop, thread));
-        let mut coordinator = Self { server: server.clone(), session: Some(session), steps, shared, watching };
+        let mut coordinator = Self { server: server.clone(), session: Some(session), steps, state, watching };
         coordinator.wait_for_former_workers(known)?;
         Ok(coordinator)
     }
 
-    /// Workers of a former chief finish what they were pushing and join this one, or are shut out: from then on, the count
-    /// of committed steps does not change by itself.
+    /// Waits until the workers of a former chief have joined this one or are fenced: from then on, no update arrives that this
+    /// coordinator has not handed out.
     fn wait_for_former_workers(&mut self, known: BTreeSet<(TaskId, Incarnation)>) -> Result<()> {
         if known.is_empty() {
             return Ok(());
         }
-        self.server.take_over(known.clone());
+        if let Some(chief) = self.server.chief() {
+            chief.take_over(known.clone());
+        }
         let own = self.server.task();
         let began = Instant::now();
-        let mut told = began;
+        let mut logged = began;
         loop {
-            self.shared.check()?;
-            let queue = self.shared.lock();
-            let away = |life: Life| life.task != own && !queue.has(life) && !queue.is_over(life);
-            let away: Vec<Life> = known.iter().map(|&life| Life::from(life)).filter(|&life| away(life)).collect();
+            self.state.check()?;
+            let queue = self.state.lock();
+            let away = |life: TaskIncarnation| life.task != own && !queue.has(life) && !queue.is_over(life);
+            let away: Vec<TaskIncarnation> =
+                known.iter().map(|&life| TaskIncarnation::from(life)).filter(|&life| away(life)).collect();
             if away.is_empty() {
                 return Ok(());
             }
             if began.elapsed() > self.server.options().formation_deadline {
-                // Whatever keeps them: the job does not wait for them any longer.
+                // The job does not wait for them any longer.
                 self.server.job().add_lost(away.iter().map(|life| (life.task, life.incarnation)).collect());
             }
-            if told.elapsed() > Duration::from_secs(5) {
-                told = Instant::now();
+            if logged.elapsed() > Duration::from_secs(5) {
+                logged = Instant::now();
                 let names: Vec<String> = away.iter().map(|life| life.task.to_string()).collect();
-                self.server.say(&format!("waiting for {} to finish their steps of the former chief", names.join(", ")));
+                let names = names.join(", ");
+                self.server
+                    .in_scope(|| tracing::info!("waiting for {names} to finish their steps of the former chief"));
             }
-            drop(self.shared.wait(queue, Duration::from_millis(20)));
+            drop(self.state.wait(queue, Duration::from_millis(20)));
         }
     }
 
-    /// Puts a step into the queue: the function that every worker registered under this name, with these arguments.
-    /// Waits where the queue is full.
+    /// Schedules a step: the function that every worker registered under this name, with these arguments. Waits while the
+    /// queue is full.
     ///
     /// # Errors
     /// When nothing is registered under that name, an earlier step failed (its error is then raised here, once), or the
@@ -115,28 +125,28 @@ impl<M: Module> Coordinator<M> {
         let (effect, _) = *self.steps.function(function)?;
         let mut work = Work { function: function.into(), arguments: arguments.into() };
         let bytes = function.len() + 8 * arguments.len();
-        let mut queue = self.shared.lock();
+        let mut queue = self.state.lock();
         loop {
-            self.shared.check()?;
+            self.state.check()?;
             if let Some(error) = queue.raise() {
                 return Err(error);
             }
             match queue.schedule(work, bytes, effect) {
                 Ok(step) => {
-                    if effect == Effect::Update {
-                        queue.adopt_owed(step);
+                    if effect == StepEffect::Update {
+                        queue.adopt_unfinished_updates(step);
                     }
                     drop(queue);
-                    self.shared.notify_work();
-                    return Ok(RemoteValue::new(step, Arc::clone(&self.shared)));
+                    self.state.notify_work();
+                    return Ok(RemoteValue::new(step, Arc::clone(&self.state)));
                 }
-                Err(refused) if matches!(refused.why, Why::TooLarge) => {
+                Err(refused) if matches!(refused.why, RefusalReason::TooLarge) => {
                     return Err(Error::new(Code::BadSetting, format!("a step's arguments take {bytes} bytes"))
-                        .because("they are more than the whole queue may hold"));
+                        .because("the queue may not hold as much"));
                 }
                 Err(refused) => {
                     work = refused.work;
-                    queue = self.shared.wait(queue, Duration::from_millis(200));
+                    queue = self.state.wait(queue, Duration::from_millis(200));
                 }
             }
         }
@@ -147,46 +157,46 @@ impl<M: Module> Coordinator<M> {
     /// # Errors
     /// The first error of a step, once, when nothing runs any more; and when the job cannot go on.
     pub fn join(&mut self) -> Result<()> {
-        let mut queue = self.shared.lock();
+        let mut queue = self.state.lock();
         loop {
-            self.shared.check()?;
+            self.state.check()?;
             if let Some(error) = queue.raise() {
                 return Err(error);
             }
-            // The last round may have fewer gradients; it is closed now.
+            // The last round may have fewer gradients, and is closed now.
             if queue.is_done() && queue.complete_round().is_none() {
                 return Ok(());
             }
-            queue = self.shared.wait(queue, Duration::from_millis(200));
+            queue = self.state.wait(queue, Duration::from_millis(200));
         }
     }
 
-    /// Whether every step is done.
+    /// Returns whether every step is done.
     ///
     /// # Errors
     /// As [`Self::join`].
     pub fn done(&mut self) -> Result<bool> {
-        self.shared.check()?;
-        let mut queue = self.shared.lock();
+        self.state.check()?;
+        let mut queue = self.state.lock();
         queue.raise().map_or_else(|| Ok(queue.is_done()), Err)
     }
 
-    /// How every worker is doing: steps done, and how old its oldest one is.
+    /// Returns the progress of every worker: its steps, and how old the oldest unfinished one is.
     #[must_use]
     pub fn workers(&self) -> Vec<WorkerView> {
-        self.shared.lock().workers(self.shared.now()).collect()
+        self.state.lock().workers(self.state.now()).collect()
     }
 
-    /// How old updates were when they were applied, since the server that counts steps was started.
+    /// Returns how old updates were when they were applied, since server 0 was started.
     ///
     /// # Errors
     /// When that server does not answer.
     pub fn staleness(&self) -> Result<Staleness> {
-        let (_, description) = self.server.client()?.progress()?;
+        let description = self.server.client()?.describe(0)?;
         Ok(Staleness { counts: description.staleness, widest_lag: description.widest_lag })
     }
 
-    /// The model with the newest values, for an evaluation by the chief itself.
+    /// Returns the model with the newest values, for an evaluation by the chief itself.
     ///
     /// # Errors
     /// When a server does not answer.
@@ -196,14 +206,14 @@ impl<M: Module> Coordinator<M> {
     }
 
     pub(super) fn refresh(&mut self) -> Result<()> {
-        let closed = self.shared.lock().closed_rounds();
+        let closed_rounds = self.state.lock().closed_rounds();
         let session = self.session_mut()?;
-        session.take_turn(Turn { closed, ..Turn::default() });
+        session.set_directive(StepDirective { closed_rounds, ..StepDirective::default() });
         session.refresh()
     }
 
-    /// The steps that were ever committed; in rounds, those that were closed. A program that was started again goes on
-    /// from here.
+    /// Returns the number of committed steps; in synchronous training, of closed rounds. A program that was started again
+    /// continues from there.
     ///
     /// # Errors
     /// When the server that counts them does not answer.
@@ -212,8 +222,8 @@ impl<M: Module> Coordinator<M> {
         Ok(self.session()?.global_step())
     }
 
-    /// Runs a function of all workers once for each of `parts` parts, with the arguments (part, parts), and adds their
-    /// results up, number by number: an evaluation in which every example counts once, whoever is lost meanwhile.
+    /// Runs a function once for each of `parts` parts, with the arguments (part, parts), and returns the element-wise sum of
+    /// the results: an evaluation in which every example counts once, even if workers are lost.
     ///
     /// # Errors
     /// The error of a part, and as [`Self::schedule`].
@@ -237,7 +247,7 @@ impl<M: Module> Coordinator<M> {
         values.iter().map(RemoteValue::fetch).collect()
     }
 
-    /// The chief's own connection to the model: values, checkpoints, summaries.
+    /// Returns the chief's own session: values, checkpoints, summaries.
     ///
     /// # Errors
     /// When there is no model.
@@ -249,12 +259,12 @@ impl<M: Module> Coordinator<M> {
         self.session.as_ref().ok_or_else(gone)
     }
 
-    /// Whether nothing waits or runs.
+    /// Returns whether no step waits or runs.
     pub(super) fn is_idle(&self) -> bool {
-        self.shared.lock().is_done()
+        self.state.lock().is_done()
     }
 
-    /// Ends coordinating; the session is left.
+    /// Stops coordinating, and returns the session.
     pub(super) fn finish(mut self) -> Result<Session<M>> {
         self.stop();
         self.session.take().ok_or_else(gone)
@@ -268,9 +278,9 @@ impl<M> Coordinator<M> {
             // It ends by its own deadlines.
             let _ = thread.join();
         }
-        self.shared.lock().end();
-        self.shared.notify_changed();
-        self.shared.notify_work();
+        self.state.lock().end();
+        self.state.notify_changed();
+        self.state.notify_work();
     }
 }
 

@@ -1,6 +1,6 @@
-//! What a step sees on the worker that runs it.
+//! The context of a step, on the worker that runs it.
 
-use super::Steps;
+use super::StepFunctions;
 use super::inputs::Inputs;
 use crate::{RowValues, Session};
 use phalanx_base::{Code, Error, Result, TaskId};
@@ -10,37 +10,37 @@ use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Gradients, Tensor};
 use std::any::Any;
 
-/// What a step is given.
+/// The context of a step: its arguments, input, resources and the model.
 pub struct StepContext<'a, M> {
     pub(super) session: &'a mut Session<M>,
     pub(super) inputs: &'a mut Inputs,
-    pub(super) steps: &'a Steps<M>,
+    pub(super) steps: &'a StepFunctions<M>,
     pub(super) arguments: &'a [f64],
     pub(super) id: u64,
-    /// Whether it changes the model, and has not done so yet.
+    /// Whether the step may push gradients, and has not done so yet.
     pub(super) may_push: bool,
 }
 
 impl<M: Module> StepContext<'_, M> {
-    /// What the step was scheduled with.
+    /// Returns the arguments that the step was scheduled with.
     #[must_use]
     pub fn arguments(&self) -> &[f64] {
         self.arguments
     }
 
-    /// The number of the step; the same when it runs again.
+    /// Returns the number of the step; the same when it runs again.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The worker it runs on.
+    /// Returns the worker that the step runs on.
     #[must_use]
     pub fn task(&self) -> TaskId {
         self.session.server().task()
     }
 
-    /// The next batch of this worker's share of a dataset; `None` at its end.
+    /// Returns the next batch of this worker's share of a dataset; `None` at its end.
     ///
     /// # Errors
     /// When there is no such dataset, or it cannot be read.
@@ -48,7 +48,7 @@ impl<M: Module> StepContext<'_, M> {
         self.inputs.next(self.steps, dataset)
     }
 
-    /// The next batch of a dataset that has no end.
+    /// Returns the next batch of a dataset that does not end.
     ///
     /// # Errors
     /// As [`Self::try_next`], and at the end: TensorFlow's `OutOfRange`.
@@ -60,7 +60,7 @@ impl<M: Module> StepContext<'_, M> {
         })
     }
 
-    /// Starts a dataset of this worker anew.
+    /// Restarts a dataset of this worker from its beginning.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -68,19 +68,19 @@ impl<M: Module> StepContext<'_, M> {
         self.inputs.rewind(self.steps, dataset)
     }
 
-    /// Begins pass `number` over a dataset, unless this worker is in it already, or in a later one; answers in which it
-    /// is. A worker that was started again knows in which it was.
+    /// Begins pass `number` over a dataset, unless this worker is in it already, or in a later one; returns the pass it is in.
+    /// A worker that was started again continues its pass.
     pub(crate) fn begin_pass(&mut self, dataset: &str, number: u64) -> Result<u64> {
         self.inputs.begin_pass(self.steps, dataset, number)
     }
 
-    /// Whether the step finishes what a lost worker began: it must then push, if only nothing.
+    /// Returns whether the step completes the update of a lost worker: it must then push, even if only zeros.
     pub(crate) fn acts_for_another(&self) -> bool {
         self.session.acts_for_another()
     }
 
-    /// Part `index` of `of` of a dataset: what an evaluation reads, so that all its parts together are all of it, whoever
-    /// reads them.
+    /// Returns part `index` of `of` of a dataset, for an evaluation: its parts together are the dataset, whichever workers read
+    /// them.
     ///
     /// # Errors
     /// When there is no such dataset, or it cannot be opened.
@@ -88,17 +88,17 @@ impl<M: Module> StepContext<'_, M> {
         self.inputs.part(self.steps, dataset, index, of)
     }
 
-    /// A value of this worker's own, made when a step first asks for it: TensorFlow's per-worker resource.
+    /// Returns a value of this worker, created on first use: TensorFlow's per-worker resource.
     ///
     /// # Errors
-    /// When none is registered under that name, it cannot be made, or it is of another type.
+    /// When none is registered under that name, it cannot be created, or it is of another type.
     pub fn resource<T: Any>(&mut self, name: &str) -> Result<&mut T> {
         self.inputs.resource(self.steps, name)?.downcast_mut().ok_or_else(|| {
             Error::new(Code::BadSetting, format!("resource {name:?} is not a {}", std::any::type_name::<T>()))
         })
     }
 
-    /// Computes a loss on the newest values and pushes its gradients to the servers; the loss.
+    /// Computes a loss on the newest values, pushes its gradients to the servers, and returns the loss.
     ///
     /// # Errors
     /// When the model or its gradients are wrong, or the servers are lost.
@@ -106,7 +106,7 @@ impl<M: Module> StepContext<'_, M> {
         self.minimize_with_rows(&[], |model, _| loss(model))
     }
 
-    /// The same for a loss that may not be computable, because the batch is not what it should be.
+    /// Like [`Self::minimize`], with a loss that can fail.
     ///
     /// # Errors
     /// As [`Self::minimize`], and what `loss` returns.
@@ -118,7 +118,7 @@ impl<M: Module> StepContext<'_, M> {
         Ok(f64::from(step.loss))
     }
 
-    /// The same for a model with tables: `ids` names for each table used its number and the batch's ids.
+    /// Like [`Self::minimize`], for a model with tables: `ids` has, for each table used, its number and the batch's ids.
     ///
     /// # Errors
     /// As [`Self::minimize`].
@@ -131,24 +131,24 @@ impl<M: Module> StepContext<'_, M> {
             .map(|step| f64::from(step.loss))
     }
 
-    /// Runs the one step of a [`Session`] that this step may do: for what is built on sessions.
+    /// Runs `act`, which may do the one step of a [`Session`] that this step has.
     ///
     /// # Errors
-    /// When the step only looks, or has pushed already, and what `act` returns.
+    /// When the step is an evaluation, or has pushed already, and what `act` returns.
     pub fn with_session<T>(&mut self, act: impl FnOnce(&mut Session<M>) -> Result<T>) -> Result<T> {
         if !std::mem::replace(&mut self.may_push, false) {
             return Err(Error::new(Code::BadSetting, "a step pushes gradients once, and an evaluation never does")
                 .at(self.task().to_string())
-                .help("register what trains with Steps::step, and compute one loss in it"));
+                .help("register what trains with StepFunctions::step, and compute one loss in it"));
         }
-        let server = self.session.server().clone();
-        if let Some(note) = self.inputs.note(|line| server.say(line)) {
-            self.session.remember(note);
+        let server = self.session.server();
+        if let Some(position) = server.in_scope(|| self.inputs.position()) {
+            self.session.save_position(position);
         }
         act(self.session)
     }
 
-    /// The model with the newest values, for a step that only looks.
+    /// Returns the model with the newest values, for an evaluation.
     ///
     /// # Errors
     /// When the servers are lost.
@@ -157,7 +157,7 @@ impl<M: Module> StepContext<'_, M> {
         self.session.model()
     }
 
-    /// The same with the rows that these ids name: for each table used its number and the ids.
+    /// Returns the model with the newest values, and the rows of these ids: for each table used, its number and the ids.
     ///
     /// # Errors
     /// When there is no such table, or the servers are lost.
@@ -166,7 +166,7 @@ impl<M: Module> StepContext<'_, M> {
         Ok((self.session.model()?, rows))
     }
 
-    /// Steps that all workers have committed, as far as this one knows.
+    /// Returns the number of committed steps, as far as this worker knows.
     #[must_use]
     pub fn global_step(&self) -> u64 {
         self.session.global_step()

@@ -1,24 +1,25 @@
-//! The central way of training: a chief that hands steps to whichever worker is free, and survives the loss of workers.
+//! Training with a coordinator: a chief that hands steps to whichever worker is free, and survives the loss of workers.
 //!
 //! | read | for |
 //! | --- | --- |
-//! | [`ParameterServerStrategy`] | a job with a coordinator: who does what |
-//! | [`Steps`], [`StepContext`] | what workers can be asked to do, and what a step sees |
+//! | [`ParameterServerStrategy`] | a job with a coordinator |
+//! | [`StepFunctions`], [`StepContext`] | the functions that workers run, and the context of a step |
 //! | [`Coordinator`] | the chief: schedule, join, fetch |
-//! | [`ShardedVariable`] | where the parts of a variable are |
+//! | [`ShardedVariable`] | a variable and its shards |
 //!
-//! Which worker runs what, and what becomes of a lost worker's steps, is decided by
-//! [`phalanx_cluster::schedule`], which is pure; here are the threads and messages around it.
+//! [`phalanx_cluster::schedule`], which is pure, decides which worker runs which step and what happens to the steps of a lost
+//! worker; here are the threads and messages around it.
 
-mod asker;
 mod chief;
 mod context;
-mod desk;
-mod inbox;
 mod inputs;
+mod messages;
 mod remote_value;
-mod shared;
-mod steps;
+mod service;
+mod state;
+mod step_functions;
+mod step_poller;
+mod step_queue;
 mod strategy;
 mod variables;
 mod watcher;
@@ -27,8 +28,8 @@ mod worker;
 pub use chief::{Coordinator, Staleness};
 pub use context::StepContext;
 pub use remote_value::RemoteValue;
-pub use steps::Steps;
+pub use step_functions::StepFunctions;
 pub use strategy::ParameterServerStrategy;
 pub use variables::{ShardedVariable, VariableShard};
 
-pub(crate) use desk::Desk;
+pub(crate) use service::CoordinatorService;

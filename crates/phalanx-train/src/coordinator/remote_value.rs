@@ -1,34 +1,34 @@
-//! A step's result that may not be there yet.
+//! The future result of a step.
 
-use super::shared::Shared;
+use super::state::CoordinatorState;
 use phalanx_base::{Code, Error, Result};
-use phalanx_cluster::schedule::{Outcome, StepId};
+use phalanx_cluster::schedule::{StepId, StepOutcome};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The result of a step that was scheduled. It can be waited for ([`fetch`](Self::fetch)) or awaited.
+/// The future result of a scheduled step. Block on it with [`fetch`](Self::fetch), or await it.
 #[derive(Clone)]
 pub struct RemoteValue(Arc<Inner>);
 
 struct Inner {
     step: StepId,
-    shared: Arc<Shared>,
+    state: Arc<CoordinatorState>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Nobody can ask for the result any more: it need not be kept. The step still runs.
-        self.shared.lock().forget(self.step);
+        // Nobody can ask for the result any more. The step still runs.
+        self.state.lock().forget(self.step);
     }
 }
 
 impl RemoteValue {
-    pub(super) fn new(step: StepId, shared: Arc<Shared>) -> Self {
-        Self(Arc::new(Inner { step, shared }))
+    pub(super) fn new(step: StepId, state: Arc<CoordinatorState>) -> Self {
+        Self(Arc::new(Inner { step, state }))
     }
 
-    /// The number of the step.
+    /// Returns the number of the step.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.0.step.0
@@ -37,58 +37,57 @@ impl RemoteValue {
     /// Waits for the result.
     ///
     /// # Errors
-    /// What the step returned; that it was cancelled before it started; or that nobody can know whether it ran, because
-    /// the job ended.
+    /// The error of the step; that it was cancelled before it started; or that its outcome is unknown, because the job ended.
     pub fn fetch(&self) -> Result<Vec<f64>> {
         self.fetch_within(Duration::from_secs(u64::from(u32::MAX)))
     }
 
-    /// The same, but not for longer than that.
+    /// Waits for the result, for at most `longest`.
     ///
     /// # Errors
     /// As [`Self::fetch`], and when the time is over.
     pub fn fetch_within(&self, longest: Duration) -> Result<Vec<f64>> {
         let until = Instant::now() + longest;
-        let mut queue = self.0.shared.lock();
+        let mut queue = self.0.state.lock();
         loop {
             if let Some(result) = queue.outcome(self.0.step).map(|outcome| self.read(outcome)) {
                 return result;
             }
-            self.0.shared.check()?;
+            self.0.state.check()?;
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(Error::new(Code::OutcomeUnknown, format!("step {} is not done yet", self.id()))
                     .because(format!("{:.1} s were waited", longest.as_secs_f32())));
             }
-            queue = self.0.shared.wait(queue, left.min(Duration::from_millis(200)));
+            queue = self.0.state.wait(queue, left.min(Duration::from_millis(200)));
         }
     }
 
-    /// Whether the result is there.
+    /// Returns whether the result is available.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.0.shared.lock().outcome(self.0.step).is_some()
+        self.0.state.lock().outcome(self.0.step).is_some()
     }
 
-    /// Takes the step out of the queue, if no worker ever had it; answers whether. A step that runs cannot be called back.
+    /// Cancels the step, if no worker ever had it, and returns whether it did. A step that runs cannot be cancelled.
     pub fn cancel(&self) -> bool {
-        let cancelled = self.0.shared.lock().cancel(self.0.step);
-        self.0.shared.notify_changed();
+        let cancelled = self.0.state.lock().cancel(self.0.step);
+        self.0.state.notify_changed();
         cancelled
     }
 
-    fn read(&self, outcome: &Outcome<Vec<f64>>) -> Result<Vec<f64>> {
+    fn read(&self, outcome: &StepOutcome<Vec<f64>>) -> Result<Vec<f64>> {
         let step = self.id();
         match outcome {
-            Outcome::Ok(result) => Ok(result.clone()),
-            Outcome::Failed { error, .. } => Err(error.clone()),
-            Outcome::Cancelled => {
+            StepOutcome::Ok(result) => Ok(result.clone()),
+            StepOutcome::Failed { error, .. } => Err(error.clone()),
+            StepOutcome::Cancelled => {
                 Err(Error::new(Code::Cancelled, format!("step {step} was cancelled before it started"))
-                    .because("another step failed, or somebody cancelled what was waiting"))
+                    .because("another step failed, or it was cancelled while it waited"))
             }
-            Outcome::Unknown => {
-                Err(Error::new(Code::OutcomeUnknown, format!("what became of step {step} is not known"))
-                    .because("the job ended before its worker said so"))
+            StepOutcome::Unknown => {
+                Err(Error::new(Code::OutcomeUnknown, format!("the outcome of step {step} is not known"))
+                    .because("the job ended before its worker reported it"))
             }
         }
     }
@@ -102,11 +101,11 @@ impl IntoFuture for RemoteValue {
         Box::pin(async move {
             loop {
                 // Listen before looking, or a result that comes in between would be missed.
-                let finished = self.0.shared.finished.notified();
-                if let Some(result) = self.0.shared.lock().outcome(self.0.step).map(|outcome| self.read(outcome)) {
+                let finished = self.0.state.finished.notified();
+                if let Some(result) = self.0.state.lock().outcome(self.0.step).map(|outcome| self.read(outcome)) {
                     return result;
                 }
-                self.0.shared.check()?;
+                self.0.state.check()?;
                 finished.await;
             }
         })

@@ -1,16 +1,16 @@
-//! A job with a coordinator: who does what.
+//! A job with a coordinator: the part of each task.
 
-use super::{Coordinator, Steps, worker};
-use crate::job_state::Herald;
+use super::{Coordinator, StepFunctions, worker};
+use crate::job_state::HeartbeatWriter;
 use crate::{Server, Supervisor};
 use phalanx_base::{Code, Error, Result, Role};
-use phalanx_cluster::schedule::{Consistency, Options};
+use phalanx_cluster::schedule::{Consistency, SchedulerOptions};
 use phalanx_nn::burn::module::Module;
 use phalanx_optim::Optimizer;
 use std::time::Duration;
 
-/// Variables on parameter servers, steps on workers, one coordinator that hands them out: TensorFlow's
-/// `ParameterServerStrategy` with its `ClusterCoordinator`.
+/// TensorFlow's `ParameterServerStrategy` with its `ClusterCoordinator`: variables on parameter servers, and a coordinator that
+/// hands steps to workers.
 ///
 /// Every task runs the same program. Parameter servers serve, workers wait for steps, and the chief runs the function
 /// that is given to [`run`](Self::run).
@@ -18,10 +18,10 @@ use std::time::Duration;
 /// ```no_run
 /// use phalanx_nn::burn::{nn::LinearConfig, tensor::Tensor};
 /// use phalanx_optim::Sgd;
-/// use phalanx_train::{ParameterServerStrategy, Server, ServerOptions, Steps, Supervisor};
+/// use phalanx_train::{ParameterServerStrategy, Server, ServerOptions, StepFunctions, Supervisor};
 /// # fn job(config: phalanx_cluster::TaskConfig) -> phalanx_base::Result<()> {
 /// let server = Server::start_with(config, ServerOptions::from_env()?)?;
-/// let steps = Steps::new().step("train", |cx| {
+/// let steps = StepFunctions::new().step("train", |cx| {
 ///     let loss = cx.minimize(|model: &phalanx_nn::burn::nn::Linear| {
 ///         model.forward(Tensor::<2>::ones([4, 2], &phalanx_nn::default_device())).mean()
 ///     })?;
@@ -40,51 +40,53 @@ use std::time::Duration;
 /// ```
 pub struct ParameterServerStrategy {
     supervisor: Supervisor,
-    options: Options,
+    options: SchedulerOptions,
 }
 
 impl ParameterServerStrategy {
-    /// The supervisor says how variables are spread and kept: placement, partitioner, tables, run directory.
+    /// Creates a strategy. The supervisor has the settings of variables: placement, partitioner, tables, run directory.
     #[must_use]
     pub fn new(supervisor: Supervisor) -> Self {
-        supervisor.server().take_any_workers();
-        Self { supervisor, options: Options::default() }
+        if let Some(chief) = supervisor.server().chief() {
+            chief.take_any_workers();
+        }
+        Self { supervisor, options: SchedulerOptions::default() }
     }
 
-    /// How far workers may drift apart: `async` (without bound, the default), `ssp:K` (no worker is more than K steps ahead
-    /// of the slowest), `sync` or `sync:BACKUPS` (each as many steps as there are workers are one update, the mean of
-    /// their gradients, and BACKUPS of them are not waited for).
+    /// Sets the consistency: `async` (no bound, the default), `ssp:K` (no worker is more than K steps ahead of the slowest), `sync`
+    /// or `sync:BACKUPS` (one update is the mean of the gradients of as many steps as there are workers, less BACKUPS that are
+    /// not waited for).
     ///
     /// # Errors
-    /// When it is none of those.
+    /// When the text is none of those.
     pub fn consistency(mut self, consistency: &str) -> Result<Self> {
         let workers = self.supervisor.server().config().trainers().len().saturating_sub(1);
         self.options.consistency = Consistency::parse(consistency, workers as u64)?;
         Ok(self)
     }
 
-    /// How many steps may be unfinished, and how many bytes their arguments may take, before `schedule` waits.
+    /// Sets how many steps may be unfinished, and how many bytes their arguments may take, before `schedule` waits.
     #[must_use]
     pub fn queue(mut self, steps: usize, bytes: usize) -> Self {
         (self.options.steps, self.options.bytes) = (steps, bytes);
         self
     }
 
-    /// How often a step may be tried where workers are lost with it, before it fails.
+    /// Sets how often a step is tried, where workers are lost with it, before it fails.
     #[must_use]
     pub fn attempts(mut self, attempts: usize) -> Self {
         self.options.attempts = attempts;
         self
     }
 
-    /// After how long at one step a worker is said to stand still; never unless set.
+    /// Sets after how long at one step a worker is logged as stalled; never unless set.
     #[must_use]
     pub fn watchdog(mut self, longest: Duration) -> Self {
         self.options.watchdog = Some(longest);
         self
     }
 
-    /// The task that plays a part.
+    /// Returns the task.
     pub(crate) fn server(&self) -> &Server {
         self.supervisor.server()
     }
@@ -102,7 +104,7 @@ impl ParameterServerStrategy {
         }
     }
 
-    /// How many steps make an update.
+    /// Returns how many steps make an update.
     pub(crate) fn round(&self) -> u64 {
         match self.options.consistency {
             Consistency::Rounds { size, .. } => size.max(1),
@@ -110,15 +112,15 @@ impl ParameterServerStrategy {
         }
     }
 
-    /// Plays this task's part until the job is over. The chief runs `coordinate`, and ends the job with it, well or
-    /// badly; its result is returned there, `None` elsewhere.
+    /// Runs this task's part until the job is over. The chief runs `coordinate`, ends the job with its result, and returns it;
+    /// other tasks return `None`.
     ///
     /// # Errors
     /// What `coordinate` returns, and when the job does not form or fails.
     pub fn run<M: Module, T>(
         self,
         model: M,
-        steps: Steps<M>,
+        steps: StepFunctions<M>,
         coordinate: impl FnOnce(&mut Coordinator<M>) -> Result<T>,
     ) -> Result<Option<T>> {
         let server = self.supervisor.server().clone();
@@ -133,7 +135,7 @@ impl ParameterServerStrategy {
         &self,
         server: &Server,
         model: M,
-        steps: Steps<M>,
+        steps: StepFunctions<M>,
         coordinate: impl FnOnce(&mut Coordinator<M>) -> Result<T>,
     ) -> Result<T> {
         if server.config().trainers().len() < 2 {
@@ -145,11 +147,11 @@ impl ParameterServerStrategy {
         }
         let rounds = matches!(self.options.consistency, Consistency::Rounds { .. });
         let session = self.supervisor.prepare_coordinated(model, rounds)?.coordinated();
-        let mut coordinator = server.note(Coordinator::start(server, session, steps, self.options))?;
-        // For those who follow the checkpoints and talk to nobody.
-        let herald = self.supervisor.kept_in().map(Herald::start).transpose()?;
+        let mut coordinator = server.record_failure(Coordinator::start(server, session, steps, self.options))?;
+        // For evaluators, which only follow the checkpoints.
+        let heartbeat = self.supervisor.kept_in().map(HeartbeatWriter::start).transpose()?;
         let done = coordinate(&mut coordinator);
-        // Whoever is asked to stop saves; after a mistake there is nothing that is worth it.
+        // A program that was asked to stop saves; after a mistake nothing is worth saving.
         let asked = |error: &Error| matches!(error.code(), Code::Interrupted | Code::Terminated);
         let saves = done.as_ref().err().is_none_or(asked);
         let stopped =
@@ -158,18 +160,18 @@ impl ParameterServerStrategy {
         if let Err(error) = &done {
             server.leave(Some(error));
         }
-        let ended = herald.map_or(Ok(()), |herald| herald.end(done.as_ref().err()));
+        let ended = heartbeat.map_or(Ok(()), |heartbeat| heartbeat.end(done.as_ref().err()));
         done.and_then(|done| ended.map(|()| done))
     }
 
-    fn serve<M: Module>(&self, server: &Server, model: M, steps: &Steps<M>) -> Result<()> {
+    fn serve<M: Module>(&self, server: &Server, model: M, steps: &StepFunctions<M>) -> Result<()> {
         let mut session = self.supervisor.prepare_coordinated(model, false)?.coordinated();
-        let served = server.note(worker::serve(server, &mut session, steps));
+        let served = server.record_failure(worker::serve(server, &mut session, steps));
         if let Err(error) = &served {
             server.leave(Some(error));
             return served;
         }
-        // The job's end is the chief's to say.
+        // The chief ends the job.
         server.join()
     }
 }

@@ -1,45 +1,45 @@
-//! Variables as the chief sees them: where their parts are, and their numbers.
+//! The variables of a coordinated job: their shards and their values.
 
 use super::Coordinator;
 use super::chief::gone;
 use crate::Session;
 use phalanx_base::{Code, Error, Result, Role, Shape, TaskId};
-use phalanx_nn::Book;
+use phalanx_nn::ParameterRegistry;
 use phalanx_nn::burn::module::Module;
 use std::ops::Range;
 
-/// One part of a variable: some of its rows, on one parameter server.
+/// A shard of a variable: some of its rows, on one parameter server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VariableShard {
-    /// `embedding/weight/part_0`, or the variable's own name where there is only one part.
+    /// `embedding/weight/part_0`, or the name of the variable where there is only one shard.
     pub name: String,
-    /// Its extents.
+    /// Its shape.
     pub shape: Shape,
     /// The server that holds it.
     pub task: TaskId,
 }
 
 impl VariableShard {
-    /// The server as TensorFlow prints devices: `/job:ps/replica:0/task:1/device:CPU:0`.
+    /// Returns the server as TensorFlow prints devices: `/job:ps/replica:0/task:1/device:CPU:0`.
     #[must_use]
     pub fn device(&self) -> String {
         format!("/job:{}/replica:0/task:{}/device:CPU:0", self.task.role, self.task.index)
     }
 }
 
-/// A variable as the chief sees it: a name, a shape, and the parts it lies in. TensorFlow's `ShardedVariable`.
+/// A variable and its shards: TensorFlow's `ShardedVariable`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShardedVariable {
     /// Its name.
     pub name: String,
-    /// Its extents.
+    /// Its shape.
     pub shape: Shape,
-    /// Its parts, in the order of their rows.
+    /// Its shards, in the order of their rows.
     pub shards: Vec<VariableShard>,
 }
 
 impl<M: Module> Coordinator<M> {
-    /// The variables, and where their parts are.
+    /// Returns the variables and their shards.
     ///
     /// # Errors
     /// When there is no model.
@@ -47,7 +47,7 @@ impl<M: Module> Coordinator<M> {
         variables(self.session()?)
     }
 
-    /// One variable by name.
+    /// Returns the variable of this name.
     ///
     /// # Errors
     /// When there is none.
@@ -55,7 +55,7 @@ impl<M: Module> Coordinator<M> {
         find(self.variables()?, name)
     }
 
-    /// A variable's numbers as the servers have them now, all parts as one tensor.
+    /// Reads the values of a variable from the servers.
     ///
     /// # Errors
     /// When there is no such variable, or a server does not answer.
@@ -67,7 +67,7 @@ impl<M: Module> Coordinator<M> {
         found.map(|(_, _, numbers)| numbers).ok_or_else(gone)
     }
 
-    /// Some rows of a variable, in whichever parts they lie.
+    /// Reads some rows of a variable.
     ///
     /// # Errors
     /// As [`Self::read`], and when there are no such rows.
@@ -82,7 +82,7 @@ impl<M: Module> Coordinator<M> {
         Ok(self.read(name)?[rows.start * width..rows.end * width].to_vec())
     }
 
-    /// Replaces a variable's numbers on the servers, whichever parts they lie in; optimizers' slots stay.
+    /// Replaces the values of a variable on the servers; the optimizer's slots stay.
     ///
     /// # Errors
     /// When there is no such variable, it has another number of elements, steps are under way, or a server does not answer.
@@ -100,9 +100,9 @@ impl<M: Module> Coordinator<M> {
         self.refresh()?;
         let session = self.session_mut()?;
         let model = session.model()?.clone();
-        let book = Book::of(&model)?;
-        let values = book.parameters().iter().map(|known| (known.name == name).then(|| numbers.clone())).collect();
-        session.replace(&book.load(model, values))
+        let registry = ParameterRegistry::of(&model)?;
+        let values = registry.parameters().iter().map(|known| (known.name == name).then(|| numbers.clone())).collect();
+        session.replace(&registry.load(model, values))
     }
 }
 
@@ -132,7 +132,7 @@ fn variables<M: Module>(session: &Session<M>) -> Result<Vec<ShardedVariable>> {
     Ok(found)
 }
 
-/// One of them by name.
+/// Returns the variable of this name.
 fn find(variables: Vec<ShardedVariable>, name: &str) -> Result<ShardedVariable> {
     let names: Vec<String> = variables.iter().map(|variable| variable.name.clone()).collect();
     variables.into_iter().find(|variable| variable.name == name).ok_or_else(|| {

@@ -1,88 +1,89 @@
-//! The chief's thread beside the user's: it shuts lost workers out and gives their steps to others, closes rounds, and
-//! writes down how training goes.
+//! The chief's second thread: it fences lost workers and reassigns their steps, closes rounds, and writes the progress of
+//! training.
 
-use super::shared::Shared;
+use super::state::CoordinatorState;
 use crate::Server;
-use crate::services::Watch;
+use crate::services::ProgressWriter;
 use phalanx_base::{Code, Error, Result};
-use phalanx_cluster::schedule::{Consistency, Life};
+use phalanx_cluster::schedule::{Consistency, TaskIncarnation};
 use phalanx_ps::Client;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often it looks around when nothing happens.
+/// The interval of the loop while nothing happens.
 const LOOK: Duration = Duration::from_millis(10);
-/// How often the servers are asked how far training is.
+/// How often the servers are asked for the global step.
 const ASK: Duration = Duration::from_millis(200);
 
-/// Since when there has been no worker, and when that was last said.
+/// Since when there has been no worker, and when that was last logged.
 #[derive(Default)]
 struct Alone {
     since: Option<Instant>,
-    told: Duration,
+    logged: Duration,
 }
 
 pub(super) struct Watcher {
     pub(super) server: Server,
-    pub(super) shared: Arc<Shared>,
+    pub(super) state: Arc<CoordinatorState>,
     pub(super) stop: Arc<AtomicBool>,
-    pub(super) services: Watch,
+    pub(super) services: ProgressWriter,
 }
 
 impl Watcher {
     pub(super) fn run(mut self) {
         let client = match self.server.client() {
             Ok(client) => client,
-            Err(error) => return self.shared.fail(error),
+            Err(error) => return self.state.fail(error),
         };
         let mut asked = Instant::now();
         let mut alone = Alone::default();
         while !self.stop.load(Ordering::Acquire) {
             let job = self.server.job();
             if let Some(error) = job.interrupted().or_else(|| job.failure()) {
-                // Whatever the program waits for, it hears of it.
-                self.shared.fail(error);
+                // Wakes the program, whatever it waits for.
+                self.state.fail(error);
             }
-            self.shut_out_the_lost(&client);
+            self.fence_lost_workers(&client);
             if let Err(error) = self.close_round(&client) {
                 self.fail(error);
             }
-            self.say_who_stands_still();
-            self.look_for_workers(&mut alone);
+            self.log_stalled_workers();
+            self.check_workers(&mut alone);
             if asked.elapsed() >= ASK {
                 asked = Instant::now();
-                // A server that does not answer is somebody else's worry.
-                if let Ok((step, description)) = client.progress() {
-                    self.services.reached(step, &description.staleness);
+                // A server that does not answer is handled elsewhere.
+                if let Ok(description) = client.describe(0) {
+                    self.services.reached(description.global_step, &description.staleness);
                 }
             }
-            if !matches!(self.shared.options.consistency, Consistency::Rounds { .. }) {
-                // Nobody waits for what this thread does: it need not hear of every step.
+            if !matches!(self.state.options.consistency, Consistency::Rounds { .. }) {
+                // Nobody waits for this thread, so it need not wake at every step.
                 std::thread::sleep(LOOK);
                 continue;
             }
-            let queue = self.shared.lock();
+            let queue = self.state.lock();
             if queue.complete_round().is_none() {
-                drop(self.shared.wait(queue, LOOK));
+                drop(self.state.wait(queue, LOOK));
             }
         }
     }
 
     fn fail(&self, error: Error) {
         if !self.server.should_stop() {
-            self.shared.fail(error);
+            self.state.fail(error);
         }
     }
 
-    fn shut_out_the_lost(&self, client: &Client) {
-        let mut lost: BTreeSet<Life> = self.server.job().take_lost().into_iter().map(Life::from).collect();
+    fn fence_lost_workers(&self, client: &Client) {
+        let mut lost: BTreeSet<TaskIncarnation> =
+            self.server.job().take_lost().into_iter().map(TaskIncarnation::from).collect();
         {
-            let mut queue = self.shared.lock();
+            let mut queue = self.state.lock();
             lost.retain(|&life| !queue.is_over(life));
             for &life in &lost {
-                // One that never asked has no steps, but may have pushed for a former chief.
+                // A worker that never polled has no steps, but may have pushed for a former chief.
                 let _ = queue.lost(life);
             }
             lost.extend(queue.to_fence());
@@ -90,21 +91,27 @@ impl Watcher {
         for life in lost {
             match client.fence(life.task, life.incarnation) {
                 Ok(progress) => {
-                    let mut queue = self.shared.lock();
+                    let mut queue = self.state.lock();
                     let known = queue.has(life);
-                    let remark = queue.fenced(life, &progress).err();
+                    let rejection = queue.fenced(life, &progress).err();
                     drop(queue);
                     if known {
-                        let remark = remark.map_or(String::new(), |remark| format!(" ({remark})"));
-                        self.server.say(&format!("{} is lost; its steps go to other workers{remark}", life.task));
+                        let rejection = rejection.map_or(String::new(), |rejection| format!(" ({rejection})"));
+                        let task = life.task;
+                        self.server.in_scope(|| {
+                            tracing::warn!(worker = %task, "{task} is lost; its steps go to other workers{rejection}");
+                        });
                     }
-                    self.shared.notify_changed();
-                    self.shared.notify_work();
+                    self.state.notify_changed();
+                    self.state.notify_work();
                 }
                 Err(_) if self.server.should_stop() => return,
-                // Tried again in a moment.
+                // Tried again with the next loop.
                 Err(error) => {
-                    self.server.say(&format!("{} cannot be shut out yet: {error}", life.task));
+                    let task = life.task;
+                    self.server.in_scope(|| {
+                        tracing::warn!(worker = %task, code = %error.code(), "{task} cannot be fenced yet: {error}");
+                    });
                     self.server.job().add_lost(vec![(life.task, life.incarnation)]);
                 }
             }
@@ -112,21 +119,21 @@ impl Watcher {
     }
 
     fn close_round(&self, client: &Client) -> Result<()> {
-        let Some(round) = self.shared.lock().complete_round() else { return Ok(()) };
+        let Some(round) = self.state.lock().complete_round() else { return Ok(()) };
         if client.close_round(round)? {
-            self.shared.lock().round_closed(round);
-            self.shared.committed.store(round + 1, Ordering::Release);
-            self.shared.notify_changed();
-            self.shared.notify_work();
+            self.state.lock().round_closed(round);
+            self.state.committed.store(round + 1, Ordering::Release);
+            self.state.notify_changed();
+            self.state.notify_work();
         }
         Ok(())
     }
 
-    /// Steps wait for workers to come back, but not for ever.
-    fn look_for_workers(&self, alone: &mut Alone) {
+    /// Fails the job where steps have waited too long for a worker.
+    fn check_workers(&self, alone: &mut Alone) {
         let waiting = {
-            let queue = self.shared.lock();
-            let nobody = queue.workers(self.shared.now()).all(|worker| worker.lost);
+            let queue = self.state.lock();
+            let nobody = queue.workers(self.state.now()).all(|worker| worker.lost);
             (nobody && !queue.is_done()).then(|| queue.unfinished())
         };
         let Some(steps) = waiting else { return *alone = Alone::default() };
@@ -136,16 +143,17 @@ impl Watcher {
             let error = Error::new(Code::JobFailed, format!("no worker is left, and {steps} steps wait"));
             let why = format!("none has come for {} s", longest.as_secs());
             self.fail(error.because(why).help("start workers, then the chief again: it takes the job over"));
-        } else if since.elapsed() > alone.told + Duration::from_secs(10) {
-            alone.told = since.elapsed();
-            self.server.say(&format!("{steps} steps wait: no worker has been here for {} s", alone.told.as_secs()));
+        } else if since.elapsed() > alone.logged + Duration::from_secs(10) {
+            alone.logged = since.elapsed();
+            let seconds = alone.logged.as_secs();
+            self.server.in_scope(|| tracing::warn!("{steps} steps wait: no worker has been here for {seconds} s"));
         }
     }
 
-    fn say_who_stands_still(&self) {
-        let stalled = self.shared.lock().standing_still(self.shared.now());
+    fn log_stalled_workers(&self) {
+        let stalled = self.state.lock().stalled_workers(self.state.now());
         for stalled in stalled {
-            self.server.say(&stalled.to_string());
+            self.server.in_scope(|| tracing::warn!("{stalled}"));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! A model with optimizer, losses and metrics.
 
-use super::aim::{Aim, LossChoices, MetricChoice};
-use super::feed::Feed;
-use super::progress::{Mode, Verbose};
+use super::input_mapping::InputMapping;
+use super::objective::{LossChoices, MetricChoice, Objective};
+use super::progress::{ProgressMode, Verbose};
 use super::step::check_losses;
 use super::{Data, Fit};
 use crate::{DistributedDataset, Replicated, Strategy};
@@ -10,10 +10,10 @@ use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
 use phalanx_nn::Network;
 use phalanx_nn::metrics::Loss;
-use phalanx_nn::model::Value;
+use phalanx_nn::model::DynTensor;
 use phalanx_optim::Optimizer;
 
-/// A model that can be fitted. [`Compile::compile`] makes one.
+/// A model ready to be trained, made by [`Compile::compile`].
 ///
 /// ```
 /// use phalanx_data::Column;
@@ -29,11 +29,11 @@ use phalanx_optim::Optimizer;
 /// ```
 pub struct Compiled<M> {
     pub(super) model: Replicated<M>,
-    pub(super) aims: Vec<Aim>,
-    pub(super) feed: Feed,
+    pub(super) objectives: Vec<Objective>,
+    pub(super) mapping: InputMapping,
 }
 
-/// Says how a model learns.
+/// Adds `compile` to models.
 ///
 /// ```
 /// use phalanx_nn::model::{Dense, Sequential};
@@ -44,11 +44,11 @@ pub struct Compiled<M> {
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
 pub trait Compile<M: Network>: Sized {
-    /// With this optimizer, this loss (or one for each output) and these metrics, which every output has. Metrics that
-    /// are named are those of Keras.
+    /// Sets the optimizer, the loss (one, or one for each output) and the metrics of every output. Names are those of
+    /// Keras.
     ///
     /// # Errors
-    /// When a name is unknown, or a setting out of range.
+    /// Fails if a name is unknown or a setting out of range.
     fn compile<Q: Into<MetricChoice>>(
         self,
         optimizer: impl Into<Optimizer>,
@@ -93,66 +93,65 @@ impl<M: Network> Compiled<M> {
                     .help("give one loss for all, or one for each"));
             }
         };
-        let aim = |(output, (loss, weight)): (&String, _)| Aim::new(output, loss, weight);
-        let mut aims: Vec<Aim> = outputs.iter().zip(losses).map(aim).collect();
-        aims.iter_mut().try_for_each(|aim| aim.measure(&metrics, false))?;
-        check_losses(&aims)?;
-        let feed = Feed { inputs: model.module().input_names(), outputs, ..Feed::default() };
-        Ok(Self { model, aims, feed })
+        let objective = |(output, (loss, weight)): (&String, _)| Objective::new(output, loss, weight);
+        let mut objectives: Vec<Objective> = outputs.iter().zip(losses).map(objective).collect();
+        objectives.iter_mut().try_for_each(|objective| objective.measure(&metrics, false))?;
+        check_losses(&objectives)?;
+        let mapping = InputMapping { inputs: model.module().input_names(), outputs, ..InputMapping::default() };
+        Ok(Self { model, objectives, mapping })
     }
 
-    /// Measures also these, in which every example counts as much as its weight says. Those given to
-    /// [`Compile::compile`] count every example once, as in Keras.
+    /// Adds metrics that use sample weights. As in Keras, those given to [`Compile::compile`] ignore them.
     ///
     /// # Errors
-    /// When a name is unknown, or one that is there already.
+    /// Fails if a name is unknown or already used.
     pub fn weighted_metrics<Q: Into<MetricChoice>>(mut self, metrics: impl IntoIterator<Item = Q>) -> Result<Self> {
         let metrics: Vec<MetricChoice> = metrics.into_iter().map(Into::into).collect();
-        self.aims.iter_mut().try_for_each(|aim| aim.measure(&metrics, true))?;
+        self.objectives.iter_mut().try_for_each(|objective| objective.measure(&metrics, true))?;
         Ok(self)
     }
 
-    /// The model with its present values.
+    /// Returns the model with its current values.
     #[must_use]
     pub fn module(&self) -> &M {
         self.model.module()
     }
 
-    /// The strategy that keeps it.
+    /// Returns the strategy.
     #[must_use]
     pub fn strategy(&self) -> &Strategy {
         self.model.strategy()
     }
 
-    /// The model under its strategy, for loops of one's own.
+    /// Returns the model under its strategy, for custom training loops.
     pub fn replicated(&mut self) -> &mut Replicated<M> {
         &mut self.model
     }
 
-    /// How many updates there were.
+    /// Returns the number of updates.
     #[must_use]
     pub fn iterations(&self) -> u64 {
         self.model.iterations()
     }
 
-    /// The optimizer, with its present learning rate.
+    /// Returns the optimizer with its current learning rate.
     #[must_use]
     pub fn optimizer(&self) -> Option<Optimizer> {
-        self.model.update.as_ref().map(|update| update.optimizer())
+        self.model.update.as_ref().map(|update| update.optimizer)
     }
 
-    /// Replaces the learning rate.
+    /// Sets the learning rate.
     ///
     /// # Errors
-    /// When it is out of range.
+    /// Fails if it is out of range.
     pub fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
         self.model.update.as_mut().map_or(Ok(()), |update| update.set_learning_rate(rate))
     }
 
-    /// Takes the settings of a `fit` that say how examples count, and parts what is learned from and what is held out.
+    /// Applies a `fit`'s weight settings and splits its data into training and validation data.
     pub(super) fn take_data(&mut self, data: Data, fit: &mut Fit) -> Result<(Data, Option<Data>)> {
-        self.feed.sample_weight.clone_from(&fit.sample_weight);
-        self.feed.weigh_classes(&fit.class_weight)?;
+        self.mapping.sample_weight.clone_from(&fit.sample_weight);
+        self.mapping.weigh_classes(&fit.class_weight)?;
         match fit.validation.take() {
             None if fit.validation_split > 0.0 => {
                 data.split(fit.validation_split).map(|(data, held_out)| (data, Some(held_out)))
@@ -161,29 +160,29 @@ impl<M: Network> Compiled<M> {
         }
     }
 
-    /// Finds the metrics that were named, once it is known how wide the outputs are.
+    /// Creates the metrics given by name, once the widths of the outputs are known.
     pub(super) fn resolve(&mut self, input: &DistributedDataset) -> Result<()> {
         self.resolve_with(|| input.input().dataset().iter()?.next().transpose())
     }
 
-    /// The same with a function that reads a batch, should one be needed.
+    /// As [`Self::resolve`], with a function that reads a batch if one is needed.
     pub(super) fn resolve_with(&mut self, first: impl FnOnce() -> Result<Option<Batch>>) -> Result<()> {
-        if self.aims.iter().all(|aim| aim.named.is_empty()) {
+        if self.objectives.iter().all(|objective| objective.named.is_empty()) {
             return Ok(());
         }
         let widths = match self.module().output_widths() {
             Some(widths) => widths,
-            // A module of the user's shows it with a row of the data.
+            // A user's own module shows its widths when it predicts a row.
             None => match first()?.filter(|batch| !batch.is_empty()) {
                 Some(batch) => self.predict_on_batch(&batch.slice(0..1))?.iter().map(width).collect(),
                 None => return Ok(()),
             },
         };
-        self.aims.iter_mut().zip(widths).try_for_each(|(aim, width)| aim.resolve(width))
+        self.objectives.iter_mut().zip(widths).try_for_each(|(objective, width)| objective.resolve(width))
     }
 
-    /// What goes wrong in one worker ends the training of all, at once and with its reason. Only an interruption does not:
-    /// all have agreed to stop, and some may still be saving.
+    /// Runs `work`, and aborts all workers with its error if it fails. An interruption does not abort them: all have
+    /// agreed to stop, and some may still be saving.
     pub(super) fn telling_others<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let done = work(self);
         if let (Err(error), Some(workers)) = (&done, self.strategy().workers())
@@ -194,12 +193,12 @@ impl<M: Network> Compiled<M> {
         done
     }
 
-    /// How much this process shows: one of the workers speaks for all.
-    pub(super) fn shown(&self, verbose: Verbose) -> Mode {
-        if self.strategy().should_checkpoint() { verbose.resolve() } else { Mode::Silent }
+    /// Returns what this process shows. Only the first worker shows anything.
+    pub(super) fn shown(&self, verbose: Verbose) -> ProgressMode {
+        if self.strategy().should_checkpoint() { verbose.resolve() } else { ProgressMode::Silent }
     }
 }
 
-fn width(output: &Value) -> usize {
+fn width(output: &DynTensor) -> usize {
     output.dims().get(1..).and_then(<[usize]>::last).copied().unwrap_or(1)
 }

@@ -1,16 +1,16 @@
-//! What a model is fitted to: a dataset, or arrays.
+//! The data of a `fit`: a dataset, or arrays.
 
 use super::DatasetCreator;
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Batch, Column, Dataset, InputContext};
 
-/// The columns' names where arrays have none.
+/// The column names of arrays.
 const X: &str = "x";
 const Y: &str = "y";
 pub(super) const WEIGHT: &str = "sample_weight";
 
-/// A batched dataset, a [`DatasetCreator`], or everything in memory: `(x, y)`, `(x, y, sample_weight)`, or a [`Batch`]
-/// of named columns.
+/// Data for `fit`, `evaluate` and `predict`: a batched dataset, a [`DatasetCreator`], or arrays in memory (`x`, `(x, y)`,
+/// `(x, y, sample_weight)` or a [`Batch`] of named columns).
 #[derive(Clone, Debug)]
 pub struct Data(Kind);
 
@@ -64,15 +64,14 @@ impl From<(Column, Column, Column)> for Data {
     }
 }
 
-/// A dataset of global batches, and how many there are where that is known.
-pub(super) struct Batched {
+/// A dataset of global batches, and their number if it is known.
+pub(super) struct BatchedData {
     pub(super) dataset: Dataset,
     pub(super) steps: Option<u64>,
 }
 
-impl Batched {
-    /// For epochs that have a length of their own: arrays then go on from epoch to epoch and begin again where they
-    /// end. A dataset repeats itself if it wants to.
+impl BatchedData {
+    /// Repeats arrays without end, for epochs with a fixed number of steps. A dataset stays as it is.
     pub(super) fn repeated(self) -> Self {
         match self.steps {
             Some(_) => Self { dataset: self.dataset.repeat(), ..self },
@@ -82,12 +81,12 @@ impl Batched {
 }
 
 impl Data {
-    /// Whether it is everything in memory.
+    /// Returns whether these are arrays in memory.
     pub(super) fn is_rows(&self) -> bool {
         matches!(self.0, Kind::Rows(_))
     }
 
-    /// How many rows there are, where everything is in memory.
+    /// Returns the number of rows of arrays.
     pub(super) fn rows(&self) -> Option<usize> {
         match &self.0 {
             Kind::Rows(Ok(rows)) => Some(rows.rows()),
@@ -95,7 +94,7 @@ impl Data {
         }
     }
 
-    /// What makes it, where every reader makes its own.
+    /// Returns the creator, if there is one.
     pub(super) fn creator(&self) -> Option<&DatasetCreator> {
         match &self.0 {
             Kind::Made(creator) => Some(creator),
@@ -103,17 +102,17 @@ impl Data {
         }
     }
 
-    /// As global batches; only arrays are cut into batches here, and shuffled for each epoch where `seed` says so.
-    pub(super) fn batched(self, batch_size: Option<usize>, shuffle: Option<u64>) -> Result<Batched> {
+    /// Returns the data as global batches. Arrays are batched here, and shuffled for each epoch if `shuffle` is a seed.
+    pub(super) fn batched(self, batch_size: Option<usize>, shuffle: Option<u64>) -> Result<BatchedData> {
         match (self.0, batch_size) {
             (Kind::Batches(_) | Kind::Made(_), Some(size)) => {
                 Err(Error::new(Code::BadSetting, format!("batch_size({size}) was given beside a dataset"))
-                    .because("a dataset is batched by itself")
+                    .because("a dataset is already batched")
                     .help("leave batch_size out, and call batch on the dataset"))
             }
-            (Kind::Batches(dataset), None) => Ok(Batched { dataset, steps: None }),
+            (Kind::Batches(dataset), None) => Ok(BatchedData { dataset, steps: None }),
             (Kind::Made(creator), None) => {
-                Ok(Batched { dataset: creator.create(&InputContext::default())?, steps: None })
+                Ok(BatchedData { dataset: creator.create(&InputContext::default())?, steps: None })
             }
             (Kind::Rows(rows), size) => {
                 let (rows, size) = (rows?, size.unwrap_or(32));
@@ -123,15 +122,15 @@ impl Data {
                     Some(seed) => dataset.shuffle_seeded(count.max(1), seed),
                     None => dataset,
                 };
-                Ok(Batched { dataset: dataset.batch(size), steps: Some(steps) })
+                Ok(BatchedData { dataset: dataset.batch(size), steps: Some(steps) })
             }
         }
     }
 
-    /// Takes the last `fraction` of the rows away, before anything is shuffled.
+    /// Splits off the last `fraction` of the rows, before shuffling.
     pub(super) fn split(self, fraction: f64) -> Result<(Self, Self)> {
         if !(0.0..1.0).contains(&fraction) {
-            return Err(Error::new(Code::BadSetting, format!("validation_split({fraction}) is no part of the data"))
+            return Err(Error::new(Code::BadSetting, format!("validation_split({fraction}) is not a fraction"))
                 .help("choose a number between 0 and 1"));
         }
         match self.0 {
@@ -142,7 +141,7 @@ impl Data {
             }
             Kind::Batches(_) | Kind::Made(_) => {
                 Err(Error::new(Code::BadSetting, "validation_split was given beside a dataset")
-                    .because("only arrays have a last part that is known beforehand")
+                    .because("only the length of arrays is known in advance")
                     .help("give the validation data with validation(…)"))
             }
         }
@@ -166,15 +165,5 @@ mod tests {
         let first = tail.dataset.iter().unwrap().next().unwrap().unwrap();
         assert_eq!(first.f32("x").unwrap(), [7.0, 8.0]);
         assert_eq!(head.batched(None, Some(1)).unwrap().steps, Some(1));
-    }
-
-    #[test]
-    fn settings_that_contradict_each_other_are_explained() {
-        let dataset = Dataset::range(0, 3, 1).batch(2);
-        assert!(Data::from(&dataset).batched(Some(3), None).is_err());
-        assert!(Data::from(dataset).split(0.5).is_err());
-        assert!(arrays(3).split(1.5).is_err());
-        let uneven: Data = (Column::f32(vec![1.0]), Column::f32(vec![1.0, 2.0])).into();
-        assert!(uneven.batched(None, None).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Data that every reader makes for itself.
+//! Datasets that every worker creates for itself.
 
 use phalanx_base::Result;
 use phalanx_data::{Dataset, InputContext};
@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 type Function = dyn Fn(&InputContext) -> Result<Dataset> + Send + Sync;
 
-/// Keras' `DatasetCreator`: a function that makes a batched dataset, and is told for which of how many readers. Under a
-/// [`ParameterServerStrategy`](crate::ParameterServerStrategy) every worker calls it; what it does not share out, every
-/// worker sees. Elsewhere it is called as for the only reader, and the dataset is divided like any other.
+/// Keras' `DatasetCreator`: a function that creates a batched dataset from an [`InputContext`]. Under a
+/// [`ParameterServerStrategy`](crate::ParameterServerStrategy) every worker calls it, and sees all rows unless the
+/// function shards them. Elsewhere it is called once, as for a single reader, and the dataset is distributed like any
+/// other.
 ///
 /// ```
 /// use phalanx_data::Dataset;
@@ -20,16 +21,16 @@ type Function = dyn Fn(&InputContext) -> Result<Dataset> + Send + Sync;
 pub struct DatasetCreator(Arc<Function>);
 
 impl DatasetCreator {
-    /// One that calls this function.
+    /// Wraps a function.
     #[must_use]
     pub fn new(function: impl Fn(&InputContext) -> Result<Dataset> + Send + Sync + 'static) -> Self {
         Self(Arc::new(function))
     }
 
-    /// The dataset of one reader.
+    /// Creates the dataset of one reader.
     ///
     /// # Errors
-    /// What the function returns.
+    /// Returns the function's error.
     pub fn create(&self, cx: &InputContext) -> Result<Dataset> {
         (self.0)(cx)
     }

@@ -1,9 +1,9 @@
-//! `evaluate`: losses and metrics on data that is not learned from.
+//! `evaluate`: losses and metrics without training.
 
-use super::data::Batched;
+use super::accumulators::Accumulators;
+use super::data::BatchedData;
 use super::progress::Progress;
-use super::step::Plan;
-use super::tally::Tally;
+use super::step::StepPlan;
 use super::{Compiled, Data, Fit, Logs};
 use crate::strategy::{DistributedDataset, with_rows};
 use phalanx_base::{Code, Error, Result};
@@ -11,85 +11,86 @@ use phalanx_nn::Network;
 use phalanx_nn::model::Mode;
 use std::io::stdout;
 
-/// An error for data without a row.
+/// An error for data without rows.
 pub(super) fn nothing(what_for: &str) -> Error {
     Error::new(Code::DataMissing, format!("there is nothing to {what_for}"))
-        .because("the data has no row, or no step was asked for")
-        .help("look at what filter, take and shard leave of it, and at steps_per_epoch and validation_steps")
+        .because("the data has no rows, or 0 steps were requested")
+        .help("check what filter, take and shard leave of the data, and steps_per_epoch and validation_steps")
 }
 
-/// What an evaluation is made on.
-pub(super) struct Validation {
+/// The data of an evaluation.
+pub(super) struct ValidationData {
     input: DistributedDataset,
     steps: Option<u64>,
     target: Option<u64>,
 }
 
 impl<M: Network> Compiled<M> {
-    /// The loss and the metrics on `data`, over all replicas and workers; every example counts once. Of the settings
-    /// `batch_size`, `validation_steps`, `sample_weight` and `verbose` matter.
+    /// Returns the loss and metrics on `data` over all replicas and workers; every example counts once. Uses the settings
+    /// `batch_size`, `validation_steps`, `sample_weight` and `verbose`.
     ///
     /// # Errors
-    /// When the data cannot be read or does not fit the model, or a worker is lost.
+    /// Fails if the data cannot be read or does not fit the model, or a worker is lost.
     pub fn evaluate(&mut self, data: impl Into<Data>, fit: Fit) -> Result<Logs> {
         let data = data.into();
         self.telling_others(|compiled| {
-            compiled.feed.sample_weight.clone_from(&fit.sample_weight);
+            compiled.mapping.sample_weight.clone_from(&fit.sample_weight);
             let batched = data.batched(fit.batch_size, None)?;
             let validation = compiled.validation(batched, fit.validation_steps)?;
             compiled.resolve(&validation.input)?;
             let mut progress = Progress::new(stdout(), compiled.shown(fit.verbose), validation.target);
-            let (tally, steps) = compiled.pass(&validation, |steps, tally, aims| {
-                progress.update(steps, &tally.logs(aims, "").pairs());
+            let (accumulators, steps) = compiled.pass(&validation, |steps, accumulators, objectives| {
+                progress.update(steps, &accumulators.logs(objectives, "").pairs());
             })?;
-            let logs = tally.logs(&compiled.aims, "");
+            let logs = accumulators.logs(&compiled.objectives, "");
             progress.finish(steps, &logs.pairs());
             Ok(logs)
         })
     }
 
-    pub(super) fn validation(&self, batched: Batched, steps: Option<u64>) -> Result<Validation> {
+    pub(super) fn validation(&self, batched: BatchedData, steps: Option<u64>) -> Result<ValidationData> {
         let input = self.strategy().distribute_dataset(&batched.dataset)?;
-        Ok(Validation { input, steps, target: steps.or(batched.steps) })
+        Ok(ValidationData { input, steps, target: steps.or(batched.steps) })
     }
 
-    /// The numbers of a validation, each name behind `val_`.
-    pub(super) fn validate(&self, validation: &Validation) -> Result<Logs> {
-        Ok(self.pass(validation, |_, _, _| {})?.0.logs(&self.aims, "val_"))
+    /// Returns the logs of a validation, each name prefixed with `val_`.
+    pub(super) fn validate(&self, validation: &ValidationData) -> Result<Logs> {
+        Ok(self.pass(validation, |_, _, _| {})?.0.logs(&self.objectives, "val_"))
     }
 
-    /// Goes through the data once, each replica through its own; then the tallies of all are added up.
+    /// Evaluates one pass over the data, and sums the accumulators of all replicas and workers.
     fn pass(
         &self,
-        validation: &Validation,
-        mut seen: impl FnMut(u64, &Tally, &[super::aim::Aim]),
-    ) -> Result<(Tally, u64)> {
-        let plan = Plan { feed: &self.feed, aims: &self.aims, learning: false };
-        let mut tallies: Vec<Tally> = (0..self.strategy().local_replicas()).map(|_| Tally::new(&self.aims)).collect();
+        validation: &ValidationData,
+        mut seen: impl FnMut(u64, &Accumulators, &[super::objective::Objective]),
+    ) -> Result<(Accumulators, u64)> {
+        let plan = StepPlan { mapping: &self.mapping, objectives: &self.objectives, learning: false };
+        let mut accumulators: Vec<Accumulators> =
+            (0..self.strategy().local_replicas()).map(|_| Accumulators::new(&self.objectives)).collect();
         let mut steps = 0;
         for step in validation.input.input().iter()? {
             if validation.steps.is_some_and(|wanted| steps >= wanted) {
                 break;
             }
-            let batches = with_rows(Some(step?)).with(&mut tallies);
-            self.model.compute(batches, |replica, (batch, tally)| {
+            let batches = with_rows(Some(step?)).with(&mut accumulators);
+            self.model.compute(batches, |replica, (batch, accumulators)| {
                 let model = replica.model().clone().no_grad();
                 let outputs = plan.outputs(&model, &batch, replica.device(), Mode::Inference)?;
-                plan.loss(&batch, outputs, replica.device(), tally).map(drop)
+                plan.loss(&batch, outputs, replica.device(), accumulators).map(drop)
             })?;
             steps += 1;
-            seen(steps, &tallies[0], &self.aims);
+            seen(steps, &accumulators[0], &self.objectives);
         }
-        let all = self.together(&tallies)?;
+        let all = self.together(&accumulators)?;
         if all.is_empty() { Err(nothing("evaluate on")) } else { Ok((all, steps)) }
     }
 
-    /// One tally of all replicas of all workers.
-    pub(super) fn together(&self, tallies: &[Tally]) -> Result<Tally> {
-        let mut all = Tally::sum(&self.aims, tallies)?;
+    /// Sums the accumulators of all replicas and workers.
+    pub(super) fn together(&self, accumulators: &[Accumulators]) -> Result<Accumulators> {
+        let mut all = Accumulators::sum(&self.objectives, accumulators)?;
         let Some(workers) = self.strategy().workers() else { return Ok(all) };
         let words: Vec<u8> = all.words().iter().flat_map(|word| word.to_le_bytes()).collect();
-        // Workers may have more or less to evaluate: those who are done wait.
+        // Some workers may have more to evaluate than others.
         let everyone = workers.patiently(|group| group.all_gather(&words))?;
         all.reset();
         for bytes in everyone {

@@ -1,4 +1,4 @@
-//! What every epoch came to.
+//! The logs of a training.
 
 use super::Logs;
 use super::logs::no_such;
@@ -28,22 +28,22 @@ impl History {
         self.logs.push(logs);
     }
 
-    /// The epochs, counted from 0.
+    /// Returns the epochs, counted from 0.
     #[must_use]
     pub fn epochs(&self) -> &[usize] {
         &self.epochs
     }
 
-    /// The logs of each.
+    /// Returns the logs of each epoch.
     #[must_use]
     pub fn logs(&self) -> &[Logs] {
         &self.logs
     }
 
-    /// One number, epoch by epoch; epochs without it are left out.
+    /// Returns one value for every epoch that has it.
     ///
     /// # Errors
-    /// When no epoch has it.
+    /// Fails if no epoch has it.
     pub fn series(&self, name: &str) -> Result<Vec<f64>> {
         let found: Vec<f64> = self.logs.iter().filter_map(|logs| logs.get(name)).collect();
         if found.is_empty() {
@@ -53,10 +53,10 @@ impl History {
         Ok(found)
     }
 
-    /// The last of a number.
+    /// Returns the value in the last epoch that has it.
     ///
     /// # Errors
-    /// When no epoch has it.
+    /// Fails if no epoch has it.
     pub fn last(&self, name: &str) -> Result<f64> {
         Ok(self.series(name)?.last().copied().unwrap_or(f64::NAN))
     }

@@ -1,8 +1,8 @@
-//! Names and numbers, as metrics report them.
+//! Named values of losses and metrics.
 
 use phalanx_base::{Code, Error, Result, nearest};
 
-/// What a pass over the data came to: `loss` first, then the metrics, then those of the validation.
+/// The values of a pass over the data: `loss` first, then the metrics, then those of the validation.
 ///
 /// ```
 /// use phalanx_train::fit::Logs;
@@ -14,21 +14,21 @@ use phalanx_base::{Code, Error, Result, nearest};
 pub struct Logs(Vec<(String, f64)>);
 
 impl Logs {
-    /// The number of that name.
+    /// Returns the value of that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<f64> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, number)| *number)
     }
 
-    /// The number of that name.
+    /// Returns the value of that name.
     ///
     /// # Errors
-    /// When there is none; says which there are.
+    /// Fails if there is none, and lists the known names.
     pub fn find(&self, name: &str) -> Result<f64> {
         self.get(name).ok_or_else(|| no_such(name, self.iter().map(|(known, _)| known)))
     }
 
-    /// Sets a number, behind the others if it is new.
+    /// Sets a value; a new name goes to the end.
     pub fn set(&mut self, name: &str, number: f64) {
         match self.0.iter_mut().find(|(known, _)| known == name) {
             Some((_, old)) => *old = number,
@@ -36,12 +36,12 @@ impl Logs {
         }
     }
 
-    /// Names and numbers, in order.
+    /// Iterates over names and values, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, f64)> {
         self.0.iter().map(|(name, number)| (name.as_str(), *number))
     }
 
-    /// The same for something that takes a slice.
+    /// Returns names and values, in order.
     pub(crate) fn pairs(&self) -> Vec<(&str, f64)> {
         self.iter().collect()
     }
@@ -62,7 +62,7 @@ impl std::fmt::Display for Logs {
     }
 }
 
-/// An error for a name that nobody reports.
+/// An error for a name that is not reported.
 pub(super) fn no_such<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Error {
     let known: Vec<&str> = known.collect();
     let error = Error::new(Code::BadSetting, format!("nothing is reported as {name:?}"));

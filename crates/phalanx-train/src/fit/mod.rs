@@ -1,4 +1,4 @@
-//! Keras' four verbs: compile, fit, evaluate, predict; under any [`Strategy`](crate::Strategy), or with a
+//! Keras' `compile`, `fit`, `evaluate` and `predict`, under any [`Strategy`](crate::Strategy) or a
 //! [`ParameterServerStrategy`](crate::ParameterServerStrategy::fit).
 //!
 //! ```
@@ -20,38 +20,39 @@
 //! | read | for |
 //! | --- | --- |
 //! | [`Compile`], [`Compiled`] | a model with optimizer, losses and metrics |
-//! | [`Data`], [`DatasetCreator`], [`Fit`] | what it learns from, and how |
-//! | [`callbacks`] | what happens in between |
-//! | [`History`], [`Logs`] | what came out |
-//! | [`progress`] | what is shown meanwhile |
+//! | [`Data`], [`DatasetCreator`], [`Fit`] | training data and settings |
+//! | [`callbacks`] | code that runs between steps and epochs |
+//! | [`History`], [`Logs`] | losses and metrics |
+//! | [`progress`] | the progress display |
 
-mod aim;
+mod accumulators;
 pub mod callbacks;
 mod compiled;
 mod coordinated;
 mod data;
 mod dataset_creator;
 mod evaluate;
-mod feed;
-mod fitted;
-mod header;
 mod history;
+mod input_mapping;
 mod logs;
 mod looping;
+mod objective;
 mod options;
 mod predict;
 pub mod progress;
+mod setters;
 mod state;
 mod step;
-mod tally;
+mod step_metadata;
+mod trained_state;
 mod weights;
 
-pub use aim::{LossChoice, LossChoices, MetricChoice};
 pub use compiled::{Compile, Compiled};
 pub use data::Data;
 pub use dataset_creator::DatasetCreator;
 pub use history::History;
 pub use logs::Logs;
+pub use objective::{LossChoice, LossChoices, MetricChoice};
 pub use options::Fit;
 pub use progress::Verbose;
 pub use weights::Weight;

@@ -1,11 +1,11 @@
-//! How a model is fitted or evaluated.
+//! The settings of `fit` and `evaluate`.
 
 use super::callbacks::Callback;
 use super::{Data, Verbose};
 use crate::Interrupt;
 use std::collections::BTreeMap;
 
-/// Settings of `fit`, with Keras' defaults. `evaluate` looks at those that concern it.
+/// Settings of `fit`, with Keras' defaults. `evaluate` uses some of them.
 ///
 /// ```
 /// use phalanx_train::fit::{Fit, Verbose, callbacks::EarlyStopping};
@@ -38,119 +38,54 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// So many passes over the data.
+    /// Trains for `epochs` passes over the data.
     #[must_use]
     pub fn epochs(epochs: usize) -> Self {
         Self { epochs: Some(epochs), ..Self::default() }
     }
 
-    /// The epoch to begin with: one that was interrupted goes on with the right number.
-    #[must_use]
-    pub fn initial_epoch(mut self, epoch: usize) -> Self {
-        self.initial_epoch = epoch;
-        self
+    crate::setters! {
+        /// Sets the number of the first epoch, to continue an earlier training; 0 by default.
+        initial_epoch(epoch: usize) { initial_epoch = epoch }
+        /// Sets the global batch size of arrays; 32 by default.
+        batch_size(rows: usize) { batch_size = Some(rows) }
+        /// Sets the steps of an epoch, for data without an end. A dataset then continues from epoch to epoch; arrays repeat.
+        steps_per_epoch(steps: u64) { steps_per_epoch = Some(steps) }
+        /// Evaluates on this data after each epoch.
+        validation(data: impl Into<Data>) { validation = Some(data.into()) }
+        /// Evaluates on the last part of the arrays, which is then not trained on.
+        validation_split(fraction: f64) { validation_split = fraction }
+        /// Limits the steps of a validation or evaluation; unlimited by default.
+        validation_steps(steps: u64) { validation_steps = Some(steps) }
+        /// Validates after every `epochs` epochs; after each by default.
+        validation_freq(epochs: usize) { validation_freq = Some(epochs) }
+        /// Sets the weights of classes; others weigh 1.
+        class_weight(weights: impl IntoIterator<Item = (i64, f32)>) { class_weight = weights.into_iter().collect() }
+        /// Names the column of sample weights; `sample_weight` by default.
+        sample_weight(column: &str) { sample_weight = Some(column.to_owned()) }
+        /// Sets whether arrays are shuffled for each epoch; `true` by default.
+        shuffle(yes: bool) { in_order = !yes }
+        /// Sets the seed of shuffling.
+        seed(seed: u64) { seed = seed }
     }
 
-    /// Rows in a global batch, for arrays; 32 unless set.
-    #[must_use]
-    pub fn batch_size(mut self, rows: usize) -> Self {
-        self.batch_size = Some(rows);
-        self
-    }
-
-    /// Steps that make an epoch: for data without an end. The data then goes on from epoch to epoch; arrays begin again
-    /// where they end.
-    #[must_use]
-    pub fn steps_per_epoch(mut self, steps: u64) -> Self {
-        self.steps_per_epoch = Some(steps);
-        self
-    }
-
-    /// Evaluates on this data after each epoch.
-    #[must_use]
-    pub fn validation(mut self, data: impl Into<Data>) -> Self {
-        self.validation = Some(data.into());
-        self
-    }
-
-    /// Evaluates on the last part of the arrays, which is then not trained on.
-    #[must_use]
-    pub fn validation_split(mut self, fraction: f64) -> Self {
-        self.validation_split = fraction;
-        self
-    }
-
-    /// Steps of a validation, or of an evaluation; all there are unless set.
-    #[must_use]
-    pub fn validation_steps(mut self, steps: u64) -> Self {
-        self.validation_steps = Some(steps);
-        self
-    }
-
-    /// Evaluates after every so many epochs; every one unless set.
-    #[must_use]
-    pub fn validation_freq(mut self, epochs: usize) -> Self {
-        self.validation_freq = Some(epochs);
-        self
-    }
-
-    /// How much the examples of each class count; others count 1.
-    #[must_use]
-    pub fn class_weight(mut self, weights: impl IntoIterator<Item = (i64, f32)>) -> Self {
-        self.class_weight = weights.into_iter().collect();
-        self
-    }
-
-    /// The column that says how much each example counts; a column `sample_weight` of arrays is it anyway.
-    #[must_use]
-    pub fn sample_weight(mut self, column: &str) -> Self {
-        self.sample_weight = Some(column.to_owned());
-        self
-    }
-
-    /// Whether arrays are shuffled for each epoch; they are unless said otherwise.
-    #[must_use]
-    pub fn shuffle(mut self, yes: bool) -> Self {
-        self.in_order = !yes;
-        self
-    }
-
-    /// What shuffling starts from.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
-        self
-    }
-
-    /// Adds something that happens in between.
+    /// Adds a callback.
     #[must_use]
     pub fn callback(mut self, callback: impl Callback + 'static) -> Self {
         self.callbacks.push(Box::new(callback));
         self
     }
 
-    /// What is shown.
-    #[must_use]
-    pub fn verbose(mut self, verbose: Verbose) -> Self {
-        self.verbose = verbose;
-        self
-    }
-
-    /// Stops after the step when somebody asks this process to, in every worker; a
-    /// [`BackupAndRestore`](super::callbacks::BackupAndRestore) saves there. A strategy that was made with
-    /// [`ServerOptions`](crate::ServerOptions) stops by itself.
-    #[must_use]
-    pub fn interrupt(mut self, interrupt: Interrupt) -> Self {
-        self.interrupt = interrupt;
-        self
-    }
-
-    /// The display moves on, and callbacks hear of steps, only after every so many of an epoch; 1 unless set. Keras has it
-    /// in `compile`.
-    #[must_use]
-    pub fn steps_per_execution(mut self, steps: u64) -> Self {
-        self.steps_per_execution = steps;
-        self
+    crate::setters! {
+        /// Sets what is displayed.
+        verbose(verbose: Verbose) { verbose = verbose }
+        /// Stops all workers after the current step when `interrupt` fires;
+        /// [`BackupAndRestore`](super::callbacks::BackupAndRestore) then saves. A strategy made with
+        /// [`ServerOptions`](crate::ServerOptions) already observes theirs.
+        interrupt(interrupt: Interrupt) { interrupt = interrupt }
+        /// Updates the display and calls `on_train_batch_end` only every `steps` steps; 1 by default. In Keras this is an
+        /// argument of `compile`.
+        steps_per_execution(steps: u64) { steps_per_execution = steps }
     }
 
     pub(super) fn is_validated(&self, epoch: usize) -> bool {

@@ -1,17 +1,17 @@
-//! `predict`: a model's answers.
+//! `predict`: a model's outputs.
 
 use super::evaluate::nothing;
 use super::{Compiled, Data};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Batch, Column};
 use phalanx_nn::Network;
-use phalanx_nn::model::{Mode, Value};
+use phalanx_nn::model::{DynTensor, Mode};
 
 impl<M: Network> Compiled<M> {
-    /// The output for each row, in the order of the data, in this process alone. Arrays are taken 32 rows at a time.
+    /// Returns the output for each row, in order. Runs in this process only, in batches of 32 rows for arrays.
     ///
     /// # Errors
-    /// When the data cannot be read or does not fit the model, or the model has several outputs.
+    /// Fails if the data cannot be read or does not fit the model, or the model has several outputs.
     pub fn predict(&self, data: impl Into<Data>) -> Result<Column> {
         let mut outputs = self.predict_all(data)?;
         match (outputs.pop(), outputs.is_empty()) {
@@ -20,10 +20,10 @@ impl<M: Network> Compiled<M> {
         }
     }
 
-    /// The same for every output of the model.
+    /// As [`Self::predict`], for every output of the model.
     ///
     /// # Errors
-    /// When the data cannot be read or does not fit the model.
+    /// Fails if the data cannot be read or does not fit the model.
     pub fn predict_all(&self, data: impl Into<Data>) -> Result<Vec<Column>> {
         let mut joined: Vec<(Vec<f32>, Vec<usize>)> = Vec::new();
         let model = self.module().clone().no_grad();
@@ -41,20 +41,20 @@ impl<M: Network> Compiled<M> {
         joined.into_iter().map(|(numbers, dims)| Column::f32(numbers).with_row_shape(dims)).collect()
     }
 
-    /// The outputs for the rows of one batch.
+    /// Returns the outputs for one batch.
     ///
     /// # Errors
-    /// When it does not fit the model.
-    pub fn predict_on_batch(&self, batch: &Batch) -> Result<Vec<Value>> {
+    /// Fails if the batch does not fit the model.
+    pub fn predict_on_batch(&self, batch: &Batch) -> Result<Vec<DynTensor>> {
         self.answer(&self.module().clone().no_grad(), batch)
     }
 
-    /// A batch as the model takes it.
-    pub(crate) fn inputs(&self, batch: &Batch) -> Result<Vec<Value>> {
-        self.feed.inputs(batch, self.strategy().home())
+    /// Returns the model's inputs for a batch.
+    pub(crate) fn inputs(&self, batch: &Batch) -> Result<Vec<DynTensor>> {
+        self.mapping.inputs(batch, self.strategy().home())
     }
 
-    fn answer(&self, model: &M, batch: &Batch) -> Result<Vec<Value>> {
+    fn answer(&self, model: &M, batch: &Batch) -> Result<Vec<DynTensor>> {
         model.call(self.inputs(batch)?, Mode::Inference)
     }
 }

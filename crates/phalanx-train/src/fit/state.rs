@@ -1,68 +1,68 @@
-//! Everything a `fit` needs to go on in another process: values, slots, and where in the data every worker was.
+//! Backups of a `fit`: values, slots, and every worker's position in its data.
 
-use super::fitted::Fitted;
-use super::tally::Tally;
+use super::accumulators::Accumulators;
+use super::trained_state::TrainedState;
 use super::weights::{Weight, stage_bundle};
-use crate::checkpoint::Catalog;
+use crate::checkpoint::CheckpointStore;
 use phalanx_base::{Code, Error, Result, Shape};
-use phalanx_data::DistributedIter;
+use phalanx_data::ReplicaIterator;
 use phalanx_formats::bundle::{BundleReader, data_file, index_file};
 use phalanx_ps::checkpoint::Files;
 use phalanx_storage::Dir;
 
-/// The largest index of a checkpoint that is read.
+/// The largest checkpoint index that is read, in bytes.
 const INDEX: u64 = 256 << 20;
 
-/// Where a `fit` is.
+/// The epoch and step that a `fit` has reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FitPosition {
     /// The epoch, from 0.
     pub(crate) epoch: usize,
-    /// Steps of it that are done.
+    /// The steps of this epoch that are done.
     pub(crate) batch: u64,
 }
 
-/// What an earlier process left, for this worker.
+/// The state that this worker resumes from.
 #[derive(Debug)]
-pub(crate) struct Resumed {
-    pub(crate) place: Place,
-    /// Where its data was.
+pub(crate) struct ResumeState {
+    pub(crate) at: FitPosition,
+    /// The position of its input.
     pub(crate) position: Option<Vec<u8>>,
-    /// What its replicas had counted of the epoch, one behind another.
+    /// The concatenated accumulators of its replicas.
     pub(crate) words: Vec<f64>,
 }
 
-/// What one worker adds to a backup.
-struct Part {
+/// One worker's part of a backup.
+struct WorkerBackup {
     position: Vec<u8>,
     words: Vec<f64>,
-    /// Its moving averages one behind another, while they are not those of all.
+    /// The worker's concatenated moving averages. Empty at the end of an epoch, when all workers have the same.
     states: Vec<f32>,
 }
 
-/// Saves everything. All workers take part: each knows where its own data is; the first writes.
+/// Saves a backup. All workers take part, since each knows its own input position; the first one writes.
 pub(crate) fn save(
-    fitted: &mut dyn Fitted,
-    place: Place,
-    batches: Option<&DistributedIter>,
-    tallies: &[Tally],
-    catalog: &mut Option<Catalog>,
+    model: &mut dyn TrainedState,
+    at: FitPosition,
+    batches: Option<&ReplicaIterator>,
+    accumulators: &[Accumulators],
+    catalog: &mut Option<CheckpointStore>,
 ) -> Result<()> {
-    let own = Part {
+    let own = WorkerBackup {
         position: batches.map(|batches| batches.position().to_bytes()).unwrap_or_default(),
-        words: if place.batch > 0 { tallies.iter().flat_map(Tally::words).collect() } else { Vec::new() },
+        words: if at.batch > 0 { accumulators.iter().flat_map(Accumulators::words).collect() } else { Vec::new() },
         states: Vec::new(),
     };
-    if fitted.strategy().workers().is_none() {
-        return write(fitted, place, &[own], catalog);
+    if model.strategy().workers().is_none() {
+        return write(model, at, &[own], catalog);
     }
-    let states = if place.batch > 0 { fitted.states()? } else { Vec::new() };
-    let own = Part { states: states.into_iter().flat_map(|state| state.values).collect(), ..own };
-    let strategy = fitted.strategy().clone();
+    let states = if at.batch > 0 { model.states()? } else { Vec::new() };
+    let own = WorkerBackup { states: states.into_iter().flat_map(|state| state.values).collect(), ..own };
+    let strategy = model.strategy().clone();
     let Some(workers) = strategy.workers() else { return Ok(()) };
     let all = workers.patiently(|group| group.all_gather(&own.to_bytes()))?;
-    let parts = all.iter().map(|bytes| Part::read(bytes)).collect::<Result<Vec<_>>>()?;
-    let written = if workers.rank() == 0 { write(fitted, place, &parts, catalog) } else { Ok(()) };
+    let parts = all.iter().map(|bytes| WorkerBackup::read(bytes)).collect::<Result<Vec<_>>>()?;
+    let written = if workers.rank() == 0 { write(model, at, &parts, catalog) } else { Ok(()) };
     if let Err(error) = &written {
         workers.group().abort(error.clone());
     }
@@ -70,46 +70,50 @@ pub(crate) fn save(
     written
 }
 
-fn write(fitted: &mut dyn Fitted, place: Place, parts: &[Part], catalog: &mut Option<Catalog>) -> Result<()> {
+fn write(
+    model: &mut dyn TrainedState,
+    at: FitPosition,
+    parts: &[WorkerBackup],
+    catalog: &mut Option<CheckpointStore>,
+) -> Result<()> {
     let Some(catalog) = catalog else { return Ok(()) };
-    let mut tensors = fitted.weights()?;
-    tensors.extend(fitted.slots());
+    let mut tensors = model.weights()?;
+    tensors.extend(model.slots());
     for (rank, part) in parts.iter().enumerate().filter(|(_, part)| !part.states.is_empty()) {
         let shape = Shape::new(vec![part.states.len()])?;
         tensors.push(Weight { name: states_of(rank), shape, values: part.states.clone() });
     }
     let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let mut numbers = vec![
-        ("global_step".to_owned(), vec![whole(fitted.iterations())]),
-        ("fit/epoch".to_owned(), vec![whole(place.epoch as u64)]),
-        ("fit/batch".to_owned(), vec![whole(place.batch)]),
+        ("global_step".to_owned(), vec![whole(model.iterations())]),
+        ("fit/epoch".to_owned(), vec![whole(at.epoch as u64)]),
+        ("fit/batch".to_owned(), vec![whole(at.batch)]),
         ("fit/workers".to_owned(), vec![whole(parts.len() as u64)]),
-        ("fit/learning_rate".to_owned(), vec![i64::from(fitted.learning_rate().to_bits())]),
+        ("fit/learning_rate".to_owned(), vec![i64::from(model.learning_rate().to_bits())]),
     ];
     for (rank, part) in parts.iter().enumerate() {
         numbers.push((format!("fit/words/{rank}"), part.words.iter().map(|word| word.to_bits() as i64).collect()));
     }
     let strings: Vec<(String, &[u8])> =
         parts.iter().enumerate().map(|(rank, part)| (format!("fit/position/{rank}"), &part.position[..])).collect();
-    let name = catalog.name(fitted.iterations());
+    let name = catalog.name(model.iterations());
     let dir = catalog.dir().clone();
     let (staged, index) = stage_bundle(&dir, &data_file(&name, 0, 1), &tensors, &numbers, &strings)?;
     let published = catalog.publish(&name, std::slice::from_ref(&staged), &index);
     if published.is_err() {
-        // What was staged is nobody's now.
         let _ = dir.remove(&staged);
     }
     published.map(drop)
 }
 
-/// Restores the newest backup there is; `None` where there is none.
-pub(crate) fn restore(fitted: &mut dyn Fitted, catalog: &Catalog) -> Result<Option<Resumed>> {
+/// Restores the newest backup. Returns `None` if there is none.
+pub(crate) fn restore(model: &mut dyn TrainedState, catalog: &CheckpointStore) -> Result<Option<ResumeState>> {
     let Some(name) = catalog.newest_first().into_iter().next() else { return Ok(None) };
     let dir = catalog.dir();
-    read(fitted, dir, &name).map(Some).map_err(|error| error.at(format!("{}/{name}", dir.location())))
+    read(model, dir, &name).map(Some).map_err(|error| error.at(format!("{}/{name}", dir.location())))
 }
 
-fn read(fitted: &mut dyn Fitted, dir: &Dir, name: &str) -> Result<Resumed> {
+fn read(model: &mut dyn TrainedState, dir: &Dir, name: &str) -> Result<ResumeState> {
     let index = dir.read(&index_file(name), INDEX)?;
     let reader = BundleReader::open(&index, Files::open(dir, [data_file(name, 0, 1)])?)?;
     let whole = |name: &str| reader.read(name)?.i64s();
@@ -124,44 +128,44 @@ fn read(fitted: &mut dyn Fitted, dir: &Dir, name: &str) -> Result<Resumed> {
             })
             .collect()
     };
-    let (rank, workers) = fitted.strategy().workers().map_or((0, 1), |workers| (workers.rank(), workers.size()));
+    let (rank, workers) = model.strategy().workers().map_or((0, 1), |workers| (workers.rank(), workers.size()));
     let before = count("fit/workers")?;
     if before != workers as u64 {
         return Err(Error::new(
             Code::CheckpointMismatch,
-            format!("the backup is of {before} workers, now there are {workers}"),
+            format!("the backup was made by {before} workers, now there are {workers}"),
         )
-        .because("each worker's place in the data is in it")
-        .help("start as many workers as before, or remove the backup and load the weights alone"));
+        .because("it contains the input position of each worker")
+        .help("start as many workers as before, or remove the backup and load only the weights"));
     }
-    let mut weights = load(fitted.weights()?)?;
+    let mut weights = load(model.weights()?)?;
     let own = states_of(rank);
     if reader.index().tensors().contains_key(&own) {
-        replace(&mut weights, fitted.states()?, &reader.read(&own)?.f32s()?)?;
+        replace(&mut weights, model.states()?, &reader.read(&own)?.f32s()?)?;
     }
-    let slots = load(fitted.slots())?;
-    fitted.set_weights(weights)?;
-    fitted.set_slots(slots, count("global_step")?)?;
+    let slots = load(model.slots())?;
+    model.set_weights(weights)?;
+    model.set_slots(slots, count("global_step")?)?;
     let rate = u32::try_from(one("fit/learning_rate")?).map(f32::from_bits).unwrap_or(f32::NAN);
-    fitted.set_learning_rate(rate)?;
+    model.set_learning_rate(rate)?;
     let position = reader.read(&format!("fit/position/{rank}"))?;
     let position = position.strings()?.iter().next().map(<[u8]>::to_vec).filter(|bytes| !bytes.is_empty());
     let words = whole(&format!("fit/words/{rank}"))?.into_iter().map(|bits| f64::from_bits(bits as u64)).collect();
     let epoch = usize::try_from(count("fit/epoch")?).unwrap_or(usize::MAX);
-    Ok(Resumed { place: Place { epoch, batch: count("fit/batch")? }, position, words })
+    Ok(ResumeState { at: FitPosition { epoch, batch: count("fit/batch")? }, position, words })
 }
 
-/// Where the moving averages of one worker are.
+/// The tensor that holds one worker's moving averages.
 fn states_of(rank: usize) -> String {
     format!("fit/states/{rank}")
 }
 
-/// Puts a worker's own moving averages, one behind another, in the place of those of the first.
+/// Replaces the first worker's moving averages by this worker's own, which are concatenated in `values`.
 fn replace(weights: &mut [Weight], states: Vec<Weight>, mut values: &[f32]) -> Result<()> {
     for state in states {
         let (own, rest) = values.split_at_checked(state.values.len()).ok_or_else(|| {
-            Error::new(Code::CheckpointMismatch, "the backup has other moving averages than the model")
-                .help("build the model as it was built when it was saved")
+            Error::new(Code::CheckpointMismatch, "the backup's moving averages do not fit the model")
+                .help("build the same model that was saved")
         })?;
         if let Some(weight) = weights.iter_mut().find(|weight| weight.name == state.name) {
             weight.values = own.to_vec();
@@ -171,7 +175,7 @@ fn replace(weights: &mut [Weight], states: Vec<Weight>, mut values: &[f32]) -> R
     Ok(())
 }
 
-impl Part {
+impl WorkerBackup {
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = (self.words.len() as u64).to_le_bytes().to_vec();
         bytes.extend_from_slice(&(self.states.len() as u64).to_le_bytes());
@@ -203,10 +207,10 @@ mod tests {
 
     #[test]
     fn a_part_is_read_as_it_was_written_and_rubbish_is_refused() {
-        let bytes = Part { position: vec![7, 8], words: vec![1.5, f64::NAN], states: vec![0.25; 3] }.to_bytes();
-        let part = Part::read(&bytes).unwrap();
+        let bytes = WorkerBackup { position: vec![7, 8], words: vec![1.5, f64::NAN], states: vec![0.25; 3] }.to_bytes();
+        let part = WorkerBackup::read(&bytes).unwrap();
         assert_eq!((part.position, part.words[0], part.states), (vec![7, 8], 1.5, vec![0.25; 3]));
-        assert!([7, 15, 16, 31, 43].iter().all(|&length| Part::read(&bytes[..length]).is_err()));
-        assert!(Part::read(&[0xff; 16]).is_err() && Part::read(&[0xff; 64]).is_err());
+        assert!([7, 15, 16, 31, 43].iter().all(|&length| WorkerBackup::read(&bytes[..length]).is_err()));
+        assert!(WorkerBackup::read(&[0xff; 16]).is_err() && WorkerBackup::read(&[0xff; 64]).is_err());
     }
 }

@@ -1,64 +1,64 @@
-//! One step on one replica: outputs, losses, gradients, and what is counted.
+//! One step on one replica: outputs, losses, metrics.
 
-use super::aim::Aim;
-use super::feed::Feed;
-use super::tally::Tally;
+use super::accumulators::Accumulators;
+use super::input_mapping::InputMapping;
+use super::objective::Objective;
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
 use phalanx_nn::Network;
 use phalanx_nn::burn::tensor::{Device, Tensor, TensorData};
 use phalanx_nn::metrics::Values;
-use phalanx_nn::model::{Mode, Value};
+use phalanx_nn::model::{DynTensor, Mode};
 
-/// What every replica needs to know for a step.
-pub(super) struct Plan<'a> {
-    pub(super) feed: &'a Feed,
-    pub(super) aims: &'a [Aim],
-    /// Whether it is learned from: classes have their weights only there.
+/// What every replica needs for a step.
+pub(super) struct StepPlan<'a> {
+    pub(super) mapping: &'a InputMapping,
+    pub(super) objectives: &'a [Objective],
+    /// Whether this is training: only then do class weights apply.
     pub(super) learning: bool,
 }
 
-impl Plan<'_> {
-    /// The outputs for a batch.
+impl StepPlan<'_> {
+    /// Returns the outputs for a batch.
     pub(super) fn outputs<M: Network>(
         &self,
         model: &M,
         batch: &Batch,
         device: &Device,
         mode: Mode,
-    ) -> Result<Vec<Value>> {
-        let outputs = model.call(self.feed.inputs(batch, device)?, mode)?;
-        if outputs.len() == self.aims.len() {
+    ) -> Result<Vec<DynTensor>> {
+        let outputs = model.call(self.mapping.inputs(batch, device)?, mode)?;
+        if outputs.len() == self.objectives.len() {
             return Ok(outputs);
         }
-        Err(Error::new(Code::ShapeMismatch, format!("the model gave {} outputs", outputs.len()))
-            .because(format!("it was compiled for {}", self.aims.len()))
+        Err(Error::new(Code::ShapeMismatch, format!("the model returned {} outputs", outputs.len()))
+            .because(format!("it was compiled for {}", self.objectives.len()))
             .help("name them all in Network::output_names"))
     }
 
-    /// The sum over the batch of all outputs' losses, and everything counted. Divided by the rows of all replicas it is
-    /// the mean that Keras minimizes.
+    /// Returns the sum of all outputs' losses over the batch and updates the accumulators. Divided by the rows of all
+    /// replicas, it is the mean that Keras minimizes.
     pub(super) fn loss(
         &self,
         batch: &Batch,
-        outputs: Vec<Value>,
+        outputs: Vec<DynTensor>,
         device: &Device,
-        tally: &mut Tally,
+        accumulators: &mut Accumulators,
     ) -> Result<Tensor<1>> {
-        let weights = self.feed.weights(batch, self.learning)?;
+        let weights = self.mapping.weights(batch, self.learning)?;
         let mut total: Option<Tensor<1>> = None;
-        for (number, (output, aim)) in outputs.into_iter().zip(self.aims).enumerate() {
-            let target = self.feed.target(batch, number, &aim.loss)?;
+        for (number, (output, objective)) in outputs.into_iter().zip(self.objectives).enumerate() {
+            let target = self.mapping.target(batch, number, &objective.loss)?;
             let prediction = rows(output)?;
             let [count, width] = prediction.dims();
             if !count.is_multiple_of(batch.rows().max(1)) {
-                let what = format!("output {:?} has {count} rows for {} examples", aim.output, batch.rows());
+                let what = format!("output {:?} has {count} rows for {} examples", objective.output, batch.rows());
                 return Err(
                     Error::new(Code::ShapeMismatch, what).help("keep the batch as the first axis of the output")
                 );
             }
-            let each = aim.loss.forward(target.truth(width, device)?, prediction.clone())?;
-            // An output of several rows for each example is the mean over them.
+            let each = objective.loss.forward(target.truth(width, device)?, prediction.clone())?;
+            // The loss of an example with several rows is their mean.
             let by_example = count / batch.rows().max(1);
             let weights = weights.as_deref().map(|weights| spread(weights, by_example));
             let each = match &weights {
@@ -66,17 +66,17 @@ impl Plan<'_> {
                 None => each,
             };
             let sum = each.sum();
-            let numbers = Value::from(prediction.detach()).numbers()?;
+            let numbers = DynTensor::from(prediction.detach()).numbers()?;
             let counted = f64::from(phalanx_nn::scalar(sum.clone().detach())?);
-            tally.count(
-                self.aims,
+            accumulators.count(
+                self.objectives,
                 number,
                 (counted, count),
                 &target,
                 Values::rows(&numbers, width),
                 weights.as_deref(),
             )?;
-            let own = sum * (aim.weight / by_example.max(1) as f32);
+            let own = sum * (objective.weight / by_example.max(1) as f32);
             total = Some(match total {
                 Some(total) => total + own,
                 None => own,
@@ -86,8 +86,8 @@ impl Plan<'_> {
     }
 }
 
-/// Rows of predictions: all axes but the last are examples.
-pub(super) fn rows(output: Value) -> Result<Tensor<2>> {
+/// Reshapes predictions to rows: all axes but the last count as examples.
+pub(super) fn rows(output: DynTensor) -> Result<Tensor<2>> {
     let dims = output.dims();
     let (count, width) = match dims.as_slice() {
         [count] => (*count, 1),
@@ -104,11 +104,12 @@ fn spread(weights: &[f32], times: usize) -> Vec<f32> {
     weights.iter().flat_map(|&weight| std::iter::repeat_n(weight, times)).collect()
 }
 
-/// Losses whose settings make no sense are refused before anything is trained.
-pub(super) fn check_losses(aims: &[Aim]) -> Result<()> {
-    match aims.iter().find(|aim| !aim.weight.is_finite()) {
-        Some(aim) => {
-            Err(Error::new(Code::BadSetting, format!("the loss of output {:?} counts {}", aim.output, aim.weight)))
+/// Fails if the weight of a loss is not finite.
+pub(super) fn check_losses(objectives: &[Objective]) -> Result<()> {
+    match objectives.iter().find(|objective| !objective.weight.is_finite()) {
+        Some(objective) => {
+            let what = format!("the loss of output {:?} has the weight {}", objective.output, objective.weight);
+            Err(Error::new(Code::BadSetting, what))
         }
         None => Ok(()),
     }

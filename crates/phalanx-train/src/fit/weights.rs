@@ -1,4 +1,4 @@
-//! The weights of a model as files: TensorFlow checkpoints and safetensors.
+//! Weights in files: TensorFlow checkpoints and safetensors.
 
 use super::Compiled;
 use crate::run_dir;
@@ -6,11 +6,11 @@ use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_formats::bundle::{BundleIndex, BundleReader, BundleWriter, CheckpointState, data_file, index_file};
 use phalanx_formats::object_graph::{KerasLayer, KerasWeights, OBJECT_GRAPH_KEY, read_keras_weights};
 use phalanx_formats::safetensors::{SafeTensors, SafeTensorsWriter};
-use phalanx_nn::{Flat, Network};
+use phalanx_nn::{HostBuffer, Network};
 use phalanx_ps::checkpoint::Files;
 use phalanx_storage::Dir;
 
-/// The largest index, and the largest safetensors file, that is read.
+/// The largest index and the largest safetensors file that are read, in bytes.
 const INDEX: u64 = 256 << 20;
 const FILE: u64 = 64 << 30;
 
@@ -19,22 +19,22 @@ const FILE: u64 = 64 << 30;
 pub struct Weight {
     /// `dense/kernel`.
     pub name: String,
-    /// Its extents.
+    /// Its shape.
     pub shape: Shape,
-    /// Its numbers.
+    /// Its values, row-major.
     pub values: Vec<f32>,
 }
 
 impl<M: Network> Compiled<M> {
-    /// The weights of the model, moving averages included.
+    /// Returns the weights of the model, including moving averages.
     ///
     /// # Errors
-    /// When they are not 32-bit floats.
+    /// Fails if they are not 32-bit floats.
     pub fn weights(&self) -> Result<Vec<Weight>> {
-        let (book, module) = (&self.model.book, self.module());
-        let listed = book.parameters().iter().chain(book.states());
-        let values = book.values(module)?.into_iter().chain(book.state_values(module)?);
-        let weight = |(parameter, values): (&phalanx_nn::Parameter, Flat)| Weight {
+        let (registry, module) = (&self.model.registry, self.module());
+        let listed = registry.parameters().iter().chain(registry.states());
+        let values = registry.values(module)?.into_iter().chain(registry.state_values(module)?);
+        let weight = |(parameter, values): (&phalanx_nn::Parameter, HostBuffer)| Weight {
             name: parameter.name.clone(),
             shape: parameter.shape.clone(),
             values: values.into(),
@@ -42,43 +42,43 @@ impl<M: Network> Compiled<M> {
         Ok(listed.zip(values).map(weight).collect())
     }
 
-    /// Replaces weights by name; others stay as they are. Every worker must do the same.
+    /// Replaces weights by name and leaves the others. Every worker must do the same.
     ///
     /// # Errors
-    /// When the model has no such weight, or one of another shape.
+    /// Fails if the model has no such weight, or one of another shape.
     pub fn set_weights(&mut self, weights: Vec<Weight>) -> Result<()> {
-        let book = self.model.book.clone();
-        let learning = book.parameters().len();
-        let listed: Vec<_> = book.parameters().iter().chain(book.states()).collect();
+        let registry = self.model.registry.clone();
+        let learning = registry.parameters().len();
+        let listed: Vec<_> = registry.parameters().iter().chain(registry.states()).collect();
         let mut values: Vec<Option<Vec<f32>>> = vec![None; listed.len()];
         for weight in weights {
-            let place = listed.iter().position(|known| known.name == weight.name).ok_or_else(|| {
+            let at = listed.iter().position(|known| known.name == weight.name).ok_or_else(|| {
                 Error::new(Code::NoSuchVariable, format!("the model has no weight {:?}", weight.name))
                     .help(format!("it has {}", listed.iter().map(|known| &*known.name).collect::<Vec<_>>().join(", ")))
             })?;
-            if listed[place].shape != weight.shape || weight.values.len() != weight.shape.elements() {
-                let what = format!("weight {:?} has shape {}", weight.name, listed[place].shape);
+            if listed[at].shape != weight.shape || weight.values.len() != weight.shape.elements() {
+                let what = format!("weight {:?} has shape {}", weight.name, listed[at].shape);
                 return Err(Error::new(Code::ShapeMismatch, what).because(format!("it was given {}", weight.shape)));
             }
-            values[place] = Some(weight.values);
+            values[at] = Some(weight.values);
         }
         let states = values.split_off(learning);
         let old = self.model.state_values()?;
         let states = states.into_iter().zip(old).map(|(new, old)| new.unwrap_or(old)).collect();
-        self.model.change(|module| Ok(book.load_states(book.load(module, values), states)))
+        self.model.change(|module| Ok(registry.load_states(registry.load(module, values), states)))
     }
 
-    /// Saves the weights: as a safetensors file where `location` ends so, else as a TensorFlow checkpoint of that
-    /// prefix, which for models made of our layers is one that Keras' `load_weights` takes. As there, a file
-    /// `checkpoint` beside it says that it is the newest. With several workers the first saves; the others do nothing.
+    /// Saves the weights: as a safetensors file if `location` ends in `.safetensors`, else as a TensorFlow checkpoint of
+    /// that prefix. Keras' `load_weights` reads those of models made of Phalanx's layers. As in Keras, a file `checkpoint`
+    /// beside it names the newest. Only the first of several workers saves.
     ///
     /// # Errors
-    /// When the files cannot be written.
+    /// Fails if the files cannot be written.
     pub fn save_weights(&self, location: &str) -> Result<()> {
         if !self.strategy().should_checkpoint() {
             return Ok(());
         }
-        let (dir, name) = place(location)?;
+        let (dir, name) = dir_and_name(location)?;
         dir.create_all()?;
         let weights = self.weights()?;
         if name.ends_with(".safetensors") {
@@ -100,13 +100,13 @@ impl<M: Network> Compiled<M> {
         dir.write("checkpoint", state.to_string().as_bytes())
     }
 
-    /// Loads weights that [`Self::save_weights`] wrote, or Keras did. Every worker reads them.
+    /// Loads weights written by [`Self::save_weights`] or Keras. Every worker reads them.
     ///
     /// # Errors
-    /// When the files cannot be read, or do not have every weight of the model in its shape.
+    /// Fails if the files cannot be read, or lack a weight of the model in its shape.
     pub fn load_weights(&mut self, location: &str) -> Result<()> {
         let at = |error: Error| error.at(location.to_owned());
-        let (dir, name) = place(location)?;
+        let (dir, name) = dir_and_name(location)?;
         let wanted = self.weights()?;
         let read = if name.ends_with(".safetensors") {
             read_safetensors(&dir, &name, wanted)
@@ -130,14 +130,14 @@ impl<M: Network> Compiled<M> {
     }
 }
 
-/// The directory and the name within it.
-fn place(location: &str) -> Result<(Dir, String)> {
+/// Splits a location into the directory and the name within it.
+fn dir_and_name(location: &str) -> Result<(Dir, String)> {
     let (parent, name) = location.rsplit_once('/').unwrap_or((".", location));
     if name.is_empty() {
         return Err(Error::new(Code::BadSetting, format!("{location:?} names no checkpoint"))
             .help("give the prefix of its files, for example runs/weights"));
     }
-    Ok((run_dir::open(if parent.is_empty() { "/" } else { parent })?, name.to_owned()))
+    Ok((run_dir::open_run_dir(if parent.is_empty() { "/" } else { parent })?, name.to_owned()))
 }
 
 fn keras_layers<'a>(layers: &[String], weights: &'a [Weight]) -> Vec<KerasLayer<'a>> {
@@ -153,17 +153,17 @@ fn keras_layers<'a>(layers: &[String], weights: &'a [Weight]) -> Vec<KerasLayer<
     layers.iter().map(of).collect()
 }
 
-/// Weights of Keras are found by the layer's place, since its names depend on what was built before in the process.
+/// Reads Keras' weights by the position of their layer, since Keras' names depend on what the process built before.
 fn read_keras(reader: &BundleReader<Files>, layers: &[String], wanted: Vec<Weight>) -> Result<Vec<Weight>> {
     let found = read_keras_weights(reader)?;
     let read = |weight: Weight| {
         let (layer, attribute) = weight.name.rsplit_once('/').unwrap_or(("", &weight.name));
-        let place = layers.iter().position(|name| name == layer);
-        let theirs = found.iter().find(|theirs| Some(theirs.layer) == place && theirs.attribute == attribute);
+        let at = layers.iter().position(|name| name == layer);
+        let theirs = found.iter().find(|theirs| Some(theirs.layer) == at && theirs.attribute == attribute);
         let theirs = theirs.ok_or_else(|| {
             Error::new(Code::CheckpointMismatch, format!("the checkpoint has no weight {:?}", weight.name))
-                .because(format!("layer {place:?} of the model it was saved from has none of that name"))
-                .help("build the model as it was built when it was saved")
+                .because(format!("layer {at:?} of the saved model has no weight of that name"))
+                .help("build the same model that was saved")
         })?;
         let shape = Shape::new(theirs.tensor.shape.dims().to_vec())?;
         Ok(Weight { shape, values: theirs.tensor.f32s()?, ..weight })
@@ -189,7 +189,7 @@ fn read_safetensors(dir: &Dir, name: &str, wanted: Vec<Weight>) -> Result<Vec<We
     wanted.into_iter().map(read).collect()
 }
 
-/// Writes tensors, rows of whole numbers, and strings into a data file that waits to be published.
+/// Writes tensors, integer vectors and strings into a staged data file. Returns its staged name and the index.
 pub(super) fn stage_bundle(
     dir: &Dir,
     data: &str,

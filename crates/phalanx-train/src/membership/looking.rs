@@ -1,7 +1,8 @@
-//! The chief looks at the addresses of tasks that are missing, and of those that have gone silent.
+//! The chief probes the addresses of tasks that are missing or silent.
 
 use super::chief::Chief;
-use super::{Reminder, check_peer};
+use super::{REMIND, check_peer};
+use crate::services::Timer;
 use futures_util::future::join_all;
 use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
 use phalanx_cluster::{AwakeClock, Phase};
@@ -9,18 +10,18 @@ use phalanx_wire::control::Client;
 use phalanx_wire::proto::control::Identity;
 use phalanx_wire::{Address, Token};
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// How long a look at the address of a missing task may take.
+/// How long a probe of a missing task may take.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// How many silent tasks are looked at at once.
+/// How many silent tasks are probed at once.
 const AT_ONCE: usize = 32;
 
 impl Chief {
-    /// Looks around until the job is over.
+    /// Probes until the job is over.
     pub(crate) async fn look_around(&self) {
-        let mut reminder = Reminder::new();
+        let mut reminder = Timer::after(REMIND.0, REMIND.1);
         let mut clients: BTreeMap<TaskId, Client> = BTreeMap::new();
         let mut clock = AwakeClock::new(2 * LOOK);
         while self.job.phase() != Phase::Over {
@@ -32,13 +33,14 @@ impl Chief {
                     continue;
                 }
                 let still = self.lock().roster.missing();
-                if !still.is_empty() && reminder.is_due() {
-                    (self.options.say)(&self.missing_line());
+                if !still.is_empty() && reminder.is_due(Instant::now()) {
+                    self.log.run(|| tracing::info!("{}", self.missing_line()));
                 }
                 if clock.read(self.started.elapsed()) > self.options.formation_deadline {
                     let error = Error::new(Code::FormationDeadline, "the job did not form before the deadline");
-                    let error =
-                        error.because(self.missing_line()).help("start the missing tasks, or raise the deadline");
+                    let error = error
+                        .because(format!("{}: {}", self.identity.task, self.missing_line()))
+                        .help("start the missing tasks, or raise the deadline");
                     self.change(|roster, now| roster.fail(now, error));
                 }
             }
@@ -46,12 +48,12 @@ impl Chief {
         }
     }
 
-    /// A task that is silent may only be slow, until its lease is over. Where nobody listens at its address any more, or
-    /// another incarnation does, it is gone, and nobody need wait.
+    /// Probes silent tasks. One may only be slow, until its lease expires; where nobody listens at its address any more, or
+    /// another incarnation does, it is lost at once.
     async fn look_after_the_silent(&self) {
         let silent_for = self.options.beat * 2;
-        let doubtful = self.lock().roster.doubtful(self.started.elapsed(), silent_for);
-        for some in doubtful.chunks(AT_ONCE) {
+        let suspected = self.lock().roster.suspected(self.started.elapsed(), silent_for);
+        for some in suspected.chunks(AT_ONCE) {
             let looks = some.iter().filter_map(|&(task, incarnation)| {
                 let (_, address) = self.others.iter().find(|(other, _)| *other == task)?;
                 let token = self.options.token.clone();
@@ -65,8 +67,8 @@ impl Chief {
         }
     }
 
-    /// Looks at the addresses of missing tasks. An address that another job has will not become free, and ends this
-    /// one; whatever else is wrong there is noted, and can be put right while the job forms.
+    /// Probes the addresses of missing tasks. An address that another job uses ends this job; whatever else is wrong there is
+    /// recorded, and can be corrected while the job forms.
     async fn look_for(&self, missing: &[TaskId], clients: &mut BTreeMap<TaskId, Client>) -> Result<()> {
         for (task, address) in self.others.iter().filter(|(task, _)| missing.contains(task)) {
             clients.entry(*task).or_insert_with(|| Client::new(address, self.options.token.clone()));
@@ -97,19 +99,19 @@ impl Chief {
     }
 
     fn judge(&self, task: TaskId, peer: &Identity) -> Result<String> {
-        match check_peer(&self.who, peer) {
+        match check_peer(&self.identity, peer) {
             Err(error) if error.code() == Code::WrongJob => Err(error),
             Err(error) => {
                 self.refuse(task, &error);
                 Ok(error.what().to_owned())
             }
-            Ok(()) if peer.task == task.to_string() => Ok("it is up and has not said hello yet".to_owned()),
+            Ok(()) if peer.task == task.to_string() => Ok("it is up and has not joined yet".to_owned()),
             Ok(()) => Ok(format!("{} listens there", peer.task)),
         }
     }
 }
 
-/// Why we know that this incarnation of a task is over; `None` where we do not.
+/// Returns how we know that this incarnation of a task is gone, `None` where we do not.
 async fn gone(address: &Address, incarnation: Incarnation, token: Option<Token>) -> Option<&'static str> {
     const LONGEST: Duration = Duration::from_millis(500);
     let connect = tokio::net::TcpStream::connect((address.host(), address.port()));

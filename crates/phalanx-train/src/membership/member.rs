@@ -1,12 +1,14 @@
-//! Everybody else's side: say that you are here, hear where the job stands.
+//! The side of every other task: it sends heartbeats to the chief, and learns the state of the job from the replies.
 
-use super::{Reminder, Who};
+use super::{REMIND, TaskIdentity};
 use crate::ServerOptions;
 use crate::job::Job;
+use crate::logging::LogScope;
+use crate::services::Timer;
 use phalanx_base::{Code, Error, Result, TaskId};
 use phalanx_cluster::{AwakeClock, Phase};
 use phalanx_wire::control::{self, Client};
-use phalanx_wire::proto::control::{BeatReply, BeatRequest, Identity, beat_reply, beat_request};
+use phalanx_wire::proto::control::{BeatReply, BeatRequest, Failure, Identity, beat_reply, beat_request};
 use phalanx_wire::{Address, limits};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,18 +16,19 @@ use std::time::{Duration, Instant};
 
 /// A task that is not the chief.
 pub(crate) struct Member {
-    who: Who,
+    identity: TaskIdentity,
     chief: (TaskId, Address),
     job: Arc<Job>,
     options: ServerOptions,
+    log: LogScope,
     /// Whether this task has been part of the job since it formed.
     formed: AtomicBool,
-    /// Whether it has done its part.
+    /// Whether this task has done its part.
     done: AtomicBool,
 }
 
-/// What the beats so far have shown, in this task's awake time: a task that was stopped for a minute has not lost its
-/// chief for that.
+/// The outcome of the heartbeats so far, in this task's awake time: a task that was stopped for a minute has not lost its
+/// chief.
 #[derive(Default)]
 struct Contact {
     last: Option<Duration>,
@@ -33,22 +36,28 @@ struct Contact {
 }
 
 impl Member {
-    pub(crate) fn new(who: Who, chief: (TaskId, Address), job: Arc<Job>, options: ServerOptions) -> Self {
-        Self { who, chief, job, options, formed: AtomicBool::new(false), done: AtomicBool::new(false) }
+    pub(crate) fn new(
+        identity: TaskIdentity,
+        chief: (TaskId, Address),
+        job: Arc<Job>,
+        options: ServerOptions,
+        log: LogScope,
+    ) -> Self {
+        Self { identity, chief, job, options, log, formed: AtomicBool::new(false), done: AtomicBool::new(false) }
     }
 
-    /// Beats until the job is over.
+    /// Sends heartbeats until the job is over.
     pub(crate) async fn watch(&self) {
         let started = Instant::now();
         let mut clock = AwakeClock::new(2 * limits::CONTROL_CALL);
         let connect = || Client::new(&self.chief.1, self.options.token.clone());
         let mut client = connect();
-        let mut reminder = Reminder::new();
+        let mut reminder = Timer::after(REMIND.0, REMIND.1);
         let mut contact = Contact::default();
         while self.job.phase() != Phase::Over {
             let done = self.done.load(Ordering::Acquire);
-            let mood = if done { beat_request::Mood::Done } else { beat_request::Mood::Here };
-            let answer = client.beat(self.beat(mood, None)).await;
+            let member_state = if done { beat_request::MemberState::Done } else { beat_request::MemberState::Here };
+            let answer = client.beat(self.beat(member_state, None)).await;
             let now = clock.read(started.elapsed());
             let waiting_for = match answer {
                 Ok(reply) => {
@@ -57,7 +66,7 @@ impl Member {
                 }
                 Err(error) => {
                     if error.code() == Code::OutcomeUnknown {
-                        // The connection may be one that only this end believes in.
+                        // The other end may not know this connection any more.
                         client = connect();
                     }
                     match self.silence(&mut contact, now, error) {
@@ -66,12 +75,12 @@ impl Member {
                     }
                 }
             };
-            if let Some(line) = waiting_for.filter(|_| reminder.is_due()) {
-                (self.options.say)(&format!("{}: waiting for {line}", self.who.task));
+            if let Some(line) = waiting_for.filter(|_| reminder.is_due(Instant::now())) {
+                self.log.run(|| tracing::info!("waiting for {line}"));
             }
             if self.job.phase() == Phase::Over {
-                // So that the chief knows that its word has arrived, and can go.
-                let goodbye = client.beat(self.beat(beat_request::Mood::Leaving, None));
+                // The chief waits for this before it ends.
+                let goodbye = client.beat(self.beat(beat_request::MemberState::Leaving, None));
                 let _ = tokio::time::timeout(Duration::from_secs(1), goodbye).await;
                 return;
             }
@@ -79,34 +88,34 @@ impl Member {
         }
     }
 
-    /// Tells the chief, from the next beat on, that nothing more comes from this task.
+    /// Tells the chief, from the next heartbeat on, that this task has done its part.
     pub(crate) fn done(&self) {
         self.done.store(true, Ordering::Release);
     }
 
-    /// Says goodbye, once, without insisting.
+    /// Tells the chief that this task leaves: one attempt of at most 1 s.
     pub(crate) async fn leave(&self, failure: Option<&Error>) {
-        let mood = if failure.is_some() { beat_request::Mood::Failed } else { beat_request::Mood::Leaving };
+        let member_state =
+            if failure.is_some() { beat_request::MemberState::Failed } else { beat_request::MemberState::Leaving };
         let mut client = Client::new(&self.chief.1, self.options.token.clone());
-        let goodbye = client.beat(self.beat(mood, failure));
+        let goodbye = client.beat(self.beat(member_state, failure));
         let _ = tokio::time::timeout(Duration::from_secs(1), goodbye).await;
     }
 
-    fn beat(&self, mood: beat_request::Mood, failure: Option<&Error>) -> BeatRequest {
+    fn beat(&self, member_state: beat_request::MemberState, failure: Option<&Error>) -> BeatRequest {
         BeatRequest {
-            who: Some(self.who.identity()),
-            mood: mood.into(),
-            reason: failure.map(ToString::to_string).unwrap_or_default(),
-            code: failure.map_or(0, |error| error.code().number()),
+            who: Some(self.identity.identity()),
+            member_state: member_state.into(),
+            failure: failure.map(|error| Failure { code: error.code().number(), reason: error.to_string() }),
             formed: self.formed.load(Ordering::Relaxed),
         }
     }
 
-    /// Takes the chief's answer; says who is still missing.
+    /// Takes the chief's reply, and returns the tasks that are missing.
     fn hear(&self, reply: &BeatReply) -> Option<String> {
-        if reply.failure_code != 0 {
-            let code = Code::from_number(reply.failure_code).unwrap_or(Code::JobFailed);
-            self.job.note_failure(Error::new(code, "the job failed").because(&reply.failure).relayed());
+        if let Some(failure) = &reply.failure {
+            let code = Code::from_number(failure.code).unwrap_or(Code::JobFailed);
+            self.job.record_failure(Error::new(code, "the job failed").because(&failure.reason).relayed());
         }
         if reply.phase() != beat_reply::Phase::Forming {
             self.formed.store(true, Ordering::Relaxed);
@@ -122,7 +131,7 @@ impl Member {
         (!missing.is_empty()).then(|| missing.join(", "))
     }
 
-    /// Decides what an unanswered beat means: keep trying, or give up.
+    /// Decides what a failed heartbeat means: try again, or give up.
     fn silence(&self, contact: &mut Contact, now: Duration, error: Error) -> Result<String> {
         let (task, address) = &self.chief;
         match error.code() {
@@ -132,9 +141,9 @@ impl Member {
                 // A task that was killed and started again has to wait until its former incarnation's lease is over.
                 let since = *contact.refused_since.get_or_insert(now);
                 if now - since > self.options.lease + Duration::from_secs(2) {
-                    return Err(error.at(self.who.task.to_string()));
+                    return Err(error.at(self.identity.task.to_string()));
                 }
-                return Ok(format!("the former {} to be given up", self.who.task));
+                return Ok(format!("the former {} to be given up", self.identity.task));
             }
             _ => return Err(error),
         }
@@ -159,12 +168,12 @@ impl Member {
 
 impl control::Handler for Member {
     fn identify(&self) -> Identity {
-        self.who.identity()
+        self.identity.identity()
     }
 
     fn beat(&self, _: BeatRequest) -> Result<BeatReply> {
-        Err(Error::new(Code::WrongJob, format!("{} is not the chief", self.who.task))
-            .at(self.who.address.clone())
+        Err(Error::new(Code::WrongJob, format!("{} is not the chief", self.identity.task))
+            .at(self.identity.address.clone())
             .because(format!("its chief is {} at {}", self.chief.0, self.chief.1))
             .help("give every task the same cluster"))
     }

@@ -1,9 +1,10 @@
-//! A member and a chief, with a connection between them that one end only believes in.
+//! A member and a chief with a half-open connection between them.
 
 use super::chief::Chief;
-use super::hello::Who;
+use super::identity::TaskIdentity;
 use super::member::Member;
 use crate::job::Job;
+use crate::logging::LogScope;
 use crate::{Interrupt, ServerOptions};
 use phalanx_base::{Incarnation, Role, TaskId};
 use phalanx_cluster::Phase;
@@ -16,17 +17,17 @@ use std::time::Instant;
 const CHIEF: TaskId = TaskId { role: Role::Chief, index: 0 };
 const WORKER: TaskId = TaskId { role: Role::Worker, index: 0 };
 
-fn who(task: TaskId) -> Who {
+fn identity(task: TaskId) -> TaskIdentity {
     let (job, build, address) = ("a:1/0".to_owned(), "b".to_owned(), "a:1".to_owned());
-    Who { job, task, incarnation: Incarnation(1), build, address }
+    TaskIdentity { job, task, incarnation: Incarnation(1), build, address }
 }
 
 fn loopback(port: u16) -> Address {
     format!("127.0.0.1:{port}").parse().unwrap()
 }
 
-/// A way to `port` whose first connection swallows everything, as one does whose other end was cut off. It has the same port
-/// at another address, because the port is part of the handshake.
+/// A proxy to `port` whose first connection swallows everything, as a half-open one does. It has the same port at another
+/// address, because the port is part of the handshake.
 fn half_open(port: u16) -> Address {
     let listener = TcpListener::bind(("127.0.0.2", port)).unwrap();
     let own = format!("127.0.0.2:{port}").parse().unwrap();
@@ -48,15 +49,16 @@ fn half_open(port: u16) -> Address {
 
 #[test]
 fn a_beat_that_is_stuck_on_a_dead_connection_does_not_cost_the_lease() {
-    let options = ServerOptions { say: Arc::new(|_| {}), ..ServerOptions::default() };
+    let options = ServerOptions::default();
     let job = || Arc::new(Job::new(Interrupt::default()));
     let mut listening = Listening::bind(&loopback(0), 1).unwrap();
     let others = vec![(WORKER, loopback(1))];
-    let control = Arc::new(Chief::new(who(CHIEF), others, job(), options.clone()));
+    let control = Arc::new(Chief::new(identity(CHIEF), others, job(), options.clone(), LogScope::of_task(CHIEF)));
     let port = listening.port();
     listening.serve(Endpoint { control, bulk: None, token: None }).unwrap();
     let (lease, heard) = (options.lease, job());
-    let member = Member::new(who(WORKER), (CHIEF, half_open(port)), Arc::clone(&heard), options);
+    let member =
+        Member::new(identity(WORKER), (CHIEF, half_open(port)), Arc::clone(&heard), options, LogScope::of_task(WORKER));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let started = Instant::now();
     let until_running = async {

@@ -1,4 +1,4 @@
-//! A folder on disk that becomes a model when all is written.
+//! A local folder that a SavedModel is written to.
 
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_formats::saved_model::Directory;
@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-/// A folder that a model is written into.
+/// The folder that a model is written to.
 pub struct Folder(pub PathBuf);
 
 impl Directory for Folder {
@@ -20,10 +20,10 @@ impl Directory for Folder {
 }
 
 impl Folder {
-    /// Fills a folder beside `folder` and gives it that name when all is there: half a model is of no use to anybody.
+    /// Fills a temporary folder and renames it to `folder` when it is complete.
     ///
     /// # Errors
-    /// What `fill` says, or when it cannot be named.
+    /// Fails if `fill` does, or the folder cannot be renamed.
     pub fn fill(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let temporary = folder.with_file_name(format!("temp-{name}-{}", std::process::id()));
@@ -38,14 +38,14 @@ impl Folder {
     }
 }
 
-/// Refuses a folder that is there already: somebody may be serving it.
+/// Refuses a folder that exists already, since a server may be serving it.
 ///
 /// # Errors
-/// When it is there.
+/// Fails if the folder exists.
 pub fn is_free(folder: &Path) -> Result<()> {
     if !folder.exists() {
         return Ok(());
     }
-    Err(Error::new(Code::StorageWrite, format!("{} is there already", folder.display()))
-        .help("export into a new folder; servers take the one with the largest number"))
+    Err(Error::new(Code::StorageWrite, format!("{} exists already", folder.display()))
+        .help("export to a new folder; TensorFlow Serving takes the one with the largest number"))
 }

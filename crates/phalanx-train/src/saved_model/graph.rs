@@ -1,40 +1,40 @@
-//! A model of our layers as a graph of TensorFlow's ops.
+//! Models made of Phalanx's layers as graphs of TensorFlow ops.
 
 use phalanx_base::{Code, Error, Result};
 use phalanx_formats::saved_model::{AnyOutput, GraphBuilder, Normalization, Output, Padding};
-use phalanx_nn::model::{Function, Model, Node, Nodes, Op, Padding as Border, Variable};
+use phalanx_nn::model::{Function, LayerGraph, LayerNode, Model, Op, Padding as Border, Variable};
 use std::collections::HashMap;
 
-/// A tensor that a node of a model makes.
+/// The output of a model's node.
 #[derive(Clone, Copy, Debug)]
-pub enum Tensor {
+pub enum GraphTensor {
     /// Numbers.
     F32(Output<f32>),
     /// Ids.
     I64(Output<i64>),
 }
 
-impl From<Tensor> for AnyOutput {
-    fn from(tensor: Tensor) -> Self {
+impl From<GraphTensor> for AnyOutput {
+    fn from(tensor: GraphTensor) -> Self {
         match tensor {
-            Tensor::F32(output) => output.into(),
-            Tensor::I64(output) => output.into(),
+            GraphTensor::F32(output) => output.into(),
+            GraphTensor::I64(output) => output.into(),
         }
     }
 }
 
-/// What a model is given: its input's name, whether it is of ids, and its extents without the batch.
+/// An input of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelInput {
     /// The name of the input's layer.
     pub name: String,
-    /// Whether they are looked up in a table.
+    /// Whether the values are ids that are looked up in a table.
     pub ids: bool,
-    /// The extents without the batch.
+    /// The shape without the batch axis.
     pub dims: Vec<usize>,
 }
 
-/// The inputs of a model, in its order.
+/// Returns the inputs of a model, in order.
 #[must_use]
 pub fn model_inputs(model: &Model) -> Vec<ModelInput> {
     let nodes = model.nodes();
@@ -46,11 +46,11 @@ pub fn model_inputs(model: &Model) -> Vec<ModelInput> {
     nodes.inputs.iter().map(of).collect()
 }
 
-/// Adds a model to a graph; answers its outputs. Variables have the names of the model's weights.
+/// Adds a model to a graph and returns its outputs. Variables have the names of the model's weights.
 ///
 /// # Errors
-/// When a layer is not one of ours, or does what TensorFlow has no op for.
-pub fn model_graph(graph: &mut GraphBuilder, model: &Model, inputs: &[Tensor]) -> Result<Vec<Output<f32>>> {
+/// Fails if a layer is a custom one, or TensorFlow has no op for it.
+pub fn model_graph(graph: &mut GraphBuilder, model: &Model, inputs: &[GraphTensor]) -> Result<Vec<Output<f32>>> {
     let nodes = model.nodes();
     let mut writer = Writer { graph, variables: HashMap::new(), made: vec![None; nodes.all.len()] };
     if inputs.len() != nodes.inputs.len() {
@@ -62,7 +62,7 @@ pub fn model_graph(graph: &mut GraphBuilder, model: &Model, inputs: &[Tensor]) -
     for at in 0..nodes.all.len() {
         if writer.made[at].is_none() {
             let made = writer.node(&nodes, at).map_err(|error| error.at(format!("layer {:?}", nodes.all[at].layer)))?;
-            writer.made[at] = Some(Tensor::F32(made));
+            writer.made[at] = Some(GraphTensor::F32(made));
         }
     }
     nodes.outputs.iter().map(|&at| writer.floats(at)).collect()
@@ -70,17 +70,17 @@ pub fn model_graph(graph: &mut GraphBuilder, model: &Model, inputs: &[Tensor]) -
 
 struct Writer<'a> {
     graph: &'a mut GraphBuilder,
-    /// A layer that is called twice has its variables once.
+    /// By name: a layer that is called twice shares its variables.
     variables: HashMap<String, Output<f32>>,
-    made: Vec<Option<Tensor>>,
+    made: Vec<Option<GraphTensor>>,
 }
 
 impl Writer<'_> {
     fn floats(&mut self, at: usize) -> Result<Output<f32>> {
         match self.made[at] {
-            Some(Tensor::F32(output)) => Ok(output),
-            Some(Tensor::I64(output)) => Ok(self.graph.cast(output)),
-            None => Err(Error::new(Code::Internal, format!("node {at} takes what is not there yet"))),
+            Some(GraphTensor::F32(output)) => Ok(output),
+            Some(GraphTensor::I64(output)) => Ok(self.graph.cast(output)),
+            None => Err(Error::new(Code::Internal, format!("node {at} is used before it is built"))),
         }
     }
 
@@ -97,11 +97,11 @@ impl Writer<'_> {
         made
     }
 
-    fn node(&mut self, nodes: &Nodes, at: usize) -> Result<Output<f32>> {
+    fn node(&mut self, nodes: &LayerGraph, at: usize) -> Result<Output<f32>> {
         let node = &nodes.all[at];
         if let (Some(Op::Embedding), [from]) = (node.op, node.inputs.as_slice()) {
             let ids = match self.made[*from] {
-                Some(Tensor::I64(ids)) => ids,
+                Some(GraphTensor::I64(ids)) => ids,
                 _ => {
                     let numbers = self.floats(*from)?;
                     self.graph.cast(numbers)
@@ -128,14 +128,14 @@ impl Writer<'_> {
             }
             Some(op) => self.of_one(op, node, x, dims(0))?,
             None => {
-                return Err(Error::new(Code::BadSetting, "a layer of one's own has no graph to export")
-                    .help("make the model of Phalanx's layers, or save its weights"));
+                return Err(Error::new(Code::BadSetting, "a custom layer has no TensorFlow graph")
+                    .help("use only Phalanx's layers, or save the weights"));
             }
         })
     }
 
     /// A layer of one input.
-    fn of_one(&mut self, op: Op, node: &Node, x: Output<f32>, dims: &[usize]) -> Result<Output<f32>> {
+    fn of_one(&mut self, op: Op, node: &LayerNode, x: Output<f32>, dims: &[usize]) -> Result<Output<f32>> {
         let weights = self.weights(node);
         let graph = &mut *self.graph;
         Ok(match op {
@@ -148,7 +148,7 @@ impl Writer<'_> {
             Op::Activation(function) => activated(graph, x, function),
             Op::Conv2D { groups, .. } if groups > 1 => {
                 return Err(Error::new(Code::BadSetting, format!("a convolution in {groups} groups"))
-                    .because("TensorFlow has none on a processor"));
+                    .because("TensorFlow has no CPU kernel for it"));
             }
             Op::Conv2D { strides, dilations, padding, bias, activation, .. } => {
                 let mut y = graph.dilated_conv2d(x, weights[0], strides, dilations, border(padding));
@@ -174,12 +174,12 @@ impl Writer<'_> {
             Op::Reshape => self.shaped(x, &node.dims),
             Op::Identity | Op::Input => x,
             other => {
-                return Err(Error::new(Code::BadSetting, format!("{other:?} has no graph to export")));
+                return Err(Error::new(Code::BadSetting, format!("{other:?} has no TensorFlow graph")));
             }
         })
     }
 
-    fn weights(&mut self, node: &Node) -> Vec<Output<f32>> {
+    fn weights(&mut self, node: &LayerNode) -> Vec<Output<f32>> {
         node.weights.iter().map(|variable| self.variable(variable)).collect()
     }
 
@@ -207,7 +207,7 @@ impl Writer<'_> {
         merged
     }
 
-    /// `[batch, rows, length]` with what is multiplied along the last axis.
+    /// Returns `[batch, rows, length]` with the axis to multiply along last.
     fn matrices(&mut self, x: Output<f32>, dims: &[usize], axis: isize, normalize: bool) -> Output<f32> {
         let first = axis == 1 || axis + dims.len() as isize == 0;
         let x = match dims.len() {
@@ -229,7 +229,7 @@ impl Writer<'_> {
 
 type Affine = (Option<Output<f32>>, Option<Output<f32>>, Option<Output<f32>>, Option<Output<f32>>);
 
-/// Gamma, beta and what comes behind them.
+/// Returns gamma, beta and the two weights after them.
 fn affine(weights: &[Output<f32>], gamma: bool, beta: bool) -> Affine {
     let mut rest = weights.iter().copied();
     let gamma = if gamma { rest.next() } else { None };
@@ -248,7 +248,7 @@ fn border(padding: Border) -> Padding {
     }
 }
 
-/// A function of every number, as Keras has it.
+/// Applies an activation function of Keras.
 pub fn activated(graph: &mut GraphBuilder, x: Output<f32>, function: Function) -> Output<f32> {
     match function {
         Function::Linear => x,

@@ -1,10 +1,10 @@
-//! Models as SavedModels: what TensorFlow and its servers load.
+//! SavedModels of models made of Phalanx's layers.
 
 mod folder;
 mod graph;
 
 pub use folder::{Folder, is_free};
-pub use graph::{ModelInput, Tensor, activated, model_graph, model_inputs};
+pub use graph::{GraphTensor, ModelInput, activated, model_graph, model_inputs};
 
 use crate::fit::Compiled;
 use phalanx_base::{Code, Context, Error, Result};
@@ -20,11 +20,11 @@ use std::collections::HashMap;
 use std::path::Path;
 
 impl Compiled<Model> {
-    /// Writes the model as a SavedModel into a new folder, with the signature `serving_default`: inputs and outputs by the
-    /// names of their layers, as Keras does.
+    /// Writes the model as a SavedModel to a new folder, with the signature `serving_default`. As in Keras, inputs and
+    /// outputs have the names of their layers.
     ///
-    /// The export is read again: `held`, a batch such as the model is evaluated with, is predicted with its variables
-    /// too, and the largest difference is written to `assets.extra/phalanx.json`.
+    /// To check the export, its variables are read back and used to predict the batch `held`; the largest difference is
+    /// written to `assets.extra/phalanx.json`.
     ///
     /// ```
     /// use phalanx_nn::model::{Dense, Sequential};
@@ -38,7 +38,7 @@ impl Compiled<Model> {
     /// ```
     ///
     /// # Errors
-    /// When a layer has no graph, the folder is there already, or it cannot be written.
+    /// Fails if a layer has no TensorFlow graph, or the folder exists already or cannot be written.
     pub fn export_saved_model(&self, folder: impl AsRef<Path>, held: Option<&Batch>) -> Result<()> {
         let (folder, model) = (folder.as_ref(), self.module());
         is_free(folder)?;
@@ -49,9 +49,9 @@ impl Compiled<Model> {
             let dims: Vec<Option<usize>> = std::iter::once(None).chain(input.dims.iter().copied().map(Some)).collect();
             let name = format!("{DEFAULT_SIGNATURE}_{}", input.name);
             let given = if input.ids {
-                Tensor::I64(graph.placeholder(&name, &dims))
+                GraphTensor::I64(graph.placeholder(&name, &dims))
             } else {
-                Tensor::F32(graph.placeholder(&name, &dims))
+                GraphTensor::F32(graph.placeholder(&name, &dims))
             };
             signature = signature.input(&input.name, given);
             inputs.push(given);
@@ -85,7 +85,7 @@ impl Compiled<Model> {
         })
     }
 
-    /// The largest difference between what the model and the export's variables predict.
+    /// Returns the largest difference between the predictions of the model and of the export's variables.
     fn difference(&self, folder: &Path, held: &Batch) -> Result<f32> {
         let checkpoint = Checkpoint::open(&Dir::local(folder.join("variables")), "variables")?;
         let own = self.module().clone().no_grad();
@@ -101,8 +101,8 @@ impl Compiled<Model> {
             largest = apart.fold(largest, f32::max);
         }
         if largest > 1e-5 {
-            return Err(Error::new(Code::Internal, "the export does not predict what the model does")
-                .because(format!("its outputs differ by {largest}")));
+            return Err(Error::new(Code::Internal, "the export and the model predict differently")
+                .because(format!("their outputs differ by {largest}")));
         }
         Ok(largest)
     }

@@ -1,4 +1,4 @@
-//! A task's own connections to the parameter servers.
+//! A task's connections to the parameter servers.
 
 use super::Server;
 use crate::identity;
@@ -6,19 +6,19 @@ use crate::job::Job;
 use phalanx_base::{Code, Error, Result, TaskId};
 use phalanx_cluster::Phase;
 use phalanx_ps::Client;
-use phalanx_ps::client::Options as ClientOptions;
+use phalanx_ps::client::ClientOptions;
 use phalanx_wire::Address;
 use phalanx_wire::bulk::{self, Transport};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 impl Server {
-    /// Connections to the parameter servers.
+    /// Opens connections to the parameter servers.
     pub(crate) fn client(&self) -> Result<Client> {
         self.client_with(self.client_options())
     }
 
-    /// Connections that hold until `stop` says otherwise, also when somebody asks this process to stop: for the last save.
+    /// Opens connections that wait until `stop` returns `true`, even where this process was asked to stop: for the last save.
     pub(crate) fn client_until(&self, stop: impl Fn(&Job) -> bool + Send + Sync + 'static) -> Result<Client> {
         let mut options = self.client_options();
         let job = Arc::clone(&self.inner.job);
@@ -27,33 +27,34 @@ impl Server {
     }
 
     fn client_with(&self, options: ClientOptions) -> Result<Client> {
-        match self.inner.companion.as_ref().and_then(Self::way_inside) {
+        match self.inner.companion.as_ref().and_then(Self::in_process_transport) {
             Some(server) => Client::inside(server, options),
             None => Client::connect(&self.servers()?, options),
         }
     }
 
-    /// How this same process reaches its server.
-    fn way_inside(&self) -> Option<Box<dyn Transport>> {
+    /// Returns the transport to this task from within its process.
+    fn in_process_transport(&self) -> Option<Box<dyn Transport>> {
         let listening = self.inner.listening.lock().unwrap_or_else(PoisonError::into_inner);
         let (service, runtime) = (self.inner.service.clone()?, listening.as_ref()?.runtime().clone());
-        Some(bulk::inside(service, runtime, format!("{} at {}", self.inner.task, self.inner.address)))
+        Some(bulk::in_process(service, runtime, format!("{} at {}", self.inner.task, self.inner.address)))
     }
 
-    /// Who this task is to parameter servers, and how patient it is.
+    /// Returns the identity and the deadlines of this task for calls to parameter servers.
     pub(crate) fn client_options(&self) -> ClientOptions {
         let inner = &self.inner;
-        let mut options = ClientOptions::new(identity::digest(&inner.config.job_id()), inner.task, inner.incarnation);
+        let job = identity::digest(&inner.config.job_id());
+        // In the task's scope, where the connections then log, too.
+        let mut options = self.in_scope(|| ClientOptions::new(job, inner.task, inner.incarnation));
         options.token = inner.options.token.clone();
-        options.say = Arc::clone(&inner.options.say);
-        // Longer than the chief waits for a lost server: it is the chief who gives up.
+        // Longer than the chief waits for a lost server, so that the chief is the one to give up.
         options.patience = inner.options.server_grace + inner.options.lease + Duration::from_secs(10);
         let job = Arc::clone(&inner.job);
         options.stop = Arc::new(move || job.phase() == Phase::Over || job.interrupted().is_some());
         options
     }
 
-    /// The parameter servers and where they are.
+    /// Returns the parameter servers and their addresses.
     pub(crate) fn servers(&self) -> Result<Vec<(TaskId, Address)>> {
         let servers = self.inner.config.ps_addresses();
         if servers.is_empty() {

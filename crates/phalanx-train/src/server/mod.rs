@@ -1,13 +1,16 @@
-//! A task of the job: it listens, finds the others, and ends when the job ends.
+//! A task of a job: it listens, joins the other tasks, and ends with the job.
 
 mod connect;
 mod start;
 
+pub(crate) use start::warn_of_strangers;
+
 use crate::ServerOptions;
-use crate::coordinator::Desk;
+use crate::coordinator::CoordinatorService;
 use crate::job::Job;
-use crate::membership::Membership;
-use crate::status::Pulse;
+use crate::logging::LogScope;
+use crate::membership::{Chief, Membership};
+use crate::status::ProgressCounters;
 use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
 use phalanx_cluster::{Phase, TaskConfig};
 use phalanx_data::{Dataset, InputContext};
@@ -18,7 +21,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// One task, running. Cheap to clone; the last clone to go says goodbye to the job.
+/// A running task. Cheap to clone; when the last clone is dropped, the task leaves the job.
 ///
 /// ```no_run
 /// use phalanx_cluster::ClusterSpec;
@@ -39,51 +42,52 @@ struct Inner {
     incarnation: Incarnation,
     address: Address,
     options: ServerOptions,
+    log: LogScope,
     job: Arc<Job>,
     membership: Membership,
     store: Option<Arc<Store>>,
-    /// What answers for the store.
+    /// The service of the store.
     service: Option<Arc<Service>>,
-    /// Where workers ask the chief for steps.
-    desk: Option<Arc<Desk>>,
+    /// Where workers poll the chief for steps.
+    coordinator_service: Option<Arc<CoordinatorService>>,
     listening: Mutex<Option<Listening>>,
     /// The parameter server of a job that is this process alone.
     companion: Option<Server>,
     gone: Mutex<bool>,
-    pulse: Arc<Pulse>,
-    /// What went wrong in this task's own part, for who leaves without a word.
+    progress: Arc<ProgressCounters>,
+    /// The first error of this task's own part, for a program that drops the task without a reason.
     failure: Mutex<Option<Error>>,
 }
 
 impl Server {
-    /// Who this task is.
+    /// Returns the id of this task.
     #[must_use]
     pub fn task(&self) -> TaskId {
         self.inner.task
     }
 
-    /// Whether this task looks after the job.
+    /// Returns whether this task is the chief.
     #[must_use]
     pub fn is_chief(&self) -> bool {
-        self.inner.membership.is_chief()
+        self.chief().is_some()
     }
 
-    /// The cluster, and this task's place in it.
+    /// Returns the cluster, and which task of it this is.
     #[must_use]
     pub fn config(&self) -> &TaskConfig {
         &self.inner.config
     }
 
-    /// Where this task serves, in TensorFlow's form.
+    /// Returns the address of this task, in TensorFlow's form.
     #[must_use]
     pub fn target(&self) -> String {
         format!("grpc://{}", self.inner.address)
     }
 
-    /// This trainer's share of the input: one pipeline for each trainer, the chief's first.
+    /// Returns this trainer's share of the input: one pipeline for each trainer, the chief's first.
     ///
     /// # Errors
-    /// When this task is no trainer.
+    /// When this task is not a trainer.
     pub fn input_context(&self) -> Result<InputContext> {
         let trainers = self.inner.config.trainers().len();
         let index = self.inner.config.trainer_index();
@@ -91,20 +95,20 @@ impl Server {
         Ok(InputContext { num_input_pipelines: trainers, input_pipeline_id: index, num_replicas_in_sync: trainers })
     }
 
-    /// This trainer's share of `data`: every element goes to exactly one trainer. How the input is shared is said.
+    /// Returns this trainer's share of `data`: every element goes to exactly one trainer. Logs how the input is shared.
     ///
     /// # Errors
-    /// When it cannot be shared.
+    /// When the data cannot be shared.
     pub fn share(&self, data: &Dataset) -> Result<Dataset> {
         let (own, sharding) = data.clone().shard_for(&self.input_context()?)?;
-        self.say(&sharding.to_string());
+        self.in_scope(|| tracing::info!("{sharding}"));
         Ok(own)
     }
 
-    /// Waits until every task of the job has come. Who is missing is said by name meanwhile.
+    /// Waits until every task of the job has joined. Logs the missing tasks meanwhile.
     ///
     /// # Errors
-    /// When the job does not form before its deadline, or somebody asks this process to stop.
+    /// When the job does not form before its deadline, or this process is asked to stop.
     pub fn wait_until_formed(&self) -> Result<()> {
         self.inner.job.wait_for(Phase::Running).map(drop)
     }
@@ -112,7 +116,7 @@ impl Server {
     /// Waits until the job is over.
     ///
     /// # Errors
-    /// When the job failed, the chief is lost, or somebody asks this process to stop.
+    /// When the job failed, the chief is lost, or this process is asked to stop.
     pub fn join(&self) -> Result<()> {
         let ended = self.inner.job.wait_for(Phase::Over).map(drop);
         if let Err(error) = &ended {
@@ -122,36 +126,39 @@ impl Server {
         ended
     }
 
-    /// Whether trainers should stop.
+    /// Returns whether trainers should stop.
     #[must_use]
     pub fn should_stop(&self) -> bool {
         self.inner.job.should_stop()
     }
 
-    /// Ends this task's part: the chief ends the job with it, well or badly.
+    /// Leaves the job. The chief ends the job with it, successfully or with `failure`.
     pub fn leave(&self, failure: Option<&Error>) {
         self.inner.leave(failure);
     }
 
-    /// Leaves, if this task has not left yet, as dropping the last clone does: the program is done with it.
+    /// Leaves, if this task has not left yet, as dropping the last clone does.
     pub(crate) fn abandon(&self) {
         self.inner.abandon();
     }
 
-    /// Says something to whoever watches this task.
-    pub fn say(&self, line: &str) {
-        (self.inner.options.say)(&format!("{}: {line}", self.inner.task));
+    /// Runs `f` in the task's log scope: the events that it emits carry the task.
+    pub fn in_scope<T>(&self, f: impl FnOnce() -> T) -> T {
+        self.inner.log.run(f)
     }
 
-    /// What this task holds, if it is a parameter server.
+    pub(crate) fn log(&self) -> &LogScope {
+        &self.inner.log
+    }
+
+    /// Returns the values that this task holds, if it is a parameter server.
     #[must_use]
     pub fn store(&self) -> Option<&Arc<Store>> {
         self.inner.store.as_ref()
     }
 
-    /// Remembers an error of this task's own part: should the program drop everything and go, this is what the job
-    /// hears.
-    pub(crate) fn note<T>(&self, result: Result<T>) -> Result<T> {
+    /// Records an error of this task's own part: if the program drops the task without a reason, the job gets this one.
+    pub(crate) fn record_failure<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result {
             let mut failure = self.inner.failure.lock().unwrap_or_else(PoisonError::into_inner);
             failure.get_or_insert_with(|| error.clone());
@@ -159,67 +166,51 @@ impl Server {
         result
     }
 
-    /// The chief: whether other trainers are at work.
-    pub(crate) fn has_trainers(&self) -> bool {
-        self.inner.membership.has_trainers()
+    /// Returns the roster and its operations, where this task is the chief.
+    pub(crate) fn chief(&self) -> Option<&Chief> {
+        self.inner.membership.as_chief()
     }
 
-    /// A trainer that has done its part waits until the job is over: should the chief fail to save the last checkpoint, the
-    /// job has not succeeded, and neither has this task.
+    /// The chief: returns whether other trainers are at work.
+    pub(crate) fn has_trainers(&self) -> bool {
+        self.chief().is_some_and(Chief::has_trainers)
+    }
+
+    /// Waits, as a trainer that has done its part, until the job is over: if the chief fails to save the last checkpoint, the
+    /// job has failed, and so has this task.
     ///
     /// # Errors
-    /// When the job failed, or somebody asked this process to stop.
+    /// When the job failed, or this process was asked to stop.
     pub(crate) fn wait_as_done(&self) -> Result<()> {
         self.inner.membership.done();
         self.inner.job.wait_for(Phase::Over).map(drop)
     }
 
-    /// The chief: tells the other trainers to stop; servers stay.
-    pub(crate) fn stop_trainers(&self) {
-        self.inner.membership.stop_trainers();
-    }
-
-    /// The chief: the incarnations of the tasks that are here, its own among them.
+    /// The chief: returns the incarnations of the present tasks, its own among them.
     pub(crate) fn live(&self) -> BTreeSet<(TaskId, Incarnation)> {
-        self.inner.membership.live()
+        self.chief().map_or_else(BTreeSet::new, Chief::live)
     }
 
-    /// The chief: a lost server may come back from now on.
-    pub(crate) fn wait_for_servers(&self) {
-        self.inner.membership.wait_for_servers();
+    /// The chief: returns the service that workers poll for steps.
+    pub(crate) fn coordinator_service(&self) -> Result<&Arc<CoordinatorService>> {
+        self.inner.coordinator_service.as_ref().ok_or_else(|| Error::new(Code::Internal, "only the chief coordinates"))
     }
 
-    /// The chief: workers may come and go as they like.
-    pub(crate) fn take_any_workers(&self) {
-        self.inner.membership.take_any_workers();
-    }
-
-    /// The chief: ends the job badly, for everybody.
-    pub(crate) fn fail_job(&self, error: Error) {
-        self.inner.membership.fail(error);
-    }
-
-    /// The chief: where workers ask for steps.
-    pub(crate) fn desk(&self) -> Result<&Arc<Desk>> {
-        self.inner.desk.as_ref().ok_or_else(|| Error::new(Code::Internal, "only the chief coordinates"))
+    pub(crate) fn incarnation(&self) -> Incarnation {
+        self.inner.incarnation
     }
 
     pub(crate) fn options(&self) -> &ServerOptions {
         &self.inner.options
     }
 
-    /// The chief: takes note of lives that the servers know and that are nobody's now.
-    pub(crate) fn take_over(&self, known: BTreeSet<(TaskId, Incarnation)>) {
-        self.inner.membership.take_over(known);
-    }
-
-    /// Says at which global step this job is to end, for whoever watches it.
+    /// Sets the global step at which this job is to end, for its status.
     pub fn expect_steps(&self, last: u64) {
-        self.inner.pulse.expect(last);
+        self.inner.progress.expect(last);
     }
 
-    pub(crate) fn pulse(&self) -> &Pulse {
-        &self.inner.pulse
+    pub(crate) fn progress(&self) -> &ProgressCounters {
+        &self.inner.progress
     }
 
     pub(crate) fn job(&self) -> &Job {
@@ -228,7 +219,7 @@ impl Server {
 }
 
 impl Inner {
-    /// A server that was asked to stop stays a little: the chief, which was asked too, wants to save.
+    /// A parameter server that was asked to stop stays a little: the chief was asked, too, and wants to save.
     fn hold_on(&self, why: &Error) {
         let longest = match why.code() {
             Code::Interrupted => Duration::from_secs(5),
@@ -258,7 +249,7 @@ impl Inner {
         }
     }
 
-    /// A task that goes without a word would be waited for: this tells the job that it went, and why.
+    /// Leaves with the recorded error: the job would wait for a task that is gone without a reason.
     fn abandon(&self) {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
         let unplanned = || {

@@ -1,16 +1,17 @@
-//! From a place in a cluster to a task that listens and has said hello.
+//! Starts a task: it binds its port, serves, and joins the job.
 
 use super::{Inner, Server};
-use crate::coordinator::Desk;
+use crate::coordinator::CoordinatorService;
 use crate::job::Job;
-use crate::membership::{Membership, Who};
-use crate::status::{Pulse, Reporter};
+use crate::logging::LogScope;
+use crate::membership::{Chief, Member, Membership, TaskIdentity};
+use crate::status::{ProgressCounters, StatusWriter};
 use crate::{ClusterResolver, ServerOptions, identity};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, TaskConfig};
 use phalanx_ps::Store;
 use phalanx_ps::server::Service;
-use phalanx_wire::{Endpoint, Listening};
+use phalanx_wire::{Address, Endpoint, Listening};
 use std::sync::{Arc, Mutex};
 
 impl Server {
@@ -23,10 +24,10 @@ impl Server {
         Self::start_with(config, ServerOptions::from_env()?)
     }
 
-    /// The task that a resolver names.
+    /// Starts the task that a resolver names.
     ///
     /// # Errors
-    /// When it names none, or as [`Self::start_with`].
+    /// When it names none, and as [`Self::start_with`].
     pub fn resolved(resolver: &impl ClusterResolver, options: ServerOptions) -> Result<Self> {
         Self::start_with(resolver.resolve()?, options)
     }
@@ -49,8 +50,8 @@ impl Server {
         Self::start_on(listening, config, options, None)
     }
 
-    /// A job that is this process alone: it computes, and holds its own parameters. It takes nothing from the environment
-    /// and listens for no signals; `Server::start_with(TaskConfig::local(), ServerOptions::from_env()?)` does both.
+    /// Starts a job of this process alone: it computes, and holds its own parameters. It reads nothing from the environment
+    /// and handles no signals; `Server::start_with(TaskConfig::local(), ServerOptions::from_env()?)` does both.
     ///
     /// # Errors
     /// When the operating system gives us no port.
@@ -68,38 +69,37 @@ impl Server {
             return Err(Error::new(Code::Internal, "a server needs a cluster"));
         };
         let address = config.address_of(task)?.clone();
+        let log = LogScope::of_task(task);
         let build = options.build.clone().map_or_else(identity::build, Ok)?;
         let incarnation = identity::new_incarnation()?;
-        let who = Who { job: config.job_id(), task, incarnation, build, address: address.to_string() };
+        let identity = TaskIdentity { job: config.job_id(), task, incarnation, build, address: address.to_string() };
         let job = Arc::new(Job::new(options.interrupt.clone()));
         let membership = if task == chief {
             let others = config.tasks().into_iter().filter(|(other, _)| *other != task).collect();
-            Membership::chief(who, others, Arc::clone(&job), options.clone())
+            Membership::Chief(Arc::new(Chief::new(identity, others, Arc::clone(&job), options.clone(), log.clone())))
         } else {
             let chief = (chief, chief_address.clone());
-            Membership::member(who, chief, Arc::clone(&job), options.clone())
+            Membership::Member(Arc::new(Member::new(identity, chief, Arc::clone(&job), options.clone(), log.clone())))
         };
         let store = (task.role == Role::Ps).then(Arc::<Store>::default);
         let digest = identity::digest(&config.job_id());
-        let desk = (task == chief).then(|| Arc::new(Desk::new(digest)));
+        let coordinator_service = (task == chief).then(|| Arc::new(CoordinatorService::new(digest)));
         let service = |store: &Arc<Store>| Arc::new(Service::new(Arc::clone(store), digest, task, incarnation));
         let service = store.as_ref().map(service);
-        let bulk = service.clone().map(|service| service as _).or_else(|| desk.clone().map(|desk| desk as _));
+        let bulk = service.clone().map(|service| service as _);
+        let bulk = bulk.or_else(|| coordinator_service.clone().map(|service| service as _));
         let control = membership.handler();
         if options.token.is_none() && !address.is_loopback() {
-            (options.say)(&format!(
-                "{task}: warning: whoever reaches port {} may take part in this job; set PHALANX_TOKEN on every task",
-                address.port()
-            ));
+            log.run(|| warn_of_strangers(&address));
         }
         if let Some(warning) = listening.serve(Endpoint { control, bulk, token: options.token.clone() })? {
-            (options.say)(&format!("{task}: warning [{}]: {warning}", warning.code()));
+            log.run(|| tracing::warn!(code = %warning.code(), "warning [{}]: {warning}", warning.code()));
         }
         membership.watch(listening.runtime())?;
-        let pulse = Arc::<Pulse>::default();
+        let progress = Arc::<ProgressCounters>::default();
         if let Some(dir) = &options.status_dir {
             let job = Arc::clone(&job);
-            Reporter::new(dir, task, store.clone(), &pulse).start(move || job.phase())?;
+            StatusWriter::new(dir, task, store.clone(), &progress).start(move || job.phase())?;
         }
         let listening = Mutex::new(Some(listening));
         let (gone, failure) = (Mutex::new(false), Mutex::new(None));
@@ -109,17 +109,26 @@ impl Server {
             incarnation,
             address,
             options,
+            log,
             job,
             membership,
             store,
             service,
-            desk,
+            coordinator_service,
             listening,
             companion,
             gone,
-            pulse,
+            progress,
             failure,
         };
         Ok(Self { inner: Arc::new(inner) })
     }
+}
+
+/// Warns that this job has no token.
+pub(crate) fn warn_of_strangers(address: &Address) {
+    tracing::warn!(
+        "warning: whoever reaches port {} may take part in this job; set PHALANX_TOKEN on every task",
+        address.port()
+    );
 }

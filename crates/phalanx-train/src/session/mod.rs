@@ -1,37 +1,37 @@
 //! The worker's loop: pull values, compute, push gradients.
 //!
 //! Every step sends the gradients of the step before in the message that asks for the newest values, so a step costs
-//! one round trip. Between two steps one gradient is therefore on its way; [`Session::finish`] sends the last one. Where
-//! steps overlap, even that round trip goes on while something is computed.
+//! one round trip. Between two steps one gradient is therefore pending; [`Session::finish`] sends the last one. Where
+//! steps overlap, even that round trip proceeds during the computation.
 
-mod orphans;
+mod directive;
 mod overlap;
 mod pending;
 mod rounds;
 mod step;
-mod turn;
+mod unfinished_updates;
 mod values;
 
 use crate::Server;
 use crate::services::Services;
 use bytes::Bytes;
-use orphans::Orphans;
 use overlap::Overlap;
 use pending::Pending;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
-use phalanx_nn::{Book, Flat, Rows};
+use phalanx_nn::{HostBuffer, ParameterRegistry, Rows};
 use phalanx_ps::Client;
-use phalanx_ps::client::{Ahead, Mode, Push, Remote};
+use phalanx_ps::client::{BackgroundExchange, Push, RemoteModel, UpdateMode};
 use rounds::Rounds;
 use std::sync::Arc;
+use unfinished_updates::UnfinishedUpdates;
 
+pub(crate) use directive::StepDirective;
 pub use rounds::SyncReplicas;
-pub(crate) use turn::Turn;
 pub(crate) use values::to_wire;
 
-/// What to do when a gradient or the loss is not a finite number.
+/// The policy for a gradient or a loss that is not finite.
 ///
 /// ```
 /// use phalanx_optim::Sgd;
@@ -46,11 +46,11 @@ pub enum NonFinite {
     /// End the job with an error that names the variable, the step and the worker.
     #[default]
     Stop,
-    /// Drop the step's gradients, say so, and go on.
+    /// Drop the step's gradients, log it, and continue.
     Skip,
 }
 
-/// What one step showed.
+/// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// The loss on this step's batch.
@@ -59,14 +59,14 @@ pub struct Step {
     pub global_step: u64,
 }
 
-/// The rows that a batch needs of one table, as numbers.
+/// The rows of one table that a batch needs.
 #[derive(Clone, Debug)]
 pub struct RowValues {
-    /// The unique rows, one after the other.
+    /// The unique rows, concatenated.
     pub values: Vec<f32>,
     /// How many numbers a row has.
     pub dim: usize,
-    /// For each id of the batch, which of the unique rows it means.
+    /// For each id of the batch, the index of its unique row.
     pub positions: Vec<u32>,
 }
 
@@ -90,80 +90,85 @@ pub struct RowValues {
 pub struct Session<M> {
     server: Server,
     client: Arc<Client>,
-    remote: Remote,
-    book: Book,
+    remote: RemoteModel,
+    registry: ParameterRegistry,
     /// `None` only while values are being put into it.
     module: Option<M>,
     device: Device,
     non_finite: NonFinite,
     rounds: Option<Rounds>,
-    /// Where exchanges go on while steps are computed.
+    /// Set where exchanges overlap with computation.
     overlap: Option<Overlap>,
     services: Services,
-    orphans: Orphans,
-    /// A coordinator deals with lost trainers, not this session.
+    unfinished: UnfinishedUpdates,
+    /// A coordinator handles lost trainers, not this session.
     coordinated: bool,
-    /// How it wants the next step done.
-    turn: Turn,
-    /// The learning rate of dense gradients, where it is not that of the supervisor's optimizer.
+    directive: StepDirective,
+    /// The learning rate of dense gradients, where it differs from that of the supervisor's optimizer.
     learning_rate: Option<f32>,
     pending: Pending,
-    /// Goes with the next gradients.
-    note: Bytes,
-    /// What a former life of this task left, or the checkpoint has of it.
-    recalled: Option<Vec<u8>>,
+    /// The position in the input that goes with the next gradients.
+    position: Bytes,
+    /// The position that a former incarnation of this task saved, or the checkpoint has of it.
+    restored_position: Option<Vec<u8>>,
     global_step: u64,
-    /// The committed steps that the values at hand have.
-    basis: u64,
+    /// The committed steps that the present values include.
+    base_version: u64,
     skipped: u64,
 }
 
-/// What a [`Session`] is made of.
-pub(crate) struct Parts<M> {
-    pub(crate) server: Server,
-    pub(crate) client: Client,
-    pub(crate) remote: Remote,
-    pub(crate) book: Book,
-    pub(crate) module: M,
-    pub(crate) non_finite: NonFinite,
-    pub(crate) sync: Option<u32>,
-    pub(crate) overlap: bool,
-    pub(crate) services: Services,
-}
-
 impl<M: Module> Session<M> {
-    pub(crate) fn new(parts: Parts<M>) -> Result<Self> {
-        let device = parts.module.devices().into_iter().next().unwrap_or_else(phalanx_nn::default_device);
-        let rounds = parts.sync.map(|replicas| Rounds::join(&parts.client, replicas)).transpose()?;
-        let client = Arc::new(parts.client);
-        let (global_step, recalled) = (client.global_step()?, client.recall()?);
+    /// A session over `client`, whose servers hold the model; synchronous where `sync` is the number of gradients that make
+    /// an update.
+    pub(crate) fn new(
+        server: Server,
+        client: Client,
+        remote: RemoteModel,
+        registry: ParameterRegistry,
+        module: M,
+        sync: Option<u32>,
+        services: Services,
+    ) -> Result<Self> {
+        let device = module.devices().into_iter().next().unwrap_or_else(phalanx_nn::default_device);
+        let rounds = sync.map(|replicas| Rounds::join(&client, replicas)).transpose()?;
+        let (global_step, restored_position) = (client.global_step()?, client.input_position()?);
         let pending = Pending::new(client.options().task, client.options().incarnation);
-        // A process that is the whole job has nobody to wait for.
-        let overlap = (parts.overlap && !client.is_inside())
-            .then(|| Ahead::start(Arc::clone(&client), parts.remote.layout().clone()).map(Overlap::new))
-            .transpose()?;
         Ok(Self {
-            server: parts.server,
-            client,
-            remote: parts.remote,
-            book: parts.book,
-            module: Some(parts.module),
+            server,
+            client: Arc::new(client),
+            remote,
+            registry,
+            module: Some(module),
             device,
-            non_finite: parts.non_finite,
+            non_finite: NonFinite::default(),
             rounds,
-            overlap,
-            services: parts.services,
-            orphans: Orphans::default(),
+            overlap: None,
+            services,
+            unfinished: UnfinishedUpdates::default(),
             coordinated: false,
-            turn: Turn::default(),
+            directive: StepDirective::default(),
             learning_rate: None,
             pending,
-            note: Bytes::new(),
-            recalled,
+            position: Bytes::new(),
+            restored_position,
             global_step,
-            basis: global_step,
+            base_version: global_step,
             skipped: 0,
         })
+    }
+
+    pub(crate) fn non_finite(mut self, policy: NonFinite) -> Self {
+        self.non_finite = policy;
+        self
+    }
+
+    /// Overlaps exchanges with computation from now on, unless the servers are in this process, where nothing is waited for.
+    pub(crate) fn overlapped(mut self) -> Result<Self> {
+        if !self.client.is_inside() {
+            let ahead = BackgroundExchange::start(Arc::clone(&self.client), self.remote.layout().clone())?;
+            self.overlap = Some(Overlap::new(ahead));
+        }
+        Ok(self)
     }
 
     /// Computes one step: `loss` gets the model with the newest values and returns the loss of this task's batch.
@@ -175,7 +180,7 @@ impl<M: Module> Session<M> {
         self.step_with_rows(&[], |model, _| loss(model))
     }
 
-    /// The same for a model with tables: `ids` names for each table used its number and the batch's ids; `loss` gets
+    /// Computes one step of a model with tables. `ids` has, for each table used, its number and the batch's ids; `loss` gets
     /// their rows in the same order.
     ///
     /// # Errors
@@ -194,8 +199,8 @@ impl<M: Module> Session<M> {
         })
     }
 
-    /// The same for who looks rows up by hand: `compute` gets the numbers of the rows and returns the loss, and what
-    /// makes of its gradients those of the unique rows of each table used, `None` where there are none.
+    /// Computes one step on rows as plain numbers. `compute` gets the rows and returns the loss and a function from the loss's
+    /// gradients to those of the unique rows of each table used, `None` where there are none.
     ///
     /// # Errors
     /// As [`Self::step`], and what `compute` returns.
@@ -205,13 +210,14 @@ impl<M: Module> Session<M> {
         compute: impl FnOnce(&M, Vec<RowValues>) -> Result<(Tensor<1>, G)>,
     ) -> Result<Option<Step>>
     where
-        G: FnOnce(&mut Gradients) -> Result<Vec<Option<Flat>>>,
+        G: FnOnce(&mut Gradients) -> Result<Vec<Option<HostBuffer>>>,
     {
-        let step = self.compute(ids, compute);
-        self.server.note(step)
+        let span = tracing::debug_span!(parent: self.server.log().span(), "step", step = self.global_step + 1);
+        let step = span.in_scope(|| self.compute(ids, compute));
+        self.server.record_failure(step)
     }
 
-    /// The model with the values that were fetched last.
+    /// Returns the model with the values that were fetched last.
     ///
     /// # Errors
     /// When an earlier step panicked half-way.
@@ -219,19 +225,19 @@ impl<M: Module> Session<M> {
         self.module.as_ref().ok_or_else(|| Error::new(Code::Internal, "the model is gone"))
     }
 
-    /// The committed steps, as of the last exchange.
+    /// Returns the number of committed steps, as of the last exchange.
     #[must_use]
     pub fn global_step(&self) -> u64 {
         self.global_step
     }
 
-    /// Steps dropped because something was not finite.
+    /// Returns the number of steps dropped because something was not finite.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Synchronous mode: gradients that came too late for their round, counted by the servers.
+    /// Returns the number of gradients that came too late for their round, in synchronous training.
     ///
     /// # Errors
     /// When the server that counts does not answer.
@@ -239,31 +245,31 @@ impl<M: Module> Session<M> {
         Ok(self.client.describe(0)?.stale)
     }
 
-    /// The task this session belongs to.
+    /// Returns the task that this session belongs to.
     #[must_use]
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// Sends what is pending and leaves the servers in good order. In synchronous mode the last gradient belongs to a
-    /// round that will not be completed, and is dropped.
+    /// Sends the pending gradients. In synchronous training they belong to a round that will not be completed, and are
+    /// dropped.
     ///
     /// # Errors
     /// When a server does not answer.
     pub fn finish(&mut self) -> Result<()> {
         self.settle()?;
-        self.finish_orphans()?;
+        self.finish_lost_updates()?;
         if self.rounds.is_some() {
             self.pending.forget();
             self.client.leave_rounds()?;
         } else if let Some(pending) = self.pending.mark_sent() {
-            self.global_step = self.client.push(&mut self.remote, pending, Mode::Asynchronous)?.0;
+            self.global_step = self.client.push(&mut self.remote, pending, UpdateMode::Asynchronous)?.0;
             self.acknowledged();
         }
-        self.finish_orphans()
+        self.finish_lost_updates()
     }
 
-    /// Every server has what was pending. A chief keeps it, to finish with it what a lost trainer began.
+    /// Every server has what was pending. A chief keeps it, to complete the update of a lost trainer with it.
     fn acknowledged(&mut self) {
         if let Some(update) = self.pending.take_sent() {
             self.keep_pushed(update);
@@ -272,16 +278,16 @@ impl<M: Module> Session<M> {
 
     fn keep_pushed(&mut self, update: Push) {
         if self.server.is_chief() && !self.coordinated {
-            self.orphans.remember(update);
+            self.unfinished.keep_pushed(update);
         }
     }
 
-    /// The chief: shuts lost trainers out, and finishes the step that one of them left half pushed.
-    pub(crate) fn finish_orphans(&mut self) -> Result<()> {
+    /// The chief: fences lost trainers, and completes the update that one of them left on some servers only.
+    pub(crate) fn finish_lost_updates(&mut self) -> Result<()> {
         if self.coordinated {
             return Ok(());
         }
         let synchronous = self.rounds.is_some();
-        self.orphans.finish(&self.server, &self.client, &mut self.remote, synchronous)
+        self.unfinished.finish(&self.server, &self.client, &mut self.remote, synchronous)
     }
 }

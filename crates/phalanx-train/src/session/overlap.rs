@@ -1,24 +1,24 @@
-//! Steps whose exchange goes on while the step before them is computed.
+//! Exchanges that overlap with the computation of the step before.
 //!
-//! When a step begins, the gradients of the one before are sent and what the *next* one needs is asked for; meanwhile the
-//! step is computed on what was asked for a step ago. No task waits for its servers then, but values are one of its own
-//! updates older. At most one exchange is under way, so that a task that is lost leaves at most one step half pushed.
+//! When a step begins, the gradients of the one before are sent and what the *next* one needs is requested; meanwhile the
+//! step is computed on what was requested a step ago. No task waits for its servers then, but its values lack its own last
+//! update. At most one exchange is in flight, so that a lost task leaves at most one update unfinished.
 
 use super::Session;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::module::Module;
-use phalanx_ps::client::{Ahead, Mode, Pulled, Push, RowSet};
+use phalanx_ps::client::{BackgroundExchange, Pulled, Push, RowSet, UpdateMode};
 use std::sync::Arc;
 
-/// A batch's ids for each table that it uses.
+/// The ids of a batch, for each table that it uses.
 type Ids = Vec<(usize, Vec<i64>)>;
 
 pub(super) struct Overlap {
-    ahead: Ahead,
-    under_way: Option<UnderWay>,
-    /// What the step after the next one needs.
+    ahead: BackgroundExchange,
+    in_flight: Option<InFlight>,
+    /// The rows that the step after the next one needs.
     announced: Option<Wanted>,
-    /// Gradients whose exchange failed; they are sent before any others.
+    /// The gradients of an exchange that failed; they are sent before any others.
     failed: Option<Arc<Push>>,
 }
 
@@ -29,31 +29,31 @@ struct Wanted {
     sets: Arc<Vec<RowSet>>,
 }
 
-struct UnderWay {
+struct InFlight {
     push: Option<Arc<Push>>,
     wanted: Wanted,
 }
 
 impl Overlap {
-    pub(super) fn new(ahead: Ahead) -> Self {
-        Self { ahead, under_way: None, announced: None, failed: None }
+    pub(super) fn new(ahead: BackgroundExchange) -> Self {
+        Self { ahead, in_flight: None, announced: None, failed: None }
     }
 
-    /// How many of the task's own steps no answer has counted yet.
-    pub(super) fn steps_under_way(&self) -> u64 {
-        self.under_way.as_ref().map_or(0, |under_way| u64::from(under_way.push.is_some()))
+    /// Returns how many of the task's own steps are in flight.
+    pub(super) fn steps_in_flight(&self) -> u64 {
+        self.in_flight.as_ref().map_or(0, |exchange| u64::from(exchange.push.is_some()))
     }
 
     fn begin(&mut self, push: Option<Push>, wanted: Wanted) -> Result<()> {
         let push = push.map(Arc::new);
         self.ahead.begin(push.clone(), Arc::clone(&wanted.sets))?;
-        self.under_way = Some(UnderWay { push, wanted });
+        self.in_flight = Some(InFlight { push, wanted });
         Ok(())
     }
 
-    /// Waits for what is under way: what it pushed, what it was to fetch, and what came.
+    /// Waits for the exchange in flight, and returns what it pushed, what it requested, and what it pulled.
     fn end(&mut self) -> Result<Option<(Option<Push>, Wanted, Pulled)>> {
-        let Some(UnderWay { push, wanted }) = self.under_way.take() else { return Ok(None) };
+        let Some(InFlight { push, wanted }) = self.in_flight.take() else { return Ok(None) };
         match self.ahead.end() {
             Ok(pulled) => Ok(Some((push.map(Arc::unwrap_or_clone), wanted, pulled))),
             Err(error) => {
@@ -65,17 +65,17 @@ impl Overlap {
 }
 
 impl<M: Module> Session<M> {
-    /// Says which ids the step *after* the next one has, for each table that it uses. Where steps overlap
-    /// ([`Supervisor::overlap`](crate::Supervisor::overlap)) their rows are then fetched while the next step is
-    /// computed; else this does nothing. A step with other ids than were announced fetches its rows itself.
+    /// Announces the ids of the step *after* the next one, for each table that it uses. Where steps overlap
+    /// ([`Supervisor::overlap`](crate::Supervisor::overlap)), their rows are fetched while the next step is computed;
+    /// elsewhere this does nothing. A step with other ids than were announced fetches its rows itself.
     ///
     /// ```
     /// # use phalanx_nn::burn::nn::LinearConfig;
     /// # use phalanx_optim::Sgd;
-    /// # use phalanx_ps::{TableSpec, plan::Initializer};
+    /// # use phalanx_ps::{TableSpec, plan::RowInitializer};
     /// # use phalanx_train::{Server, Supervisor};
     /// # let server = Server::local()?;
-    /// let table = TableSpec { name: "table".into(), dim: 2, initializer: Initializer::constant(0.5), optimizer: Sgd::new(0.1).into() };
+    /// let table = TableSpec { name: "table".into(), dim: 2, initializer: RowInitializer::constant(0.5), optimizer: Sgd::new(0.1).into() };
     /// let supervisor = Supervisor::new(&server, Sgd::new(0.1)).table(table).overlap(true);
     /// # let device = phalanx_nn::default_device();
     /// let mut session = supervisor.prepare_or_wait_for_session(LinearConfig::new(2, 1).init(&device))?;
@@ -105,12 +105,12 @@ impl<M: Module> Session<M> {
         Ok(Wanted { ids: ids.iter().map(|&(table, ids)| (table, ids.to_vec())).collect(), sets })
     }
 
-    /// Fetches what a step needs, where that was not done already, and begins the exchange of the next.
+    /// Returns what a step needs, fetched now unless it was fetched before, and begins the exchange for the next step.
     pub(super) fn fetch_overlapped(&mut self, ids: &[(usize, &[i64])]) -> Result<(Vec<RowSet>, Pulled)> {
-        // Nothing is under way where something failed.
+        // Where an exchange failed, none is in flight.
         self.send_failed()?;
         let fetched = self.end_exchange()?;
-        if let Err(error) = self.finish_orphans() {
+        if let Err(error) = self.finish_lost_updates() {
             self.take_values(fetched)?;
             return Err(error);
         }
@@ -129,13 +129,13 @@ impl<M: Module> Session<M> {
         };
         let pending = self.pending.take_sent();
         let overlap = self.overlap()?;
-        // Without rows where nobody said which.
+        // Without rows, where no ids were announced.
         let next = overlap.announced.take().unwrap_or_default();
         overlap.begin(pending, next)?;
         Ok((Arc::unwrap_or_clone(wanted.sets), pulled))
     }
 
-    /// Waits for what is under way, so that nothing is.
+    /// Waits for the in-flight exchange, if any, to complete.
     pub(super) fn settle(&mut self) -> Result<()> {
         if self.overlap.is_some() {
             let fetched = self.end_exchange()?;
@@ -153,7 +153,7 @@ impl<M: Module> Session<M> {
         Ok(Some((wanted, pulled)))
     }
 
-    /// Rows that nobody needs any more may be dropped; values may not: they are not sent again before they change.
+    /// Rows that are no longer needed may be dropped; values may not, because servers send them again only once they change.
     fn take_values(&mut self, fetched: Option<(Wanted, Pulled)>) -> Result<()> {
         if let Some((_, pulled)) = fetched {
             self.global_step = self.global_step.max(pulled.global_step);
@@ -162,10 +162,10 @@ impl<M: Module> Session<M> {
         Ok(())
     }
 
-    /// Sends the gradients of an exchange that failed once more, under the same name: they count once.
+    /// Sends the gradients of a failed exchange again, under the same id, so that they count once.
     fn send_failed(&mut self) -> Result<()> {
         if let Some(push) = self.overlap()?.failed.clone() {
-            self.client.push(&mut self.remote, &push, Mode::Asynchronous)?;
+            self.client.push(&mut self.remote, &push, UpdateMode::Asynchronous)?;
             self.overlap()?.failed = None;
             self.keep_pushed(Arc::unwrap_or_clone(push));
         }
@@ -178,5 +178,5 @@ impl<M: Module> Session<M> {
 }
 
 fn not_begun() -> Error {
-    Error::new(Code::Internal, "no exchange was begun")
+    Error::new(Code::Internal, "no exchange is in flight")
 }

@@ -1,6 +1,6 @@
-//! The newest update of a session: computed, named, and not yet acknowledged by every server.
+//! The newest update of a session: computed, with an id, and not yet acknowledged by every server.
 
-use phalanx_base::{Incarnation, TaskId, UpdateName};
+use phalanx_base::{Incarnation, TaskId, UpdateId};
 use phalanx_ps::client::Push;
 
 /// The update that the next exchange carries, and the sequence numbers of this incarnation.
@@ -20,9 +20,9 @@ impl Pending {
         Self { task, incarnation, used: 0, update: None }
     }
 
-    /// Returns the name of this task's next own update.
-    pub(super) fn own_name(&self) -> UpdateName {
-        UpdateName { task: self.task, incarnation: self.incarnation, sequence: self.used + 1 }
+    /// Returns the id of this task's next own update.
+    pub(super) fn own_name(&self) -> UpdateId {
+        UpdateId { task: self.task, incarnation: self.incarnation, sequence: self.used + 1 }
     }
 
     /// Keeps an update for the next exchange.
@@ -30,13 +30,13 @@ impl Pending {
         self.update = Some(update);
     }
 
-    /// Returns the name of the update that is kept.
-    pub(super) fn name(&self) -> Option<UpdateName> {
-        self.update.as_ref().map(|update| update.name)
+    /// Returns the id of the update that is kept.
+    pub(super) fn name(&self) -> Option<UpdateId> {
+        self.update.as_ref().map(|update| update.id)
     }
 
     /// Returns the update to be sent, and counts its number as used. The update stays until [`Self::take_sent`]: sent again
-    /// after a failure, it goes under the same name and counts once.
+    /// after a failure, it goes under the same id and counts once.
     pub(super) fn mark_sent(&mut self) -> Option<&Push> {
         if self.name() == Some(self.own_name()) {
             self.used += 1;
@@ -62,7 +62,7 @@ impl Pending {
         true
     }
 
-    /// How many updates this incarnation has sent as its own.
+    /// Returns how many updates this incarnation has sent as its own.
     pub(super) fn used(&self) -> u64 {
         self.used
     }
@@ -73,15 +73,15 @@ mod tests {
     use super::*;
     use phalanx_base::Role;
 
-    const LIFE: Incarnation = Incarnation(7);
+    const INCARNATION: Incarnation = Incarnation(7);
 
     fn pending() -> Pending {
-        Pending::new(TaskId::new(Role::Worker, 1), LIFE)
+        Pending::new(TaskId::new(Role::Worker, 1), INCARNATION)
     }
 
-    fn update(name: UpdateName) -> Push {
-        let (dense, rows, note) = (Vec::new(), Vec::new(), bytes::Bytes::new());
-        Push { name, dense, rows, note, basis: None, clock: 0, learning_rate: None }
+    fn update(name: UpdateId) -> Push {
+        let (dense, rows, input_position) = (Vec::new(), Vec::new(), bytes::Bytes::new());
+        Push { id: name, dense, rows, input_position, base_version: None, clock: 0, learning_rate: None }
     }
 
     #[test]
@@ -91,28 +91,28 @@ mod tests {
         assert!(pending.forget());
         assert_eq!((pending.own_name().sequence, pending.used()), (1, 0));
         pending.keep(update(pending.own_name()));
-        assert_eq!(pending.take_sent().map(|update| update.name.sequence), Some(1));
+        assert_eq!(pending.take_sent().map(|update| update.id.sequence), Some(1));
         assert_eq!((pending.own_name().sequence, pending.used()), (2, 1));
         assert!(!pending.forget(), "there is nothing to drop");
     }
 
     #[test]
-    fn an_update_that_a_server_may_know_is_kept_under_its_name() {
+    fn an_update_that_a_server_may_know_keeps_its_id() {
         let mut pending = pending();
         pending.keep(update(pending.own_name()));
-        let first = pending.mark_sent().map(|update| update.name);
+        let first = pending.mark_sent().map(|update| update.id);
         // The exchange failed.
         assert!(!pending.forget());
-        assert_eq!(pending.mark_sent().map(|update| update.name), first);
+        assert_eq!(pending.mark_sent().map(|update| update.id), first);
         assert_eq!(pending.used(), 1);
     }
 
     #[test]
     fn an_update_for_another_task_uses_no_number() {
         let mut pending = pending();
-        let lost = UpdateName { task: TaskId::new(Role::Worker, 0), incarnation: Incarnation(3), sequence: 40 };
+        let lost = UpdateId { task: TaskId::new(Role::Worker, 0), incarnation: Incarnation(3), sequence: 40 };
         pending.keep(update(lost));
-        assert_eq!(pending.mark_sent().map(|update| update.name), Some(lost));
+        assert_eq!(pending.mark_sent().map(|update| update.id), Some(lost));
         assert_eq!(pending.used(), 0);
         assert!(pending.forget());
     }

@@ -1,14 +1,13 @@
 //! Synchronous training: rounds of gradients, averaged.
 
-use super::orphans::Orphans;
+use super::unfinished_updates::UnfinishedUpdates;
 use crate::Server;
 use phalanx_base::Result;
 use phalanx_ps::Client;
-use phalanx_ps::client::{Mode, Pulled, Push, Remote, RowSet};
+use phalanx_ps::client::{Pulled, Push, RemoteModel, RowSet, UpdateMode};
 use std::time::Duration;
 
-/// How long one question to the barrier may wait before it is asked again; between two, the task looks whether the job
-/// is over.
+/// How long a call waits at the barrier before it is repeated; in between, the task checks whether the job is over.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// `SyncReplicasOptimizer`: every update is the mean of `replicas_to_aggregate` gradients. More trainers than that are
@@ -39,8 +38,8 @@ impl Rounds {
         Ok(Self { round: client.join_rounds(replicas_to_aggregate)?, replicas: replicas_to_aggregate })
     }
 
-    pub(super) fn mode(&self) -> Mode {
-        Mode::Synchronous { round: self.round, closed: self.round }
+    pub(super) fn mode(&self) -> UpdateMode {
+        UpdateMode::Synchronous { round: self.round, closed: self.round }
     }
 
     /// Contributes, waits until the round is closed, then fetches what came of it. `None` when the job is over.
@@ -48,23 +47,23 @@ impl Rounds {
         &mut self,
         server: &Server,
         client: &Client,
-        remote: &mut Remote,
+        remote: &mut RemoteModel,
         push: Option<&Push>,
         sets: &[RowSet],
-        orphans: &mut Orphans,
+        unfinished: &mut UnfinishedUpdates,
     ) -> Result<Option<Pulled>> {
         if let Some(push) = push {
             client.push(remote, push, self.mode())?;
             loop {
-                if let Some(round) = client.arrive(push.name.sequence, self.round, self.replicas, WAIT)? {
+                if let Some(round) = client.arrive(push.id.sequence, self.round, self.replicas, WAIT)? {
                     self.round = round;
                     break;
                 }
                 if server.should_stop() {
                     return Ok(None);
                 }
-                // The chief may be waiting for somebody who is lost: only shutting that one out lets the round go on.
-                orphans.finish(server, client, remote, true)?;
+                // The round may wait for a trainer that is lost, and goes on only once that one is fenced.
+                unfinished.finish(server, client, remote, true)?;
             }
         }
         client.exchange(remote, None, sets, self.mode()).map(Some)

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Gradients, Tensor};
-use phalanx_nn::{Flat, all_finite, scalar};
-use phalanx_ps::client::{Pulled, Push, RowGradients, RowSet, Values};
+use phalanx_nn::{HostBuffer, all_finite, scalar};
+use phalanx_ps::client::{Pulled, PulledValues, Push, RowGradients, RowSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 impl<M: Module> Session<M> {
@@ -16,7 +16,7 @@ impl<M: Module> Session<M> {
         compute: impl FnOnce(&M, Vec<RowValues>) -> Result<(Tensor<1>, G)>,
     ) -> Result<Option<Step>>
     where
-        G: FnOnce(&mut Gradients) -> Result<Vec<Option<Flat>>>,
+        G: FnOnce(&mut Gradients) -> Result<Vec<Option<HostBuffer>>>,
     {
         if self.server.should_stop() {
             return Ok(None);
@@ -28,13 +28,13 @@ impl<M: Module> Session<M> {
             Err(_) if self.server.should_stop() => return Ok(None),
             Err(error) => return Err(error),
         };
-        let reached = pulled.global_step + self.overlap.as_ref().map_or(0, Overlap::steps_under_way);
+        let reached = pulled.global_step + self.overlap.as_ref().map_or(0, Overlap::steps_in_flight);
         let lag = reached.saturating_sub(self.global_step + 1);
         self.global_step = self.global_step.max(reached);
-        self.basis = pulled.global_step;
+        self.base_version = pulled.global_step;
         let module = self.load(pulled.dense)?;
         let rows = self.row_values(&sets, pulled.rows);
-        // A panic of the caller's must not take the model with it.
+        // The model survives a panic of the caller's function.
         let computed = match catch_unwind(AssertUnwindSafe(|| compute(&module, rows))) {
             Ok(computed) => computed,
             Err(panic) => {
@@ -44,7 +44,7 @@ impl<M: Module> Session<M> {
         };
         let dense = computed.and_then(|(loss, of_rows)| {
             let mut gradients = loss.backward();
-            let dense = self.book.gradients(&module, &mut gradients)?;
+            let dense = self.registry.gradients(&module, &mut gradients)?;
             Ok((scalar(loss)?, dense, of_rows(&mut gradients)?))
         });
         self.module = Some(module);
@@ -52,7 +52,7 @@ impl<M: Module> Session<M> {
         let rows = sets.into_iter().zip(of_rows).filter_map(|(set, gradients)| Some((set, gradients?))).collect();
         self.keep(value, dense, rows)?;
         self.services.stepped(self.global_step, value);
-        self.server.pulse().stepped(self.global_step, lag, value);
+        self.server.progress().stepped(self.global_step, lag, value);
         Ok(Some(Step { loss: value, global_step: self.global_step }))
     }
 
@@ -81,7 +81,7 @@ impl<M: Module> Session<M> {
         sets.iter().zip(rows).map(of).collect()
     }
 
-    /// Sends what is pending and fetches what is new, and the rows of these ids. `None` when the job is over.
+    /// Sends the pending gradients, and fetches new values and the rows of these ids. `None` when the job is over.
     fn fetch(&mut self, ids: &[(usize, &[i64])]) -> Result<Option<(Vec<RowSet>, Pulled)>> {
         if self.overlap.is_some() {
             return self.fetch_overlapped(ids).map(Some);
@@ -91,29 +91,30 @@ impl<M: Module> Session<M> {
     }
 
     fn exchange(&mut self, sets: &[RowSet]) -> Result<Option<Pulled>> {
-        self.finish_orphans()?;
+        self.finish_lost_updates()?;
         // Stays pending if this fails: sent again under the same name, it counts once.
         let pending = self.pending.mark_sent();
         let pulled = match &mut self.rounds {
-            None => Some(self.client.exchange(&mut self.remote, pending, sets, self.turn.mode())?),
+            None => Some(self.client.exchange(&mut self.remote, pending, sets, self.directive.mode())?),
             Some(rounds) => {
-                rounds.exchange(&self.server, &self.client, &mut self.remote, pending, sets, &mut self.orphans)?
+                rounds.exchange(&self.server, &self.client, &mut self.remote, pending, sets, &mut self.unfinished)?
             }
         };
         self.acknowledged();
         Ok(pulled)
     }
 
-    pub(super) fn load(&mut self, values: Vec<Option<Values>>) -> Result<M> {
-        let values = values.into_iter().map(|values| values.map(Flat::lent).transpose()).collect::<Result<_>>()?;
+    pub(super) fn load(&mut self, values: Vec<Option<PulledValues>>) -> Result<M> {
+        let values =
+            values.into_iter().map(|values| values.map(HostBuffer::from_owner).transpose()).collect::<Result<_>>()?;
         let module = self.module.take().ok_or_else(|| {
             Error::new(Code::Internal, "the model is gone").because("an earlier step of this session did not end")
         })?;
-        Ok(self.book.load(module, values))
+        Ok(self.registry.load(module, values))
     }
 
-    /// Names this step's gradients and keeps them for the next message.
-    fn keep(&mut self, loss: f32, dense: Vec<Option<Flat>>, rows: Vec<(RowSet, Flat)>) -> Result<()> {
+    /// Gives this step's gradients their id and keeps them for the next message.
+    fn keep(&mut self, loss: f32, dense: Vec<Option<HostBuffer>>, rows: Vec<(RowSet, HostBuffer)>) -> Result<()> {
         if let Some(what) = self.not_finite(loss, &dense, &rows) {
             let place = format!("{}, step {}", self.server.task(), self.global_step + 1);
             if self.non_finite == NonFinite::Stop {
@@ -123,25 +124,26 @@ impl<M: Module> Session<M> {
                     .help("lower the learning rate, look for bad values in the input, or skip such steps"));
             }
             self.skipped += 1;
-            self.server.say(&format!("step skipped: {what} ({place})"));
+            let step = self.global_step + 1;
+            self.server.in_scope(|| tracing::warn!(step, "step skipped: {what} ({place})"));
             return Ok(());
         }
-        let (name, note) = match self.turn.on_behalf_of.take() {
-            // The lost one's input is not where this task's is.
+        let (name, note) = match self.directive.on_behalf_of.take() {
+            // The position in the input is this task's, not that of the lost one.
             Some(name) => (name, Bytes::new()),
-            None => (self.pending.own_name(), std::mem::take(&mut self.note)),
+            None => (self.pending.own_name(), std::mem::take(&mut self.position)),
         };
         let dense = dense.into_iter().map(|gradient| gradient.map(Bytes::from_owner)).collect();
         let of = |(set, gradients)| RowGradients { set, gradients: Bytes::from_owner(gradients) };
         let rows = rows.into_iter().map(of).collect();
-        let (basis, clock, learning_rate) = (Some(self.basis), self.turn.clock, self.learning_rate);
-        self.pending.keep(Push { name, dense, rows, note, basis, clock, learning_rate });
+        let (base_version, clock, learning_rate) = (Some(self.base_version), self.directive.clock, self.learning_rate);
+        self.pending.keep(Push { id: name, dense, rows, input_position: note, base_version, clock, learning_rate });
         Ok(())
     }
 
-    fn not_finite(&self, loss: f32, dense: &[Option<Flat>], rows: &[(RowSet, Flat)]) -> Option<String> {
-        let parameters = self.book.parameters().iter().map(|parameter| &parameter.name);
-        let bad = |gradient: &Option<Flat>| gradient.as_ref().is_some_and(|numbers| !all_finite(numbers));
+    fn not_finite(&self, loss: f32, dense: &[Option<HostBuffer>], rows: &[(RowSet, HostBuffer)]) -> Option<String> {
+        let parameters = self.registry.parameters().iter().map(|parameter| &parameter.name);
+        let bad = |gradient: &Option<HostBuffer>| gradient.as_ref().is_some_and(|numbers| !all_finite(numbers));
         if let Some((name, _)) = parameters.zip(dense).find(|(_, gradient)| bad(gradient)) {
             return Some(format!("the gradient of {name:?} is not finite"));
         }

@@ -1,4 +1,4 @@
-//! A session's values as a whole: fetched, looked at, saved.
+//! The values of a session: fetch, look up, replace, save.
 
 use super::{Rounds, RowValues, Session};
 use crate::checkpoint::Saved;
@@ -6,15 +6,15 @@ use crate::summary::SummaryWriter;
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_nn::burn::module::Module;
-use phalanx_nn::{Book, Flat, Parameter};
-use phalanx_ps::client::Mode;
+use phalanx_nn::{HostBuffer, Parameter, ParameterRegistry};
+use phalanx_ps::client::UpdateMode;
 use std::time::Duration;
 
-/// How long a save that somebody waits for may take.
+/// How long a save that the caller waits for may take.
 const SAVE: Duration = Duration::from_secs(3600);
 
 impl<M: Module> Session<M> {
-    /// Saves now and waits for it, where this task is the chief and has a run directory. Other trainers go on meanwhile.
+    /// Saves a checkpoint and waits for it, where this task is the chief and has a run directory. Other trainers continue.
     ///
     /// # Errors
     /// When it cannot be saved.
@@ -22,7 +22,7 @@ impl<M: Module> Session<M> {
         self.services.save_within(SAVE)
     }
 
-    /// The save at the end; in a hurry when somebody asked this process to stop.
+    /// Saves at the end of training; within seconds where this process was asked to stop.
     pub(crate) fn save_last(&mut self) -> Result<()> {
         self.services.summaries.stopped(self.global_step);
         self.services.save_within(match self.server.job().interrupted().map(|why| why.code()) {
@@ -33,8 +33,8 @@ impl<M: Module> Session<M> {
     }
 
     /// Drops the gradients of the last step, if they have not been sent, and returns whether it did: that step then does
-    /// not count. The next step takes its place. Gradients whose exchange failed cannot be dropped, because a server may
-    /// have applied them; they go with the next step.
+    /// not count. Gradients whose exchange failed cannot be dropped, because a server may have applied them; they go with the
+    /// next step.
     ///
     /// ```
     /// # use phalanx_nn::burn::{nn::LinearConfig, tensor::Tensor};
@@ -56,31 +56,32 @@ impl<M: Module> Session<M> {
         self.pending.forget()
     }
 
-    /// Leaves a note, of at most 64 KiB, that goes with the next step: as soon as that step counts, so does the note, and
-    /// checkpoints have both. Where this task's input stands, for instance.
-    pub fn remember(&mut self, note: impl Into<Vec<u8>>) {
-        self.note = note.into().into();
+    /// Saves the position in this task's input, at most 64 KiB, with the next step: it counts as soon as that step does, and
+    /// checkpoints have both.
+    pub fn save_position(&mut self, position: impl Into<Vec<u8>>) {
+        self.position = position.into().into();
     }
 
-    /// The note that this task left with its last step before it was started again, or that the restored checkpoint has.
+    /// Returns the position in the input that this task saved with its last step before it was started again, or that the
+    /// restored checkpoint has.
     #[must_use]
-    pub fn recalled(&self) -> Option<&[u8]> {
-        self.recalled.as_deref()
+    pub fn restore_position(&self) -> Option<&[u8]> {
+        self.restored_position.as_deref()
     }
 
-    /// The newest checkpoint that this task saved.
+    /// Returns the newest checkpoint that this task saved.
     #[must_use]
     pub fn newest_checkpoint(&self) -> Option<Saved> {
         self.services.newest()
     }
 
-    /// Where summaries go; on tasks that are not the chief, and without a run directory, they go nowhere.
+    /// Returns the writer of summaries. It writes nothing on tasks other than the chief, and without a run directory.
     #[must_use]
     pub fn summaries(&self) -> &SummaryWriter {
         &self.services.summaries
     }
 
-    /// All variables as the servers have them now.
+    /// Fetches all variables, as the servers have them now.
     ///
     /// # Errors
     /// When a server does not answer.
@@ -89,13 +90,14 @@ impl<M: Module> Session<M> {
         self.present_values()
     }
 
-    /// All variables as they were last fetched.
+    /// Returns all variables as they were last fetched.
     pub(crate) fn present_values(&self) -> Result<Vec<(String, Shape, Vec<f32>)>> {
         let module = self.module.as_ref().ok_or_else(|| Error::new(Code::Internal, "the model is gone"))?;
-        let values = self.book.values(module)?;
-        let variable =
-            |(parameter, values): (&Parameter, Flat)| (parameter.name.clone(), parameter.shape.clone(), values.into());
-        Ok(self.book.parameters().iter().zip(values).map(variable).collect())
+        let values = self.registry.values(module)?;
+        let variable = |(parameter, values): (&Parameter, HostBuffer)| {
+            (parameter.name.clone(), parameter.shape.clone(), values.into())
+        };
+        Ok(self.registry.parameters().iter().zip(values).map(variable).collect())
     }
 
     /// Sets the learning rate of the supervisor's optimizer for this trainer's steps from now on; `None` goes back to the
@@ -106,16 +108,16 @@ impl<M: Module> Session<M> {
         self.learning_rate = rate.into();
     }
 
-    /// Replaces the values of all variables on the servers by those that `module` has; the optimizers' slots stay. Other
-    /// trainers go on meanwhile: their next step is computed on the new values.
+    /// Replaces the values of all variables on the servers by those of `module`; the optimizers' slots stay. Other trainers
+    /// continue, and compute their next step on the new values.
     ///
     /// # Errors
-    /// When the module is another one than the session's, or a server does not answer.
+    /// When the module is not the session's, or a server does not answer.
     pub fn replace(&mut self, module: &M) -> Result<()> {
-        let values = to_wire(Book::of(module)?.values(module)?);
-        let closed = match self.rounds.as_ref().map_or(self.turn.mode(), Rounds::mode) {
-            Mode::Asynchronous => 0,
-            Mode::Synchronous { closed, .. } => closed,
+        let values = to_wire(ParameterRegistry::of(module)?.values(module)?);
+        let closed = match self.rounds.as_ref().map_or(self.directive.mode(), Rounds::mode) {
+            UpdateMode::Asynchronous => 0,
+            UpdateMode::Synchronous { closed, .. } => closed,
         };
         self.settle()?;
         self.client.replace(&mut self.remote, &values, closed)?;
@@ -130,17 +132,17 @@ impl<M: Module> Session<M> {
         self.look_up(&[]).map(drop)
     }
 
-    /// The same, and the rows that these ids name: for each table used its number and the ids. Rows that nobody has
-    /// touched are made.
+    /// Fetches the newest values into the model, and returns the rows of these ids: for each table used, its number and the
+    /// ids. Rows that do not exist yet are created.
     ///
     /// # Errors
     /// When there is no such table, or a server does not answer.
     pub fn look_up(&mut self, ids: &[(usize, &[i64])]) -> Result<Vec<RowValues>> {
         self.settle()?;
         let sets = self.row_sets(ids)?;
-        let mode = self.rounds.as_ref().map_or(self.turn.mode(), Rounds::mode);
+        let mode = self.rounds.as_ref().map_or(self.directive.mode(), Rounds::mode);
         let pulled = self.client.exchange(&mut self.remote, None, &sets, mode);
-        // Where the job has failed, that is the reason, and not the connection that went with it.
+        // Where the job has failed, that is the reason, not the connection that was lost with it.
         let pulled = pulled.map_err(|error| {
             let job = self.server.job();
             job.interrupted().or_else(|| job.failure()).unwrap_or(error)
@@ -151,7 +153,7 @@ impl<M: Module> Session<M> {
     }
 }
 
-/// Numbers as the client sends them, without a copy.
-pub(crate) fn to_wire(values: Vec<Flat>) -> Vec<Bytes> {
+/// Converts values to what the client sends, without a copy.
+pub(crate) fn to_wire(values: Vec<HostBuffer>) -> Vec<Bytes> {
     values.into_iter().map(Bytes::from_owner).collect()
 }

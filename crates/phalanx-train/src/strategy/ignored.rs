@@ -1,10 +1,10 @@
-//! Refuses a strategy that would ignore the cluster its process was given.
+//! Refuses a strategy that would ignore the cluster of `TF_CONFIG`.
 
 use phalanx_base::{Code, Error, Result, Role};
 use phalanx_cluster::TaskConfig;
 
-/// Fails where `config` names a cluster of several tasks, of which a strategy within one process knows nothing: every task
-/// would train a model of its own, and the job would look as if it had succeeded. An evaluator does not train, so it may.
+/// Fails if `config` names a cluster of several tasks that the strategy ignores: every task would train a separate model,
+/// and the job would seem to succeed. An evaluator does not train, so it may.
 pub(super) fn check(strategy: &str, config: &TaskConfig) -> Result<()> {
     let Some(task) = config.task().filter(|task| task.role != Role::Evaluator) else { return Ok(()) };
     let tasks = config.tasks().len();
@@ -13,13 +13,13 @@ pub(super) fn check(strategy: &str, config: &TaskConfig) -> Result<()> {
     }
     let error = Error::new(Code::ConfigIgnored, format!("{strategy} would ignore the cluster of TF_CONFIG"))
         .at(format!("{task} of a cluster of {tasks} tasks"))
-        .because("it trains within one process, so every task would train a model of its own");
+        .because("it trains within one process, so every task would train a separate model");
     let fits = if config.ps_addresses().is_empty() {
         "use Strategy::multi_worker_mirrored"
     } else {
         "use ParameterServerStrategy, or start the job without parameter servers and use Strategy::multi_worker_mirrored"
     };
-    Err(error.help(format!("{fits}; if separate models are meant, call Strategy::ignoring_tf_config")))
+    Err(error.help(format!("{fits}; if you want separate models, call Strategy::ignoring_tf_config")))
 }
 
 #[cfg(test)]

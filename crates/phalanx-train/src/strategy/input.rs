@@ -4,7 +4,7 @@ use super::{PerReplica, Strategy};
 use phalanx_base::Result;
 use phalanx_collective::Reduce;
 use phalanx_data::{
-    Batch, Dataset, Distributed, DistributedIter, InputContext, datasets_from_function, distribute_dataset,
+    Batch, Dataset, InputContext, ReplicaDataset, ReplicaIterator, datasets_from_function, distribute_dataset,
 };
 
 /// A dataset divided among the replicas of a strategy.
@@ -24,28 +24,29 @@ use phalanx_data::{
 #[derive(Clone, Debug)]
 pub struct DistributedDataset {
     strategy: Strategy,
-    input: Distributed,
-    /// Rows of a whole step over all replicas, where that is known.
+    input: ReplicaDataset,
+    /// Rows of a full step over all replicas, if known.
     global_batch: Option<usize>,
 }
 
 impl Strategy {
-    /// Divides a dataset: its batch is the global one, split over all replicas, and every row goes to one of them.
+    /// Distributes a dataset: its batches are global ones, which are split over all replicas.
     ///
     /// # Errors
-    /// When the dataset is not batched or cannot be shared.
+    /// Fails if the dataset is not batched or cannot be sharded.
     pub fn distribute_dataset(&self, dataset: &Dataset) -> Result<DistributedDataset> {
         let input = distribute_dataset(dataset, &self.input_context())?;
         if let Some(workers) = self.workers() {
-            workers.say(&input.sharding().to_string());
+            workers.in_scope(|| tracing::info!("{}", input.sharding()));
         }
         Ok(DistributedDataset { strategy: self.clone(), input, global_batch: dataset.batch_size() })
     }
 
-    /// Takes what a function makes for this process: batches for each replica, shared by the function itself.
+    /// Distributes the dataset that `function` creates for this process: it shards the rows itself, and its batches are
+    /// those of one replica.
     ///
     /// # Errors
-    /// What the function returns, and a dataset that is not batched.
+    /// Fails if the function does, or its dataset is not batched.
     pub fn datasets_from_function(
         &self,
         function: impl FnOnce(&InputContext) -> Result<Dataset>,
@@ -57,16 +58,16 @@ impl Strategy {
 }
 
 impl DistributedDataset {
-    /// Starts a pass. With several workers it ends for all when the data of all has ended: before every step they tell
-    /// each other, and one without data gets a step without batches.
+    /// Starts a pass. Several workers synchronise before every step, and the pass ends when the data of all has ended; a
+    /// worker without data gets a step without batches.
     ///
     /// # Errors
-    /// When the input cannot be opened.
+    /// Fails if the input cannot be opened.
     pub fn steps(&self) -> Result<DistributedSteps> {
         Ok(DistributedSteps { strategy: self.strategy.clone(), batches: self.input.iter()?, ended: false })
     }
 
-    pub(crate) fn input(&self) -> &Distributed {
+    pub(crate) fn input(&self) -> &ReplicaDataset {
         &self.input
     }
 
@@ -75,10 +76,10 @@ impl DistributedDataset {
     }
 }
 
-/// The steps of one pass; made by [`DistributedDataset::steps`].
+/// An iterator over the steps of one pass, made by [`DistributedDataset::steps`].
 pub struct DistributedSteps {
     strategy: Strategy,
-    batches: DistributedIter,
+    batches: ReplicaIterator,
     ended: bool,
 }
 
@@ -105,7 +106,7 @@ impl Iterator for DistributedSteps {
     }
 }
 
-/// The batches of a step that have rows.
+/// Returns the non-empty batches of a step.
 pub(crate) fn with_rows(step: Option<Vec<Batch>>) -> PerReplica<Batch> {
     let batches = step.into_iter().flatten().enumerate();
     PerReplica::new(batches.filter(|(_, batch)| !batch.is_empty()))

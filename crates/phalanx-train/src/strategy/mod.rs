@@ -1,7 +1,7 @@
-//! Where variables live, and how gradients become updates.
+//! Distribution strategies: where variables live, and how gradients become updates.
 //!
-//! A [`Strategy`] decides only that; model, input and loop stay as they are. [`Strategy::scope`] gives a model to it,
-//! [`Strategy::run`] computes a step on every replica, [`Strategy::reduce`] makes one value of theirs.
+//! Model, input and loop do not depend on the [`Strategy`]. [`Strategy::scope`] places a model, [`Strategy::run`]
+//! computes a step on every replica, [`Strategy::reduce`] reduces the replicas' values to one.
 
 mod ignored;
 mod input;
@@ -19,7 +19,7 @@ pub use replica::{Gradient, Replica};
 pub use replicated::Replicated;
 
 pub(crate) use input::with_rows;
-pub(crate) use replica::{Computed, seed_of};
+pub(crate) use replica::{ReplicaUpdate, seed_of};
 pub(crate) use workers::Workers;
 
 use crate::{ClusterResolver, Interrupt, ServerOptions, TfConfigClusterResolver};
@@ -30,7 +30,7 @@ use phalanx_nn::burn::tensor::Device;
 use phalanx_nn::{Network, Slots};
 use std::sync::{Arc, OnceLock};
 
-/// How a model is spread. Cheap to clone.
+/// A distribution strategy. Cheap to clone.
 ///
 /// ```
 /// use phalanx_nn::model::{Dense, Sequential};
@@ -44,7 +44,7 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone)]
 pub struct Strategy {
     shared: Arc<Shared>,
-    /// Whether somebody asked this process to stop.
+    /// Stops the training of this process.
     interrupt: Interrupt,
 }
 
@@ -56,7 +56,7 @@ struct Shared {
     home: Device,
     slots: Slots,
     workers: Option<Workers>,
-    /// Set when this process may train by itself, whatever `TF_CONFIG` says.
+    /// Set when this process may train alone, whatever `TF_CONFIG` says.
     may_train: OnceLock<()>,
 }
 
@@ -81,43 +81,44 @@ impl Strategy {
     /// Everything on one device: `cpu`, `vulkan:0`, `cuda:0`.
     ///
     /// # Errors
-    /// When there is no such device.
+    /// Fails if there is no such device.
     pub fn one_device(device: &str) -> Result<Self> {
         let device = phalanx_nn::device(device)?;
         Self::of(Kind::OneDevice, vec![device.clone()], device, None)
     }
 
-    /// A replica on each device, all with the same values; gradients are summed. Slots of the processor are devices
-    /// too: `cpu:0`, `cpu:1` share its threads and, since they have the same memory, one copy of the values.
+    /// A replica on each device, all with the same values; gradients are summed. CPU slots are devices too: `cpu:0` and
+    /// `cpu:1` share the CPU's threads and one copy of the values.
     ///
     /// # Errors
-    /// When a device does not exist or is listed twice.
+    /// Fails if a device does not exist or is listed twice.
     pub fn mirrored<'a>(devices: impl IntoIterator<Item = &'a str>) -> Result<Self> {
         let devices = distinct(devices)?;
         let home = devices[0].clone();
         Self::of(Kind::Mirrored, devices, home, None)
     }
 
-    /// Replicas on the devices, values in one place: on the only device, else in the processor's memory.
+    /// A replica on each device; the variables are on the device if there is only one, else in CPU memory.
     ///
     /// # Errors
-    /// When a device does not exist or is listed twice.
+    /// Fails if a device does not exist or is listed twice.
     pub fn central_storage<'a>(devices: impl IntoIterator<Item = &'a str>) -> Result<Self> {
         let devices = distinct(devices)?;
         let home = if devices.len() == 1 { devices[0].clone() } else { phalanx_nn::default_device() };
         Self::of(Kind::CentralStorage, devices, home, None)
     }
 
-    /// A replica in each process of a cluster of workers, all with the same values. Returns when every worker has
-    /// come; without a cluster this process is the only one. The chief, or the first worker where there is none, leads.
+    /// A replica in each worker of a cluster, all with the same values. Returns when every worker has joined; without a
+    /// cluster this process is the only one. Rank 0 is the chief, or the first worker if there is none.
     ///
     /// # Errors
-    /// When this task is no trainer, its port cannot be used, or the workers do not come before the deadline.
+    /// Fails if this task is no trainer, its port cannot be used, or a worker does not join before the deadline.
     pub fn multi_worker_mirrored(config: &TaskConfig, options: &ServerOptions) -> Result<Self> {
         Self::multi_worker_mirrored_on(["cpu:0"], config, options)
     }
 
-    /// The same with several replicas in each process, or on other devices; every process has equally many.
+    /// As [`Strategy::multi_worker_mirrored`], with several replicas per process or on other devices. Every process must
+    /// have the same number of replicas.
     ///
     /// # Errors
     /// As [`Strategy::multi_worker_mirrored`] and [`Strategy::mirrored`].
@@ -142,8 +143,8 @@ impl Strategy {
         Self { shared: Arc::new(shared), interrupt: Interrupt::default() }
     }
 
-    /// Lets this process train a model by itself although `TF_CONFIG` may name a cluster: every task of that cluster then
-    /// trains a model of its own. Without it, training fails where a strategy ignores its cluster.
+    /// Allows this process to train alone even if `TF_CONFIG` names a cluster: every task of that cluster then trains a
+    /// separate model. Without this call, training fails if the strategy would ignore the cluster.
     ///
     /// ```
     /// use phalanx_train::Strategy;
@@ -157,7 +158,7 @@ impl Strategy {
         self
     }
 
-    /// Fails where `TF_CONFIG` names a cluster that this strategy would ignore. Called before training; reads once.
+    /// Fails if `TF_CONFIG` names a cluster that this strategy would ignore. Reads the environment once.
     pub(crate) fn check_cluster(&self) -> Result<()> {
         if self.workers().is_none() && self.shared.may_train.get().is_none() {
             ignored::check(self.name(), &TfConfigClusterResolver.resolve()?)?;
@@ -166,7 +167,7 @@ impl Strategy {
         Ok(())
     }
 
-    /// TensorFlow's name of the strategy.
+    /// Returns TensorFlow's name of the strategy.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self.shared.kind {
@@ -178,37 +179,37 @@ impl Strategy {
         }
     }
 
-    /// How many replicas compute one step together, over all workers.
+    /// Returns the number of replicas of all workers.
     #[must_use]
     pub fn num_replicas_in_sync(&self) -> usize {
         self.local_replicas() * self.workers().map_or(1, Workers::size)
     }
 
-    /// Whether this process writes checkpoints and summaries: the only one, the chief, or the first worker.
+    /// Returns whether this process writes checkpoints and summaries: only rank 0 does.
     #[must_use]
     pub fn should_checkpoint(&self) -> bool {
         self.workers().is_none_or(|workers| workers.rank() == 0)
     }
 
-    /// Makes a model whose variables this strategy keeps. Every worker starts with the values of the first.
+    /// Creates a model whose variables this strategy keeps. Every worker starts with the values of rank 0.
     ///
     /// # Errors
-    /// What `make` returns, and when a worker is lost.
+    /// Fails if `make` does, or a worker is lost.
     pub fn scope<M: Network>(&self, make: impl FnOnce() -> Result<M>) -> Result<Replicated<M>> {
         Replicated::new(self.clone(), make()?)
     }
 
-    /// One value for each replica of this process, from its number among all replicas.
+    /// Calls `make` with the id of each replica of this process, and returns the values.
     ///
     /// # Errors
-    /// What `make` returns.
+    /// Returns the error of `make`.
     pub fn values_from_function<T>(&self, mut make: impl FnMut(usize) -> Result<T>) -> Result<PerReplica<T>> {
         let first = self.first_replica();
         let values = (0..self.local_replicas()).map(|place| Ok((place, make(first + place)?)));
         values.collect::<Result<Vec<_>>>().map(PerReplica::new)
     }
 
-    /// Which of how many input pipelines this process has.
+    /// Returns the index of this process's input pipeline and the number of all.
     #[must_use]
     pub fn input_context(&self) -> InputContext {
         let (rank, size) = self.workers().map_or((0, 1), |workers| (workers.rank(), workers.size()));
@@ -223,12 +224,12 @@ impl Strategy {
         self.shared.devices.len()
     }
 
-    /// The number of this process's first replica among all.
+    /// Returns the id of this process's first replica.
     pub(crate) fn first_replica(&self) -> usize {
         self.local_replicas() * self.workers().map_or(0, Workers::rank)
     }
 
-    /// The request to stop, if somebody made one of this process.
+    /// Returns this process's interruption, if any.
     pub(crate) fn interrupted(&self) -> Option<Error> {
         self.interrupt.error()
     }
@@ -263,7 +264,7 @@ fn distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Device>>
     }
     if let Some(twice) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
         return Err(Error::new(Code::BadSetting, format!("device {:?} is listed twice", twice.1))
-            .help("slots of the processor are numbered: cpu:0, cpu:1"));
+            .help("CPU slots are numbered: cpu:0, cpu:1"));
     }
     names.into_iter().map(phalanx_nn::device).collect()
 }

@@ -8,9 +8,9 @@ use phalanx_cluster::TaskConfig;
 const NAMES: [&str; 5] = ["default", "one_device", "mirrored", "central_storage", "multi_worker_mirrored"];
 
 impl Strategy {
-    /// The strategy of this name on devices of this kind: `default`, `one_device`, `mirrored:2`, `central_storage:2`,
-    /// `multi_worker_mirrored`. The number says how many replicas there are in this process. `auto` mirrors over the
-    /// workers of the cluster, where there is one.
+    /// Creates the strategy of this name on devices of this kind: `default`, `one_device`, `mirrored:2`,
+    /// `central_storage:2`, `multi_worker_mirrored`. The number is the replicas in this process. `auto` mirrors over the
+    /// workers of the cluster, if there is one.
     ///
     /// ```
     /// use phalanx_cluster::TaskConfig;
@@ -24,14 +24,14 @@ impl Strategy {
     /// ```
     ///
     /// # Errors
-    /// When there is none of that name, when the strategy would ignore the cluster of `config`, and as the strategy itself.
+    /// Fails if the name is unknown, the strategy would ignore the cluster of `config`, or it cannot be created.
     pub fn named(name: &str, device: &str, config: &TaskConfig, options: &ServerOptions) -> Result<Self> {
         let (kind, count) = name.split_once(':').unwrap_or((name, "1"));
         let count: usize = count.parse().ok().filter(|count| (1..=1024).contains(count)).ok_or_else(|| {
             Error::new(Code::BadSetting, format!("strategy {name:?} has no number of replicas"))
-                .help("write it behind the colon, for example mirrored:2")
+                .help("write it after the colon, for example mirrored:2")
         })?;
-        // Slots of the processor are numbered from 0, graphics processors from the one that was named.
+        // CPU slots are numbered from 0, GPUs from the one that was named.
         let (device, first) = device.split_once(':').unwrap_or((device, "0"));
         let first: usize = first.parse().unwrap_or(0);
         let devices: Vec<String> = (first..first + count).map(|number| format!("{device}:{number}")).collect();
@@ -74,9 +74,9 @@ mod tests {
         let options = ServerOptions { interrupt: Interrupt::terminated(), ..ServerOptions::default() };
         let strategy = Strategy::named("mirrored:2", "cpu", &TaskConfig::local(), &options).unwrap();
         let model = || strategy.scope(|| Sequential::new().add(Dense::new(1)).build([1])).unwrap();
-        let mut loop_of_its_own = model().optimizer(Sgd::new(0.1)).unwrap();
+        let mut custom_loop = model().optimizer(Sgd::new(0.1)).unwrap();
         let inputs = strategy.values_from_function(Ok).unwrap();
-        let error = strategy.run(&mut loop_of_its_own, inputs, |_, _| Ok(())).err().unwrap();
+        let error = strategy.run(&mut custom_loop, inputs, |_, _| Ok(())).err().unwrap();
         assert_eq!(error.code(), Code::Terminated);
         let mut fitted = model().compile(Sgd::new(0.1), "mse", [""; 0]).unwrap();
         let x = Column::f32(vec![1.0; 64]).with_row_shape([1]).unwrap();

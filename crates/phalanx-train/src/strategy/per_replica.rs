@@ -3,7 +3,7 @@
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::tensor::{Tensor, TensorData};
 
-/// What replicas were given or have returned, by replica. One without data in this step has no value here.
+/// The inputs or results of this process's replicas. A replica without data in this step has none.
 ///
 /// ```
 /// use phalanx_train::PerReplica;
@@ -14,18 +14,18 @@ use phalanx_nn::burn::tensor::{Tensor, TensorData};
 pub struct PerReplica<T>(Vec<(usize, T)>);
 
 impl<T> PerReplica<T> {
-    /// Values with the numbers of their replicas in this process, from 0.
+    /// Creates it from pairs of a replica's local index, from 0, and its value.
     #[must_use]
     pub fn new(values: impl IntoIterator<Item = (usize, T)>) -> Self {
         Self(values.into_iter().collect())
     }
 
-    /// The values of this process's replicas, in their order.
+    /// Iterates over the values, in the order of the replicas.
     pub fn local_results(&self) -> impl ExactSizeIterator<Item = &T> {
         self.0.iter().map(|(_, value)| value)
     }
 
-    /// Whether no replica here has a value.
+    /// Returns whether no replica has a value.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -35,7 +35,7 @@ impl<T> PerReplica<T> {
         self.0
     }
 
-    /// Each value together with what belongs to its replica.
+    /// Pairs each value with its replica's element of `others`.
     pub(crate) fn with<U>(self, others: &mut [U]) -> PerReplica<(T, &mut U)> {
         let mut places: Vec<Option<&mut U>> = others.iter_mut().map(Some).collect();
         let pair = |(place, value): (usize, T)| {
@@ -46,21 +46,21 @@ impl<T> PerReplica<T> {
     }
 }
 
-/// Values that add up over replicas.
+/// Values that can be reduced over replicas.
 pub trait Reducible: Sized {
-    /// The extents; the same on every replica where values are added, all but one where they are joined.
+    /// Returns the shape. To be summed, values need the same shape on every replica; to be gathered, all but one axis.
     fn dims(&self) -> Vec<usize>;
 
-    /// The numbers, one behind another.
+    /// Returns the elements, row-major.
     ///
     /// # Errors
-    /// When they are not 32-bit floats.
+    /// Fails if they are not 32-bit floats.
     fn numbers(&self) -> Result<Vec<f32>>;
 
-    /// A value of these numbers.
+    /// Creates a value from elements and a shape.
     ///
     /// # Errors
-    /// When they do not make one.
+    /// Fails if they do not fit the type.
     fn make(numbers: Vec<f32>, dims: &[usize]) -> Result<Self>;
 }
 

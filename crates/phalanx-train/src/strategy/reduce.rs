@@ -1,17 +1,17 @@
-//! Values of all replicas of all workers become one.
+//! Reductions over the replicas of all workers.
 
 use super::{PerReplica, Reducible, Strategy};
 use phalanx_base::{Code, Error, Result};
 use phalanx_collective::Reduce;
 
-/// One replica's value as it travels: its extents, and its numbers.
+/// One replica's value in transit.
 struct Part {
     dims: Vec<usize>,
     numbers: Vec<f32>,
 }
 
 impl Strategy {
-    /// The sum or mean over all replicas; every worker gets it. TensorFlow's `reduce` with `axis=None`.
+    /// Returns the sum or mean over all replicas, on every worker. TensorFlow's `reduce` with `axis=None`.
     ///
     /// ```
     /// use phalanx_train::{PerReplica, Reduce, Strategy};
@@ -22,7 +22,7 @@ impl Strategy {
     /// ```
     ///
     /// # Errors
-    /// When no replica has a value, their shapes differ, or a worker is lost.
+    /// Fails if no replica has a value, shapes differ, or a worker is lost.
     pub fn reduce<T: Reducible>(&self, reduce: Reduce, values: &PerReplica<T>) -> Result<T> {
         let parts = self.collect(values)?;
         let Some(first) = parts.first() else { return Err(nothing("reduce")) };
@@ -39,8 +39,8 @@ impl Strategy {
         T::make(sums, &first.dims)
     }
 
-    /// The sum or mean over the first axis of every replica's value and over all replicas. A mean counts every row
-    /// once, however many rows each replica has: TensorFlow's `reduce` with `axis=0`.
+    /// Returns the sum or mean over the first axis of every replica's value and over all replicas. Every row has the same
+    /// weight, however many rows each replica has. TensorFlow's `reduce` with `axis=0`.
     ///
     /// ```
     /// use phalanx_train::{PerReplica, Reduce, Strategy};
@@ -71,10 +71,10 @@ impl Strategy {
         Ok(sums.iter().map(|sum| (sum / scale) as f32).collect())
     }
 
-    /// The values of all replicas joined along `axis`, in the order of the replicas.
+    /// Concatenates the values of all replicas along `axis`, in the order of the replicas.
     ///
     /// # Errors
-    /// When no replica has a value, one is a scalar, another extent differs, or a worker is lost.
+    /// Fails if no replica has a value, one is a scalar, another axis differs, or a worker is lost.
     pub fn gather<T: Reducible>(&self, values: &PerReplica<T>, axis: usize) -> Result<T> {
         let parts = self.collect(values)?;
         let Some(first) = parts.first() else { return Err(nothing("gather")) };
@@ -101,7 +101,7 @@ impl Strategy {
         T::make(joined, &dims)
     }
 
-    /// Every replica's value, of all workers, in the order of the replicas.
+    /// Returns the values of all replicas of all workers, in order.
     fn collect<T: Reducible>(&self, values: &PerReplica<T>) -> Result<Vec<Part>> {
         let own = values.local_results().map(|value| Ok(Part { dims: value.dims(), numbers: value.numbers()? }));
         let own: Vec<Part> = own.collect::<Result<_>>()?;
@@ -120,7 +120,7 @@ impl Strategy {
 }
 
 impl Part {
-    /// The number of axes, the extents, the numbers.
+    /// Writes the number of axes, the shape, the elements.
     fn write(&self, bytes: &mut Vec<u8>) {
         let mut word = |number: usize| bytes.extend_from_slice(&(number as u64).to_le_bytes());
         word(self.dims.len());

@@ -1,68 +1,68 @@
 //! A model whose variables a strategy keeps.
 
 use super::replica::add;
-use super::update::Update;
-use super::{Computed, PerReplica, Replica, Strategy};
+use super::update::OptimizerState;
+use super::{PerReplica, Replica, ReplicaUpdate, Strategy};
 use phalanx_base::{Code, Error, Result};
 use phalanx_collective::{Group, Reduce};
-use phalanx_nn::{Book, Flat, Network};
+use phalanx_nn::{HostBuffer, Network, ParameterRegistry};
 use phalanx_optim::Optimizer;
 use std::ops::Range;
 
-/// A model under a strategy; [`Strategy::scope`] makes one.
+/// A model under a strategy, made by [`Strategy::scope`].
 pub struct Replicated<M> {
     pub(crate) strategy: Strategy,
-    /// `None` only while an update is under way, or after one that failed.
+    /// `None` only during an update, or after one that failed.
     module: Option<M>,
-    pub(crate) book: Book,
-    pub(crate) update: Option<Update>,
+    pub(crate) registry: ParameterRegistry,
+    pub(crate) update: Option<OptimizerState>,
 }
 
 impl<M: Network> Replicated<M> {
     pub(super) fn new(strategy: Strategy, module: M) -> Result<Self> {
         let module = module.fork(strategy.home());
-        let book = Book::of(&module)?;
-        let mut model = Self { strategy, module: Some(module), book, update: None };
+        let registry = ParameterRegistry::of(&module)?;
+        let mut model = Self { strategy, module: Some(module), registry, update: None };
         model.align()?;
         Ok(model)
     }
 
-    /// Says how gradients become updates.
+    /// Sets the optimizer.
     ///
     /// # Errors
-    /// When a setting is out of range.
+    /// Fails if a setting is out of range.
     pub fn optimizer(mut self, optimizer: impl Into<Optimizer>) -> Result<Self> {
-        self.update = Some(Update::new(optimizer.into(), &self.book)?);
+        self.update = Some(OptimizerState::new(optimizer.into(), &self.registry)?);
         Ok(self)
     }
 
-    /// The model with its present values.
+    /// Returns the model with its current values.
     #[must_use]
     pub fn module(&self) -> &M {
-        // Only an update that failed leaves nothing, and its error ends the training.
+        // Only a failed update leaves nothing, and its error ends the training.
         self.module.as_ref().expect("the last update succeeded")
     }
 
-    /// The strategy that keeps it.
+    /// Returns the strategy.
     #[must_use]
     pub fn strategy(&self) -> &Strategy {
         &self.strategy
     }
 
-    /// How many updates there were.
+    /// Returns the number of updates.
     #[must_use]
     pub fn iterations(&self) -> u64 {
-        self.update.as_ref().map_or(0, Update::iterations)
+        self.update.as_ref().map_or(0, |update| update.iterations)
     }
 
-    /// The values of the model's moving averages.
+    /// Returns the values of the model's moving averages.
     pub(crate) fn state_values(&self) -> Result<Vec<Vec<f32>>> {
-        Ok(floats(self.book.state_values(self.module())?))
+        Ok(floats(self.registry.state_values(self.module())?))
     }
 
-    /// Makes the moving averages of all workers one: each has moved its own.
+    /// Averages the moving averages of all workers.
     pub(crate) fn average_states(&mut self) -> Result<()> {
-        if self.book.states().is_empty() || self.strategy.workers().is_none() {
+        if self.registry.states().is_empty() || self.strategy.workers().is_none() {
             return Ok(());
         }
         let mut states = self.state_values()?;
@@ -70,35 +70,35 @@ impl<M: Network> Replicated<M> {
             let mut tensors: Vec<&mut [f32]> = states.iter_mut().map(Vec::as_mut_slice).collect();
             workers.patiently(|group| group.all_reduce_many(&mut tensors, Reduce::Mean))?;
         }
-        let book = self.book.clone();
-        self.change(|module| Ok(book.load_states(module, states)))
+        let registry = self.registry.clone();
+        self.change(|module| Ok(registry.load_states(module, states)))
     }
 
-    /// Changes the model itself, for example to load weights; every worker must make the same change.
+    /// Changes the model itself, for example to load weights. Every worker must make the same change.
     ///
     /// # Errors
-    /// What `change` returns; the model then stays as it was.
+    /// Returns the error of `change` and leaves the model as it was.
     pub fn change(&mut self, change: impl FnOnce(M) -> Result<M>) -> Result<()> {
         self.module = Some(change(self.module().clone())?);
         Ok(())
     }
 
-    /// Gives every worker the values of the first.
+    /// Broadcasts the values of rank 0 to all workers.
     pub(crate) fn align(&mut self) -> Result<()> {
         let Some(workers) = self.strategy.workers() else { return Ok(()) };
         let module = self.module.as_ref().ok_or_else(lost)?;
-        let mut values = floats(self.book.values(module)?.into_iter().chain(self.book.state_values(module)?));
+        let mut values = floats(self.registry.values(module)?.into_iter().chain(self.registry.state_values(module)?));
         for value in &mut values {
             workers.group().broadcast(0, value)?;
         }
-        let states = values.split_off(self.book.parameters().len());
+        let states = values.split_off(self.registry.parameters().len());
         let module = self.module.take().ok_or_else(lost)?;
-        let module = self.book.load(module, values.into_iter().map(Some).collect());
-        self.module = Some(self.book.load_states(module, states));
+        let module = self.registry.load(module, values.into_iter().map(Some).collect());
+        self.module = Some(self.registry.load_states(module, states));
         Ok(())
     }
 
-    /// Computes `step` on every replica that has an input, sums what gradients they hand over, and applies them.
+    /// Computes `step` on every replica that has an input, sums the submitted gradients, and applies them.
     pub(crate) fn step<I: Send, T: Send>(
         &mut self,
         inputs: PerReplica<I>,
@@ -120,23 +120,23 @@ impl<M: Network> Replicated<M> {
         Ok(results)
     }
 
-    /// Every replica's result, and what it leaves for the update: `None` from one that handed no gradients over.
+    /// Returns every replica's result and its part of the update, which is `None` if it submitted no gradients.
     pub(crate) fn compute<I: Send, T: Send>(
         &self,
         inputs: PerReplica<I>,
         step: impl Fn(&mut Replica<'_, M>, I) -> Result<T> + Sync,
-    ) -> Result<(PerReplica<T>, Vec<Option<Computed>>)> {
+    ) -> Result<(PerReplica<T>, Vec<Option<ReplicaUpdate>>)> {
         let (first, replicas) = (self.strategy.first_replica(), self.strategy.num_replicas_in_sync());
         let devices = self.strategy.devices();
-        let (iterations, book) = (self.iterations(), &self.book);
-        // A fork has leaves of its own, so that replicas do not wait for each other's graphs; the numbers are shared.
+        let (iterations, registry) = (self.iterations(), &self.registry);
+        // Forks share the values but have separate leaves, so that replicas do not wait for each other's graphs.
         let prepare = |(place, input): (usize, I)| (place, input, self.module().clone());
         let items: Vec<(usize, I, M)> = inputs.into_parts().into_iter().map(prepare).collect();
         let done = self.strategy.slots().run(items, |_, (place, input, module)| {
             let device = &devices[place];
             let mut replica = Replica {
                 module: module.fork(device),
-                book,
+                registry,
                 device,
                 id: first + place,
                 replicas,
@@ -145,8 +145,8 @@ impl<M: Network> Replicated<M> {
             };
             let result = step(&mut replica, input)?;
             let Some(gradient) = replica.pending.take() else { return Ok((place, result, None)) };
-            let states = floats(book.state_values(&replica.module)?);
-            Ok((place, result, Some(Computed { gradients: gradient.0, states })))
+            let states = floats(registry.state_values(&replica.module)?);
+            Ok((place, result, Some(ReplicaUpdate { gradients: gradient.0, states })))
         });
         let mut results = Vec::with_capacity(done.len());
         let mut computed = Vec::with_capacity(done.len());
@@ -158,18 +158,18 @@ impl<M: Network> Replicated<M> {
         Ok((PerReplica::new(results), computed))
     }
 
-    /// Sums the replicas' gradients in their order, then the workers', and applies them times `scale` of the summed
-    /// `header`, unless that is nothing. The header's numbers travel along, so that workers agree without a round of
-    /// their own. A `patient` update waits long for workers that are late.
+    /// Sums the gradients over the replicas in their order, then over the workers, and applies them times `scale` of the
+    /// summed `metadata`, unless that is `None`. The metadata is summed in the same all-reduce as the first gradients.
+    /// A `patient` update waits longer for late workers.
     pub(crate) fn apply<const N: usize>(
         &mut self,
-        computed: Vec<Computed>,
-        header: &mut [f32; N],
+        computed: Vec<ReplicaUpdate>,
+        metadata: &mut [f32; N],
         patient: bool,
         scale: impl FnOnce(&[f32; N]) -> Option<f32>,
     ) -> Result<()> {
         let replicas = computed.len();
-        let mut gradients: Vec<Option<Flat>> = self.book.parameters().iter().map(|_| None).collect();
+        let mut gradients: Vec<Option<HostBuffer>> = self.registry.parameters().iter().map(|_| None).collect();
         let mut states: Vec<Vec<f32>> = Vec::new();
         for one in computed {
             add(&mut gradients, one.gradients);
@@ -183,26 +183,26 @@ impl<M: Network> Replicated<M> {
         }
         let mut buckets = Vec::new();
         if let Some(workers) = self.strategy.workers() {
-            for (gradient, parameter) in gradients.iter_mut().zip(self.book.parameters()) {
-                gradient.get_or_insert_with(|| Flat::zeros(parameter.shape.elements()));
+            for (gradient, parameter) in gradients.iter_mut().zip(self.registry.parameters()) {
+                gradient.get_or_insert_with(|| HostBuffer::zeros(parameter.shape.elements()));
             }
             buckets = bucketed(&gradients);
             let first = buckets.first().cloned().unwrap_or_default();
-            let mut tensors: Vec<&mut [f32]> = vec![&mut header[..]];
+            let mut tensors: Vec<&mut [f32]> = vec![&mut metadata[..]];
             tensors.extend(gradients[first].iter_mut().flatten().map(|flat| &mut **flat));
             let mut reduce = |group: &mut Group| group.all_reduce_many(&mut tensors, Reduce::Sum);
             if patient { workers.patiently(reduce) } else { reduce(&mut workers.group()) }?;
         }
-        let scale = scale(header);
+        let scale = scale(metadata);
         states.iter_mut().flatten().for_each(|sum| *sum /= replicas.max(1) as f32);
         let update = self.update.as_mut().ok_or_else(|| {
-            Error::new(Code::BadSetting, "gradients were handed over, but the model has no optimizer")
-                .help("say which one: strategy.scope(…)?.optimizer(Sgd::new(0.01))?")
+            Error::new(Code::BadSetting, "gradients were applied, but the model has no optimizer")
+                .help("set one: strategy.scope(…)?.optimizer(Sgd::new(0.01))?")
         })?;
         let module = self.module.take().ok_or_else(lost)?;
         let strategy = &self.strategy;
-        let module = update.apply(&self.book, module, &mut gradients, scale, |number, gradients| {
-            // A bucket is summed just before its parameters are updated: it is still in the cache then.
+        let module = update.apply(&self.registry, module, &mut gradients, scale, |number, gradients| {
+            // A bucket is summed just before its parameters are updated, while it is in the cache.
             match (strategy.workers(), buckets.iter().skip(1).find(|bucket| bucket.start == number)) {
                 (Some(workers), Some(bucket)) => {
                     let mut tensors: Vec<&mut [f32]> =
@@ -212,16 +212,16 @@ impl<M: Network> Replicated<M> {
                 _ => Ok(()),
             }
         })?;
-        self.module = Some(self.book.load_states(module, states));
+        self.module = Some(self.registry.load_states(module, states));
         Ok(())
     }
 }
 
 impl Strategy {
-    /// Runs `step` once for each replica of this process that has an input, side by side. Gradients that it hands over
-    /// with [`Replica::apply_gradients`] are summed over all replicas of all workers and applied when all have
-    /// returned: scale the loss by the global batch, as in TensorFlow. All workers must call it equally often; one
-    /// whose data has ended calls it with nothing.
+    /// Runs `step` in parallel for each replica of this process that has an input. Gradients submitted with
+    /// [`Replica::apply_gradients`] are summed over all replicas of all workers and applied when all have returned: as in
+    /// TensorFlow, divide the loss by the global batch size. All workers must call it equally often; one whose data has
+    /// ended passes no inputs.
     ///
     /// ```
     /// use phalanx_nn::model::{Dense, Mode, Sequential};
@@ -244,8 +244,8 @@ impl Strategy {
     /// ```
     ///
     /// # Errors
-    /// What `step` returns, when a worker is lost, gradients come and the model has no optimizer, somebody asked this
-    /// process to stop, or `TF_CONFIG` names a cluster that this strategy would ignore.
+    /// Fails if `step` does, a worker is lost, gradients are applied to a model without an optimizer, the process is
+    /// interrupted, or `TF_CONFIG` names a cluster that this strategy would ignore.
     pub fn run<M: Network, I: Send, T: Send>(
         &self,
         model: &mut Replicated<M>,
@@ -255,15 +255,14 @@ impl Strategy {
         self.check_cluster()?;
         let done = self.interrupted().map_or_else(|| model.step(inputs, step), Err);
         if let (Err(error), Some(workers)) = (&done, self.workers()) {
-            // Whatever went wrong here, the others hear of it instead of waiting.
             workers.group().abort(error.clone());
         }
         done
     }
 }
 
-/// Neighbours that are summed together: up to a megabyte, or one that is larger.
-fn bucketed(gradients: &[Option<Flat>]) -> Vec<Range<usize>> {
+/// Returns ranges of adjacent gradients to sum together: up to a megabyte, or a single larger one.
+fn bucketed(gradients: &[Option<HostBuffer>]) -> Vec<Range<usize>> {
     const BYTES: usize = 1 << 20;
     let mut buckets: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;
@@ -283,7 +282,7 @@ fn bucketed(gradients: &[Option<Flat>]) -> Vec<Range<usize>> {
     buckets
 }
 
-fn floats(values: impl IntoIterator<Item = Flat>) -> Vec<Vec<f32>> {
+fn floats(values: impl IntoIterator<Item = HostBuffer>) -> Vec<Vec<f32>> {
     values.into_iter().map(Vec::from).collect()
 }
 
@@ -298,7 +297,7 @@ mod tests {
     #[test]
     fn buckets_are_small_neighbours_or_one_large_one() {
         let lengths = [10, 300_000, 5, 200_000, 70_000, 7];
-        let gradients: Vec<_> = lengths.iter().map(|&length| Some(Flat::zeros(length))).collect();
+        let gradients: Vec<_> = lengths.iter().map(|&length| Some(HostBuffer::zeros(length))).collect();
         assert_eq!(bucketed(&gradients), [0..1, 1..2, 2..4, 4..6]);
     }
 }

@@ -1,36 +1,32 @@
-//! How summed gradients become new values.
+//! Optimizer updates in the memory of this process.
 
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::module::Module;
-use phalanx_nn::{Book, Flat};
+use phalanx_nn::{HostBuffer, ParameterRegistry};
 use phalanx_optim::{Optimizer, Rule};
 use rayon::prelude::*;
 
-/// From this length on a parameter is updated by all compute threads, in pieces.
+/// Longer parameters are updated by all compute threads, in pieces of this length.
 const PIECE: usize = 1 << 15;
 
-/// An optimizer with its slots beside every parameter, in the memory of this process.
+/// An optimizer and its slots for every parameter.
 #[derive(Clone, Debug)]
-pub(crate) struct Update {
-    optimizer: Optimizer,
+pub(crate) struct OptimizerState {
+    pub(crate) optimizer: Optimizer,
     /// By parameter, by slot.
-    slots: Vec<Vec<Vec<f32>>>,
-    /// How many updates there were.
-    iterations: u64,
+    pub(crate) slots: Vec<Vec<Vec<f32>>>,
+    /// The number of updates.
+    pub(crate) iterations: u64,
 }
 
-impl Update {
-    pub(crate) fn new(optimizer: Optimizer, book: &Book) -> Result<Self> {
+impl OptimizerState {
+    pub(crate) fn new(optimizer: Optimizer, registry: &ParameterRegistry) -> Result<Self> {
         optimizer.validate()?;
         let slots = |elements: usize| {
             (0..optimizer.slot_count()).map(|slot| vec![optimizer.slot_init(slot); elements]).collect()
         };
-        let slots = book.parameters().iter().map(|parameter| slots(parameter.shape.elements())).collect();
+        let slots = registry.parameters().iter().map(|parameter| slots(parameter.shape.elements())).collect();
         Ok(Self { optimizer, slots, iterations: 0 })
-    }
-
-    pub(crate) fn optimizer(&self) -> Optimizer {
-        self.optimizer
     }
 
     pub(crate) fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
@@ -40,35 +36,19 @@ impl Update {
         Ok(())
     }
 
-    pub(crate) fn iterations(&self) -> u64 {
-        self.iterations
-    }
-
-    pub(crate) fn set_iterations(&mut self, iterations: u64) {
-        self.iterations = iterations;
-    }
-
-    pub(crate) fn slots(&self) -> &[Vec<Vec<f32>>] {
-        &self.slots
-    }
-
-    pub(crate) fn slots_mut(&mut self) -> &mut [Vec<Vec<f32>>] {
-        &mut self.slots
-    }
-
-    /// One update with gradients times `scale`; with none, nothing is applied. A parameter without a gradient stays as
-    /// it is. `ready` is called before each parameter's turn.
+    /// Applies gradients times `scale`, or nothing if that is `None`. A parameter without a gradient does not change.
+    /// `ready` is called before each parameter.
     pub(crate) fn apply<M: Module>(
         &mut self,
-        book: &Book,
+        registry: &ParameterRegistry,
         module: M,
-        gradients: &mut [Option<Flat>],
+        gradients: &mut [Option<HostBuffer>],
         scale: Option<f32>,
-        mut ready: impl FnMut(usize, &mut [Option<Flat>]) -> Result<()>,
+        mut ready: impl FnMut(usize, &mut [Option<HostBuffer>]) -> Result<()>,
     ) -> Result<M> {
         self.iterations += u64::from(scale.is_some());
         let rule = self.optimizer.at_step(self.iterations);
-        book.update(module, |number, values| {
+        registry.update(module, |number, values| {
             ready(number, gradients)?;
             match (gradients.get_mut(number).and_then(Option::as_mut), scale) {
                 (Some(gradient), Some(scale)) => {

@@ -1,31 +1,32 @@
-//! The workers that train the same model together, as one of them sees them.
+//! The group of mirrored workers.
 
-use crate::{Say, ServerOptions, identity};
+use crate::logging::LogScope;
+use crate::server::warn_of_strangers;
+use crate::{ServerOptions, identity};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_cluster::TaskConfig;
-use phalanx_collective::{Door, Group, Options, Peer};
+use phalanx_collective::{Group, GroupListener, GroupOptions, Peer};
 use phalanx_wire::proto::control::{BeatReply, BeatRequest, Identity};
 use phalanx_wire::{Endpoint, Listening, control};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long workers may wait for one another where one alone has work to do: writing a checkpoint, opening input.
+/// The timeout where one worker may have more to do than others: writing a checkpoint, opening input.
 const LONG: Duration = Duration::from_secs(600);
 
-/// A group of processes with the same model.
+/// This worker's membership in a group that trains the same model.
 pub(crate) struct Workers {
-    task: TaskId,
     rank: usize,
     size: usize,
     patience: Duration,
     group: Mutex<Group>,
-    say: Say,
-    /// Serves the others; closed when this is dropped, behind the group.
+    log: LogScope,
+    /// Serves the others; closed after the group when this is dropped.
     _listening: Listening,
 }
 
 impl Workers {
-    /// Meets the other trainers of the cluster: chief first, then the workers.
+    /// Connects to the other trainers of the cluster. Ranks: the chief, then the workers.
     pub(crate) fn join(config: &TaskConfig, options: &ServerOptions) -> Result<Option<Self>> {
         let Some(task) = config.task() else { return Ok(None) };
         let trainers = config.trainers();
@@ -39,39 +40,36 @@ impl Workers {
         let address = &peers[rank].address;
         let mut listening =
             Listening::bind(address, options.threads).map_err(|error| error.at(format!("{task} at {address}")))?;
+        let log = LogScope::of_task(task);
         let build = options.build.clone().map_or_else(identity::build, Ok)?;
-        let door = Door::new(task, identity::digest(&config.job_id()), &build);
-        let bulk = Some(Arc::clone(&door) as _);
+        let listener = GroupListener::new(task, identity::digest(&config.job_id()), &build);
+        let bulk = Some(Arc::clone(&listener) as _);
         let endpoint = Endpoint { control: Arc::new(Alone), bulk, token: options.token.clone() };
         if let Some(warning) = listening.serve(endpoint)? {
-            (options.say)(&format!("{task}: warning [{}]: {warning}", warning.code()));
+            log.run(|| tracing::warn!(code = %warning.code(), "warning [{}]: {warning}", warning.code()));
         }
         if options.token.is_none() && !address.is_loopback() {
-            (options.say)(&format!(
-                "{task}: warning: whoever reaches port {} may take part in this job; set PHALANX_TOKEN on every task",
-                address.port()
-            ));
+            log.run(|| warn_of_strangers(address));
         }
         if let Some(dir) = &options.status_dir {
             crate::status::joined(dir, task);
         }
-        (options.say)(&format!("{task}: waiting for {} workers to come", peers.len() - 1));
+        log.run(|| tracing::info!("waiting for {} workers to come", peers.len() - 1));
         let size = peers.len();
         let group = Group::connect(
-            &door,
-            &Options {
+            &listener,
+            &GroupOptions {
                 token: options.token.clone(),
                 formation: options.formation_deadline,
-                ..Options::new(rank, peers)
+                ..GroupOptions::new(rank, peers)
             },
         )?;
-        (options.say)(&format!(
-            "{task}: all {size} workers are here, {} of them on this machine",
-            1 + group.neighbours()
-        ));
+        log.run(|| {
+            tracing::info!("all {size} workers are here, {} of them on this machine", 1 + group.same_host_peers());
+        });
         let patience = phalanx_collective::PATIENCE;
         let group = Mutex::new(group);
-        Ok(Some(Self { task, rank, size, patience, group, say: options.say.clone(), _listening: listening }))
+        Ok(Some(Self { rank, size, patience, group, log, _listening: listening }))
     }
 
     pub(crate) fn rank(&self) -> usize {
@@ -83,16 +81,16 @@ impl Workers {
     }
 
     pub(crate) fn group(&self) -> MutexGuard<'_, Group> {
-        // A group that failed in the middle of something says so at the next call.
+        // A group that failed in the middle of an operation fails at the next call.
         self.group.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says something to whoever watches this task.
-    pub(crate) fn say(&self, line: &str) {
-        (self.say)(&format!("{}: {line}", self.task));
+    /// Runs `f` in the task's log scope: the events that it emits carry the task.
+    pub(crate) fn in_scope<T>(&self, f: impl FnOnce() -> T) -> T {
+        self.log.run(f)
     }
 
-    /// Meets the others where some may come much later: after work that not all have, or not equally much of.
+    /// Runs a collective operation with a long timeout, after work that takes some workers much longer than others.
     pub(crate) fn patiently<T>(&self, meet: impl FnOnce(&mut Group) -> Result<T>) -> Result<T> {
         let mut group = self.group();
         group.set_patience(LONG);
@@ -112,7 +110,7 @@ fn no_trainer(task: TaskId) -> Error {
     }
 }
 
-/// Mirrored workers have no chief that counts them: the group itself notices who is lost.
+/// The control handler of a mirrored worker: there is no roster, since the group itself detects lost workers.
 struct Alone;
 
 impl control::Handler for Alone {
@@ -122,7 +120,7 @@ impl control::Handler for Alone {
 
     fn beat(&self, _: BeatRequest) -> Result<BeatReply> {
         Err(Error::new(Code::WrongJob, "this task trains with mirrored variables")
-            .because("mirrored workers keep no list of members")
-            .help("see whether two jobs have the same addresses"))
+            .because("mirrored workers have no roster")
+            .help("check whether two jobs use the same addresses"))
     }
 }

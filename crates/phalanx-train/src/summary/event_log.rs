@@ -1,16 +1,16 @@
-//! Event files of one writer, one after the other where something goes wrong with one.
+//! The event files of one writer: a new one after each failure.
 
-use crate::Say;
 use crate::checkpoint::now;
+use crate::logging::LogScope;
 use phalanx_base::Result;
-use phalanx_formats::event::{Bucket, EventWriter, SessionStatus, Stamp, event_file_name};
+use phalanx_formats::event::{Bucket, EventTime, EventWriter, SessionStatus, event_file_name};
 use phalanx_storage::{Dir, Roll};
 use std::time::{Duration, Instant};
 
-/// After a failure, so long nothing is tried.
+/// How long nothing is written after a failure.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// Something to write, and the step it belongs to.
+/// A summary, with its step.
 pub(super) enum Entry {
     Scalar(u64, String, f32),
     Histogram(u64, String, Vec<f32>),
@@ -20,21 +20,21 @@ pub(super) enum Entry {
     Session(u64, SessionStatus),
 }
 
-/// Writes entries; what cannot be written is dropped, and said.
+/// Writes entries. Entries that cannot be written are dropped, and the failure is logged.
 pub(super) struct EventLog {
     dir: Dir,
-    say: Say,
+    log: LogScope,
     file: Option<EventWriter<Roll>>,
     failed: Option<Instant>,
     files: u64,
 }
 
 impl EventLog {
-    pub(super) fn new(dir: Dir, say: Say) -> Self {
-        Self { dir, say, file: None, failed: None, files: 0 }
+    pub(super) fn new(dir: Dir, log: LogScope) -> Self {
+        Self { dir, log, file: None, failed: None, files: 0 }
     }
 
-    /// Often enough to watch a run; seldom where every flush makes a file.
+    /// Returns the flush interval: longer where every flush creates a file.
     pub(super) fn flush_every(&self) -> Duration {
         Duration::from_secs(if self.dir.can_append() { 2 } else { 120 })
     }
@@ -44,18 +44,20 @@ impl EventLog {
             return;
         }
         let written = self.try_write(&entry);
-        self.note(written);
+        self.check(written);
     }
 
     pub(super) fn flush(&mut self) {
         let flushed = self.file.as_mut().map_or(Ok(()), EventWriter::flush);
-        self.note(flushed);
+        self.check(flushed);
     }
 
-    /// A file that failed may end in half a record: the next entries go to another.
-    fn note(&mut self, result: Result<()>) {
+    /// Logs a failure. The file may end in half a record, so the next entries go to another.
+    fn check(&mut self, result: Result<()>) {
         if let Err(error) = result {
-            (self.say)(&format!("training goes on, but summaries are not written: {error}"));
+            self.log.run(|| {
+                tracing::warn!(code = %error.code(), "training continues, but summaries are not written: {error}");
+            });
             (self.file, self.failed) = (None, Some(Instant::now()));
         }
     }
@@ -65,7 +67,7 @@ impl EventLog {
             Some(file) => file,
             None => self.file.insert(Self::open(&self.dir, &mut self.files)?),
         };
-        let stamp = |step: u64| Stamp { wall_time: now(), step: step.cast_signed() };
+        let stamp = |step: u64| EventTime { wall_time: now(), step: step.cast_signed() };
         match entry {
             Entry::Scalar(step, tag, value) => file.scalar(stamp(*step), tag, *value),
             Entry::Histogram(step, tag, values) => file.histogram(stamp(*step), tag, values),
@@ -87,8 +89,7 @@ impl EventLog {
         dir.create_all()?;
         let (started, host, count) = (now(), host(), *files);
         *files += 1;
-        // Where files cannot grow there are many: each later than the one before, because TensorBoard reads them in the
-        // order of their names.
+        // Where files cannot grow there are many. TensorBoard reads them in the order of their names.
         let name =
             move |number: u64| event_file_name(started as u64 + number, &host, std::process::id(), count + number);
         let header = EventWriter::new(Vec::new(), started)?.finish()?;

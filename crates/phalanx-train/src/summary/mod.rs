@@ -1,4 +1,4 @@
-//! Numbers, texts and pictures that describe a run, for TensorBoard.
+//! Summaries for TensorBoard.
 
 mod event_log;
 mod writer;

@@ -1,7 +1,7 @@
-//! Takes summaries without ever making training wait.
+//! Writes summaries without blocking training.
 
 use super::event_log::{Entry, EventLog};
-use crate::Say;
+use crate::logging::LogScope;
 use phalanx_base::{Code, Context, Result};
 use phalanx_formats::event::SessionStatus;
 use phalanx_storage::Dir;
@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// So many summaries wait to be written; when there are more, the newest are dropped and counted.
+/// The most summaries that wait to be written; more are dropped and counted.
 const QUEUE: usize = 1024;
 
 /// Writes summaries into event files, on a thread of its own.
@@ -32,18 +32,13 @@ pub struct SummaryWriter {
 }
 
 impl SummaryWriter {
-    /// A writer into `dir`. The file comes into being with the first summary.
+    /// Creates a writer into `dir`. The first summary creates the file.
     ///
     /// # Errors
     /// When no thread can be started.
     pub fn open(dir: &Dir) -> Result<Self> {
-        Self::open_with(dir, std::sync::Arc::new(|line| eprintln!("{line}")))
-    }
-
-    /// The same, with somebody to tell when summaries cannot be written.
-    pub(crate) fn open_with(dir: &Dir, say: Say) -> Result<Self> {
         let (queue, entries) = sync_channel::<Entry>(QUEUE);
-        let mut log = EventLog::new(dir.clone(), say);
+        let mut log = EventLog::new(dir.clone(), LogScope::current());
         let flush = log.flush_every();
         let write = move || {
             let mut flushed = Instant::now();
@@ -64,40 +59,40 @@ impl SummaryWriter {
         Ok(Self { queue: Some(queue), thread: Some(thread), dropped: AtomicU64::new(0) })
     }
 
-    /// A writer that writes nothing: what tasks have that are not the chief.
+    /// Creates a writer that writes nothing, as tasks other than the chief have.
     #[must_use]
     pub fn none() -> Self {
         Self { queue: None, thread: None, dropped: AtomicU64::new(0) }
     }
 
-    /// A point of a curve.
+    /// Adds a point to a curve.
     pub fn scalar(&self, step: u64, tag: &str, value: f32) {
         self.put(|| Entry::Scalar(step, tag.to_owned(), value));
     }
 
-    /// The distribution of values.
+    /// Adds the distribution of values.
     pub fn histogram(&self, step: u64, tag: &str, values: &[f32]) {
         self.put(|| Entry::Histogram(step, tag.to_owned(), values.to_vec()));
     }
 
-    /// How often each whole number from 0 came; nothing where none did.
+    /// Adds a histogram of the integers from 0, given their counts; nothing where there are none.
     pub fn counts(&self, step: u64, tag: &str, counts: &[u64]) {
         if !counts.is_empty() {
             self.put(|| Entry::Counts(step, tag.to_owned(), counts.to_vec()));
         }
     }
 
-    /// A text; TensorBoard shows it as Markdown.
+    /// Adds a text; TensorBoard shows it as Markdown.
     pub fn text(&self, step: u64, tag: &str, text: &str) {
         self.put(|| Entry::Text(step, tag.to_owned(), text.to_owned()));
     }
 
-    /// A picture as a PNG file of that many pixels.
+    /// Adds a picture: a PNG file, its width and height.
     pub fn image(&self, step: u64, tag: &str, png: &[u8], (width, height): (u32, u32)) {
         self.put(|| Entry::Image(step, tag.to_owned(), png.to_vec(), width, height));
     }
 
-    /// Says that training starts at `step`: TensorBoard drops what a former life wrote beyond it.
+    /// Marks that training starts at `step`: TensorBoard drops what a former incarnation wrote beyond it.
     pub(crate) fn started(&self, step: u64) {
         self.put(|| Entry::Session(step, SessionStatus::Start));
     }
@@ -110,7 +105,7 @@ impl SummaryWriter {
         self.put(|| Entry::Session(step, SessionStatus::Stop));
     }
 
-    /// Summaries dropped because they came faster than they could be written.
+    /// Returns the number of summaries dropped because they came faster than they could be written.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
@@ -164,18 +159,15 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_cannot_be_written_is_said_once_and_stops_nobody() {
+    fn a_directory_that_cannot_be_written_is_logged_once_and_stops_nobody() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a file");
         std::fs::write(&file, "x").unwrap();
-        let said = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-        let heard = std::sync::Arc::clone(&said);
-        let say: Say = std::sync::Arc::new(move |line: &str| heard.lock().unwrap().push(line.to_owned()));
-        let writer = SummaryWriter::open_with(&Dir::local(file.join("below")), say).unwrap();
+        let log = crate::testing::LogRecorder::default();
+        let writer = log.record(|| SummaryWriter::open(&Dir::local(file.join("below")))).unwrap();
         (0..50).for_each(|step| writer.scalar(step, "loss", 0.0));
         drop(writer);
-        let said = said.lock().unwrap();
-        assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].contains("summaries"), "{said:?}");
+        let lines = log.lines();
+        assert!(matches!(&lines[..], [line] if line.contains("summaries are not written")), "{lines:?}");
     }
 }

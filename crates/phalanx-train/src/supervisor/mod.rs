@@ -1,10 +1,10 @@
-//! Who initialises, who waits, and when to stop: TensorFlow's Supervisor.
+//! TensorFlow's Supervisor: the chief initialises the model, the others wait for it, and all stop in order.
 
 mod prepare;
 mod stop;
 
-use crate::run_dir::{self, RunDir};
-use crate::{NonFinite, Server, SyncReplicas};
+use crate::checkpoint_options::CheckpointOptions;
+use crate::{NonFinite, Server, SyncReplicas, run_dir};
 use phalanx_base::Result;
 use phalanx_optim::Optimizer;
 use phalanx_ps::{Partitioner, Placement, TableSpec};
@@ -12,7 +12,7 @@ use phalanx_storage::Dir;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Looks after one task's training.
+/// Supervises the training of one task.
 ///
 /// ```
 /// use phalanx_nn::burn::{nn::LinearConfig, tensor::Tensor};
@@ -42,11 +42,11 @@ pub struct Supervisor {
     overlap: bool,
     non_finite: NonFinite,
     ready_deadline: Duration,
-    run_dir: RunDir,
+    checkpoints: CheckpointOptions,
 }
 
 impl Supervisor {
-    /// A supervisor for this task; gradients change variables by `optimizer`.
+    /// Creates a supervisor for this task; `optimizer` applies gradients to variables.
     #[must_use]
     pub fn new(server: &Server, optimizer: impl Into<Optimizer>) -> Self {
         Self {
@@ -60,37 +60,37 @@ impl Supervisor {
             overlap: false,
             non_finite: NonFinite::default(),
             ready_deadline: Duration::from_secs(7200),
-            run_dir: RunDir::default(),
+            checkpoints: CheckpointOptions::default(),
         }
     }
 
-    /// The optimizer of all variables that have none of their own.
+    /// Returns the optimizer of all variables that have none of their own.
     pub(crate) fn optimizer(&self) -> Optimizer {
         self.optimizer
     }
 
-    /// Changes the variable of this name by an optimizer of its own.
+    /// Sets an optimizer for the variable of this name.
     #[must_use]
     pub fn optimizer_of(mut self, variable: &str, optimizer: impl Into<Optimizer>) -> Self {
         self.optimizers.insert(variable.to_owned(), optimizer.into());
         self
     }
 
-    /// Spreads variables over servers in this way.
+    /// Sets how variables are placed on servers.
     #[must_use]
     pub fn placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
         self
     }
 
-    /// Splits every variable in this way.
+    /// Sets how every variable is split.
     #[must_use]
     pub fn partitioner(mut self, partitioner: Partitioner) -> Self {
         self.partitioner = partitioner;
         self
     }
 
-    /// Adds a table of rows; its number is the count of tables added before.
+    /// Adds a table. Its number is the count of tables added before.
     #[must_use]
     pub fn table(mut self, table: TableSpec) -> Self {
         self.tables.push(table);
@@ -104,102 +104,101 @@ impl Supervisor {
         self
     }
 
-    /// Whether every step's exchange with the servers goes on while the step before it is computed: a trainer never waits
-    /// for its servers then, and computes on values that lack its own last update. Worth it where servers have processors
-    /// of their own. For workers that drive themselves and train asynchronously; tables also want
-    /// [`Session::announce`](crate::Session::announce). In a job of one process there is nothing to wait for, and it
-    /// changes nothing.
+    /// Sets whether every step's exchange with the servers overlaps with the computation of the step before: a trainer then
+    /// never waits for its servers, and computes on values that lack its own last update. This pays where servers have CPUs of
+    /// their own. It needs asynchronous training without a coordinator; with tables, also call
+    /// [`Session::announce`](crate::Session::announce). It changes nothing in a job of one process.
     #[must_use]
     pub fn overlap(mut self, overlap: bool) -> Self {
         self.overlap = overlap;
         self
     }
 
-    /// What to do when something is not finite.
+    /// Sets what happens when a gradient or a loss is not finite.
     #[must_use]
     pub fn non_finite(mut self, policy: NonFinite) -> Self {
         self.non_finite = policy;
         self
     }
 
-    /// How long a worker waits for the chief to initialise the model (TensorFlow's default: two hours).
+    /// Sets how long a worker waits for the chief to initialise the model (default: two hours, as in TensorFlow).
     #[must_use]
     pub fn ready_deadline(mut self, deadline: Duration) -> Self {
         self.ready_deadline = deadline;
         self
     }
 
-    /// The run directory: there the chief restores from, saves to and writes summaries. A path, or an object store where
-    /// that was built in. Without one, nothing is kept, and a lost parameter server ends the job.
+    /// Sets the run directory, where the chief saves and restores checkpoints and writes summaries: a path, or an object store
+    /// where that was built in. Without one nothing is saved, and a lost parameter server ends the job.
     ///
     /// # Errors
     /// When the location is malformed, or this build cannot reach it.
     pub fn logdir(mut self, location: &str) -> Result<Self> {
-        self.run_dir.dir = Some(run_dir::open(location)?);
+        self.checkpoints.dir = Some(run_dir::open_run_dir(location)?);
         Ok(self)
     }
 
-    /// The same for a directory that is open already.
+    /// Sets the run directory to one that is open.
     #[must_use]
     pub fn run_dir(mut self, dir: Dir) -> Self {
-        self.run_dir.dir = Some(dir);
+        self.checkpoints.dir = Some(dir);
         self
     }
 
-    /// What checkpoints are called; `model.ckpt` gives `model.ckpt-300`.
+    /// Sets the name of checkpoints; `model.ckpt` gives `model.ckpt-300`.
     #[must_use]
     pub fn checkpoint_basename(mut self, name: &str) -> Self {
-        name.clone_into(&mut self.run_dir.basename);
+        name.clone_into(&mut self.checkpoints.basename);
         self
     }
 
-    /// How often the chief saves; `None` turns it off. It saves once at the start, and once at the end.
+    /// Sets how often the chief saves; `None` leaves the saves at the start and at the end.
     #[must_use]
     pub fn save_model_secs(mut self, seconds: impl Into<Option<u64>>) -> Self {
-        self.run_dir.save_secs = seconds.into();
+        self.checkpoints.save_secs = seconds.into();
         self
     }
 
-    /// Saves every so many steps, instead of or beside every so many seconds.
+    /// Saves every `steps` steps, instead of or in addition to every n seconds.
     #[must_use]
     pub fn save_model_steps(mut self, steps: u64) -> Self {
-        self.run_dir.save_steps = Some(steps);
+        self.checkpoints.save_steps = Some(steps);
         self
     }
 
-    /// How many of the newest checkpoints stay; 0 keeps all.
+    /// Sets how many of the newest checkpoints are kept; 0 keeps all.
     #[must_use]
     pub fn max_to_keep(mut self, count: usize) -> Self {
-        self.run_dir.retention.max_to_keep = count;
+        self.checkpoints.retention.max_to_keep = count;
         self
     }
 
-    /// One checkpoint in so many hours stays for good.
+    /// Keeps one checkpoint in every n hours for good.
     #[must_use]
     pub fn keep_checkpoint_every_n_hours(mut self, hours: f64) -> Self {
-        self.run_dir.retention.keep_every_n_hours = hours;
+        self.checkpoints.retention.keep_every_n_hours = hours;
         self
     }
 
-    /// How often the chief writes loss and rate; `None` turns it off.
+    /// Sets how often the chief writes loss and rate; `None` turns it off.
     #[must_use]
     pub fn save_summaries_secs(mut self, seconds: impl Into<Option<u64>>) -> Self {
-        self.run_dir.summary_secs = seconds.into();
+        self.checkpoints.summary_secs = seconds.into();
         self
     }
 
-    /// The task that it looks after.
+    /// Returns the task.
     #[must_use]
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// The run directory, where there is one.
+    /// Returns the run directory, where there is one.
     pub(crate) fn kept_in(&self) -> Option<&Dir> {
-        self.run_dir.dir.as_ref()
+        self.checkpoints.dir.as_ref()
     }
 
-    /// Whether this task should stop: the job is over, or somebody asked.
+    /// Returns whether this task should stop: the job is ending, or this process was asked to stop.
     #[must_use]
     pub fn should_stop(&self) -> bool {
         self.server.should_stop()

@@ -1,108 +1,116 @@
-//! From a module to a session: the chief makes the model on the servers, or finds it there; the others wait for it.
+//! From a module to a session: the chief initialises the model on the servers, or finds it there; the others wait for it.
 
 use super::Supervisor;
 use crate::Session;
-use crate::checkpoint::{Keeper, Recovered, Restorer, Saver, lost_for_good};
+use crate::checkpoint::{CheckpointManager, Recovered, Saver, lost_for_good};
 use crate::services::Services;
-use crate::session::{Parts, to_wire};
+use crate::session::to_wire;
 use crate::summary::SummaryWriter;
 use phalanx_base::{Code, Error, Result};
-use phalanx_nn::Book;
+use phalanx_nn::ParameterRegistry;
 use phalanx_nn::burn::module::Module;
-use phalanx_ps::client::Remote;
+use phalanx_ps::client::RemoteModel;
 use phalanx_ps::{Client, Layout, VariableSpec};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 impl Supervisor {
-    /// Waits for the job to form; then the chief restores the model or starts it from `module`'s values, and the others
-    /// wait for that. A chief that was started again finds the model on the servers and goes on with it.
+    /// Waits for the job to form; then the chief restores the model or initialises it from `module`'s values, and the others
+    /// wait for that. A chief that was started again finds the model on the servers and continues with it.
     ///
     /// # Errors
     /// When the job does not form, the model is not what the servers hold, or a deadline passes.
     pub fn prepare_or_wait_for_session<M: Module>(&self, module: M) -> Result<Session<M>> {
-        self.server.wait_until_formed()?;
-        let session = self.server.client().and_then(|client| self.prepare_with_client(module, client));
-        self.server.note(session)
+        self.prepare_with(module, || self.server.client())
     }
 
-    /// The same for a job with a coordinator, which collects gradients into `rounds` or does not.
+    /// Prepares a session over the connections that `connect` opens for this task.
+    pub(crate) fn prepare_with<M: Module>(
+        &self,
+        module: M,
+        connect: impl FnOnce() -> Result<Client>,
+    ) -> Result<Session<M>> {
+        let no_overlap = self.sync.is_some().then_some("it trains synchronously");
+        self.wait_and_prepare(module, no_overlap, self.sync.is_some(), connect)
+    }
+
+    /// Prepares a session of a job with a coordinator, which collects gradients into `rounds` or does not.
     pub(crate) fn prepare_coordinated<M: Module>(&self, module: M, rounds: bool) -> Result<Session<M>> {
-        self.server.wait_until_formed()?;
-        if self.overlap {
-            return self.server.note(Err(cannot_overlap("a coordinator hands out its steps")));
-        }
-        let session = self.server.client().and_then(|client| self.prepare(module, client, rounds));
-        self.server.note(session)
+        let no_overlap = Some("a coordinator hands out its steps");
+        self.wait_and_prepare(module, no_overlap, rounds, || self.server.client())
     }
 
-    /// The same over connections of one's own; `client` speaks for this task.
-    pub(crate) fn prepare_with_client<M: Module>(&self, module: M, client: Client) -> Result<Session<M>> {
+    fn wait_and_prepare<M: Module>(
+        &self,
+        module: M,
+        no_overlap: Option<&str>,
+        rounds: bool,
+        connect: impl FnOnce() -> Result<Client>,
+    ) -> Result<Session<M>> {
         self.server.wait_until_formed()?;
-        if self.overlap && self.sync.is_some() {
-            return Err(cannot_overlap("it trains synchronously"));
-        }
-        self.prepare(module, client, self.sync.is_some())
+        let conflict = no_overlap.filter(|_| self.overlap).map_or(Ok(()), |why| Err(cannot_overlap(why)));
+        let session = conflict.and_then(|()| connect()).and_then(|client| self.prepare(module, client, rounds));
+        self.server.record_failure(session)
     }
 
     fn prepare<M: Module>(&self, module: M, client: Client, rounds: bool) -> Result<Session<M>> {
-        let book = Book::of(&module)?;
-        let layout = self.layout(&book, client.servers())?;
+        let registry = ParameterRegistry::of(&module)?;
+        let layout = self.layout(&registry, client.servers())?;
         let (remote, services) = if self.server.is_chief() {
-            let mut saver = self.run_dir.saver(&self.server, rounds)?;
-            if let Some(remark) = saver.as_ref().and_then(|saver| saver.catalog().remark()) {
-                self.server.say(remark);
+            let mut saver = self.checkpoints.saver(&self.server, rounds)?;
+            if let Some(warning) = saver.as_ref().and_then(|saver| saver.checkpoints().warning()) {
+                self.server.in_scope(|| tracing::warn!("{warning}"));
             }
-            let (remote, uncounted) = self.initialize(&client, &layout, &book, &module, saver.as_mut())?;
+            let (remote, uncounted) = self.initialize(&client, &layout, &registry, &module, saver.as_mut())?;
             let services =
                 saver.map_or_else(|| Ok(Services::none()), |saver| self.services(&client, &remote, saver, uncounted));
             (remote, services?)
         } else {
             self.wait_for_model(&client)?;
-            (Remote::find(&client, layout)?, Services::none())
+            (RemoteModel::find(&client, layout)?, Services::none())
         };
         let trainers = self.server.config().trainers().len() as u32;
         let sync = self.sync.map(|sync| sync.replicas_to_aggregate.unwrap_or(trainers));
-        let (server, non_finite, overlap) = (self.server.clone(), self.non_finite, self.overlap);
-        Session::new(Parts { server, client, remote, book, module, non_finite, sync, overlap, services })
+        let session = Session::new(self.server.clone(), client, remote, registry, module, sync, services)?;
+        let session = session.non_finite(self.non_finite);
+        if self.overlap { session.overlapped() } else { Ok(session) }
     }
 
-    fn layout(&self, book: &Book, servers: usize) -> Result<Layout> {
+    fn layout(&self, registry: &ParameterRegistry, servers: usize) -> Result<Layout> {
         let variable = |parameter: &phalanx_nn::Parameter| VariableSpec {
             name: parameter.name.clone(),
             shape: parameter.shape.clone(),
             optimizer: self.optimizers.get(&parameter.name).copied().unwrap_or(self.optimizer),
             partitioner: self.partitioner,
         };
-        let variables = book.parameters().iter().map(variable).collect();
+        let variables = registry.parameters().iter().map(variable).collect();
         let mut layout = Layout::new(variables, self.tables.clone(), servers, self.placement)?;
         self.optimizers.keys().for_each(|variable| layout.keep_rate_of(variable));
         Ok(layout)
     }
 
-    /// Makes the model on the servers that have none: from the newest checkpoint, or else from `module`'s values. A server
-    /// that is restarted meanwhile is waited for, and everything begins again. Answers also which servers have lost nobody
-    /// knows how much.
+    /// Initialises the model on the servers that have none: from the newest checkpoint, or else from `module`'s values. If a
+    /// server is restarted meanwhile, waits for it and starts over. Also returns the servers whose loss is not known.
     fn initialize<M: Module>(
         &self,
         client: &Client,
         layout: &Layout,
-        book: &Book,
+        registry: &ParameterRegistry,
         module: &M,
         mut saver: Option<&mut Saver>,
-    ) -> Result<(Remote, Vec<usize>)> {
-        if saver.is_some() {
-            // Whatever a lost server held, there is something to make it from again.
-            self.server.wait_for_servers();
+    ) -> Result<(RemoteModel, Vec<usize>)> {
+        if let Some(chief) = self.server.chief().filter(|_| saver.is_some()) {
+            // From now on there is a checkpoint to restore a lost server from.
+            chief.wait_for_servers();
         }
         let until = Instant::now() + self.server.options().server_grace;
         loop {
-            let initialized = self.try_to_initialize(client, layout, book, module, saver.as_deref_mut());
+            let initialized = self.try_to_initialize(client, layout, registry, module, saver.as_deref_mut());
             match initialized {
                 Err(error)
                     if error.code() == Code::ServerRestarted && Instant::now() < until && !self.should_stop() =>
                 {
-                    self.server.say(&format!("beginning again: {error}"));
+                    self.server.in_scope(|| tracing::warn!(code = %error.code(), "beginning again: {error}"));
                 }
                 initialized => return initialized,
             }
@@ -113,51 +121,55 @@ impl Supervisor {
         &self,
         client: &Client,
         layout: &Layout,
-        book: &Book,
+        registry: &ParameterRegistry,
         module: &M,
         mut saver: Option<&mut Saver>,
-    ) -> Result<(Remote, Vec<usize>)> {
+    ) -> Result<(RemoteModel, Vec<usize>)> {
         let mut empty = Vec::new();
         for server in 0..client.servers() {
             if !client.describe(server)?.ready {
                 empty.push(server);
             }
         }
-        if empty.len() < client.servers() {
-            // Whoever trained while there was no chief and is gone, this task's former life among them.
-            self.server.take_over(client.lives()?);
+        if let Some(chief) = self.server.chief().filter(|_| empty.len() < client.servers()) {
+            // The trainers that were lost while there was no chief, this task's former incarnation among them.
+            chief.take_over(client.task_incarnations()?);
         }
         if empty.is_empty() {
-            self.server.say(&format!("the servers hold the model at step {}; going on with it", client.global_step()?));
-            return Ok((Remote::find(client, layout.clone())?, Vec::new()));
+            let step = client.global_step()?;
+            self.server
+                .in_scope(|| tracing::info!(step, "the servers hold the model at step {step}; continuing with it"));
+            return Ok((RemoteModel::find(client, layout.clone())?, Vec::new()));
         }
-        let mut remote = Remote::announce(client, layout.clone())?;
+        let mut remote = RemoteModel::announce(client, layout.clone())?;
         if empty.len() < client.servers() {
-            // The others hold a model that has been trained on: initial values beside it would be a wrong model.
+            // The others hold a trained model; initial values beside it would be wrong.
             let nowhere = || lost_for_good(empty[0], "the job has no run directory, and the other servers go on");
             let uncounted = self.recover(client, &mut remote, saver.ok_or_else(nowhere)?, &empty)?;
             return Ok((remote, uncounted));
         }
-        let mut restored = None;
-        if let Some(saver) = &mut saver {
-            let restorer = Restorer::new(&self.server, client, saver);
-            restored = restorer.restore_job(&remote)?;
-            let damaged = restorer.into_damaged();
-            saver.forget(&damaged);
-        }
+        let restored = match &mut saver {
+            Some(saver) => saver.restoring(&self.server, client, |restorer| restorer.restore_job(&remote))?,
+            None => None,
+        };
         let mut uncounted = Vec::new();
         match restored {
             Some((name, loss)) => {
-                self.server.say(&format!("restored {name}: going on at step {}", loss.saved));
+                let step = loss.saved;
+                self.server.in_scope(|| {
+                    tracing::info!(checkpoint = name, step, "restored {name}: continuing at step {step}");
+                    if !loss.counted.is_empty() {
+                        tracing::warn!("trainers had gone on after step {step}: {loss} are lost");
+                    }
+                });
                 if !loss.counted.is_empty() {
-                    self.server.say(&format!("trainers had gone on after step {}: {loss} are lost", loss.saved));
                     uncounted = empty;
                 }
             }
             None => {
-                remote = Remote::create(client, layout.clone(), &to_wire(book.values(module)?))?;
+                remote = RemoteModel::create(client, layout.clone(), &to_wire(registry.values(module)?))?;
                 if let Some(saved) = saver.map_or(Ok(None), |saver| saver.save_first(client))? {
-                    self.server.say(&saved.to_string());
+                    self.server.in_scope(|| saved.log());
                 }
             }
         }
@@ -165,44 +177,46 @@ impl Supervisor {
         Ok((remote, uncounted))
     }
 
-    /// Restores the servers that lost their part; those last that count steps, because others ask that one.
-    fn recover(&self, client: &Client, remote: &mut Remote, saver: &mut Saver, empty: &[usize]) -> Result<Vec<usize>> {
-        let restorer = Restorer::new(&self.server, client, saver);
+    /// Restores the servers that lost their part. Server 0 comes last, because the others ask it for the step.
+    fn recover(
+        &self,
+        client: &Client,
+        remote: &mut RemoteModel,
+        saver: &mut Saver,
+        empty: &[usize],
+    ) -> Result<Vec<usize>> {
         let mut uncounted = Vec::new();
         for &server in empty.iter().rev() {
-            if let Recovered::Restored { name, loss } = restorer.recover(remote, server, 0)? {
-                restorer.report(server, &name, &loss);
+            let recovered = saver.restoring(&self.server, client, |restorer| restorer.recover(remote, server, 0))?;
+            if let Recovered::Restored { loss, .. } = recovered {
                 uncounted.extend(loss.at_most.is_none().then_some(server));
             }
         }
-        let damaged = restorer.into_damaged();
-        saver.forget(&damaged);
         Ok(uncounted)
     }
 
-    /// What the chief does beside training.
-    fn services(&self, client: &Client, remote: &Remote, saver: Saver, uncounted: Vec<usize>) -> Result<Services> {
-        let summaries = SummaryWriter::open_with(saver.catalog().dir(), Arc::clone(&self.server.options().say))?;
-        let summaries = Arc::new(summaries);
+    /// Starts what the chief does beside training.
+    fn services(&self, client: &Client, remote: &RemoteModel, saver: Saver, uncounted: Vec<usize>) -> Result<Services> {
+        let summaries = Arc::new(self.server.in_scope(|| SummaryWriter::open(saver.checkpoints().dir()))?);
         let step = client.global_step()?;
         summaries.started(step);
-        let first = saver.catalog().name(step);
-        if saver.catalog().newest_first().first() == Some(&first) {
+        let first = saver.checkpoints().name(step);
+        if saver.checkpoints().newest_first().first() == Some(&first) {
             summaries.saved(step, &first);
         }
-        let own = Remote::find(client, remote.layout().clone())?;
-        let (pace, written) = (self.run_dir.save_pace(), Arc::clone(&summaries));
-        let keeper = Keeper::start(&self.server, own, saver, pace, written, uncounted)?;
-        Ok(Services::new(keeper, summaries, self.run_dir.summary_pace()))
+        let own = RemoteModel::find(client, remote.layout().clone())?;
+        let (interval, written) = (self.checkpoints.save_interval(), Arc::clone(&summaries));
+        let checkpoints = CheckpointManager::start(&self.server, own, saver, interval, written, uncounted)?;
+        Ok(Services::new(checkpoints, summaries, self.checkpoints.summary_timer()))
     }
 
     fn wait_for_model(&self, client: &Client) -> Result<()> {
         let started = Instant::now();
-        let mut told = false;
+        let mut logged = false;
         while !client.describe(0)?.ready {
-            if !told && started.elapsed() > Duration::from_secs(2) {
-                self.server.say("waiting for the chief to initialise the model");
-                told = true;
+            if !logged && started.elapsed() > Duration::from_secs(2) {
+                self.server.in_scope(|| tracing::info!("waiting for the chief to initialise the model"));
+                logged = true;
             }
             if self.should_stop() {
                 self.server.job().wait_for(phalanx_cluster::Phase::Ending)?;

@@ -1,12 +1,12 @@
-//! Who is here and who is lost, as the real roster says, and how a chief takes a job over.
+//! The members of the job, by the real roster, and how a chief takes a job over.
 
 use super::{Chief, LOOK, Stage};
 use crate::net::{Message, Net, Node};
 use crate::rpc::{Op, Purpose, Reply};
 use crate::settings::Plant;
 use phalanx_base::Code;
-use phalanx_cluster::schedule::Life;
-use phalanx_cluster::{Mood, Phase, Roster, RosterEvent};
+use phalanx_cluster::schedule::TaskIncarnation;
+use phalanx_cluster::{MemberState, Phase, Roster, RosterEvent};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -27,37 +27,37 @@ impl Chief {
         self.ticked = net.now;
     }
 
-    /// Where nobody listens at a silent task's address, or another incarnation does, it is gone.
+    /// Declares a silent task dead if nobody listens at its address, or another incarnation does.
     pub(super) fn look_after_the_silent(&mut self, net: &mut Net) {
         if net.settings.probes {
-            for (task, incarnation) in self.roster.doubtful(net.time(), Duration::from_micros(1_500)) {
-                if !net.truth.lives(Life::new(task, incarnation)) {
+            for (task, incarnation) in self.roster.suspected(net.time(), Duration::from_micros(1_500)) {
+                if !net.truth.is_alive(TaskIncarnation::new(task, incarnation)) {
                     self.roster.died(net.time(), task, incarnation, "nobody listens there");
                 }
             }
         }
     }
 
-    /// Hears from the roster who is lost, and who is back.
-    pub(super) fn note_losses(&mut self, net: &mut Net) {
+    /// Takes from the roster the tasks that are lost or back.
+    pub(super) fn observe_losses(&mut self, net: &mut Net) {
         for event in self.roster.take_events() {
             match event {
                 RosterEvent::ServerLost(task) => {
-                    net.note("servers lost", || format!("{task} is lost"));
+                    net.record("servers lost", || format!("{task} is lost"));
                     if let Some(&incarnation) = net.truth.living.get(&task) {
-                        self.judge_loss(net, Life::new(task, incarnation));
+                        self.check_loss(net, TaskIncarnation::new(task, incarnation));
                     }
                 }
-                RosterEvent::ServerBack(task) => net.note("servers forgiven", || format!("{task} is back")),
+                RosterEvent::ServerBack(task) => net.record("servers forgiven", || format!("{task} is back")),
                 RosterEvent::ServerStartedAgain(task) => {
-                    net.note("servers started again", || format!("{task} holds nothing"));
+                    net.record("servers restarted", || format!("{task} holds nothing"));
                 }
-                RosterEvent::ChiefStalled(time) => net.note("stalls noticed", || format!("stopped for {time:?}")),
+                RosterEvent::ChiefStalled(time) => net.record("stalls noticed", || format!("stopped for {time:?}")),
             }
         }
         for (task, incarnation) in self.roster.take_lost() {
-            let life = Life::new(task, incarnation);
-            self.judge_loss(net, life);
+            let life = TaskIncarnation::new(task, incarnation);
+            self.check_loss(net, life);
             self.lose(net, life, "silent workers");
         }
         if let Some(error) = self.roster.failure() {
@@ -72,10 +72,10 @@ impl Chief {
     }
 
     /// A live task must have been silent for a good part of its lease, as a chief saw it that was awake.
-    fn judge_loss(&self, net: &mut Net, life: Life) {
+    fn check_loss(&self, net: &mut Net, life: TaskIncarnation) {
         let silent = self.heard.get(&life).map(|heard| net.chief_awake() - heard);
         if let Some(silent) = silent
-            && net.truth.lives(life)
+            && net.truth.is_alive(life)
             && silent < net.settings.lease / 2
         {
             net.violation(format!("{life} is declared lost and was heard {silent} µs ago"));
@@ -96,30 +96,30 @@ impl Chief {
                 self.stage = Stage::Waiting(awake + net.settings.lease);
             }
             Stage::Waiting(until) => {
-                let here: BTreeSet<Life> = self.roster.lives().map(Life::from).collect();
+                let here: BTreeSet<TaskIncarnation> = self.roster.incarnations().map(TaskIncarnation::from).collect();
                 let silent = self.known.iter().any(|life| !here.iter().any(|other| other.task == life.task));
                 if silent && awake < until {
                     return;
                 }
-                let lost: Vec<Life> = self.known.difference(&here).copied().collect();
-                lost.into_iter().for_each(|life| self.lose(net, life, "lives that a former chief had"));
+                let lost: Vec<TaskIncarnation> = self.known.difference(&here).copied().collect();
+                lost.into_iter().for_each(|life| self.lose(net, life, "workers of a former chief"));
                 self.stage = Stage::Restoring;
                 let empty = (0..net.settings.servers).filter(|&server| self.described[server] == Some(false));
                 let empty: Vec<usize> = empty.collect();
                 empty.into_iter().for_each(|server| self.recover(net, server));
             }
-            Stage::Restoring if self.keeper.is_idle() => {
+            Stage::Restoring if self.checkpoints.is_idle() => {
                 self.stage = Stage::Working;
                 self.left_to_schedule = net.settings.steps.saturating_sub(self.committed);
                 if self.epoch > 1 {
-                    net.note("jobs taken over", || format!("chief {} goes on at {}", self.epoch, self.committed));
+                    net.record("jobs taken over", || format!("chief {} continues at {}", self.epoch, self.committed));
                 }
             }
             _ => {}
         }
     }
 
-    pub(super) fn beat(&mut self, net: &mut Net, from: Node, life: Life) {
+    pub(super) fn beat(&mut self, net: &mut Net, from: Node, life: TaskIncarnation) {
         let lost = |roster: &Roster| roster.lost_servers().any(|task| task == life.task);
         let unforgiven = net.settings.plant == Some(Plant::Unforgiven) && lost(&self.roster);
         self.forget_stalls(net);
@@ -127,23 +127,23 @@ impl Chief {
         let heard = if unforgiven && self.heard.contains_key(&life) {
             Ok(())
         } else {
-            self.roster.beat(net.time(), life.task, life.incarnation, Mood::Here).map(drop)
+            self.roster.beat(net.time(), life.task, life.incarnation, MemberState::Here).map(drop)
         };
         if heard.is_err() {
-            return net.note("beats refused", || format!("{life} is refused"));
+            return net.record("beats refused", || format!("{life} is refused"));
         }
         if lost(&self.roster) {
             net.violation(format!("{life} is heard and still lost"));
         }
         self.heard.insert(life, net.chief_awake());
-        self.note_losses(net);
+        self.observe_losses(net);
         net.send(from, Message::Heard { life });
     }
 
     pub(super) fn described(&mut self, server: usize, result: Result<Reply, Code>) {
-        let Ok(Reply::Described { ready, lives, global_step, .. }) = result else { return };
+        let Ok(Reply::Described { ready, workers, global_step, .. }) = result else { return };
         self.described[server] = Some(ready);
-        self.known.extend(lives);
+        self.known.extend(workers);
         if server == 0 {
             self.committed = global_step;
         }

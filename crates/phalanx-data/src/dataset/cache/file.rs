@@ -1,6 +1,6 @@
 //! A cache in a file: TFRecords, the first naming the pipeline, each other one a chunk of elements.
 
-use super::super::node::{CHUNK, Kind, Stage};
+use super::super::node::{CHUNK, ElementKind, Stage};
 use super::super::random::fresh_seed;
 use crate::Batch;
 use crate::position::Saver;
@@ -17,14 +17,14 @@ const MAGIC: &str = "phalanx cache 1\n";
 pub(super) struct FileStage {
     records: RecordReader<BufReader<File>>,
     chunk: Option<(Batch, usize)>,
-    kind: Kind,
+    kind: ElementKind,
     done: u64,
     path: PathBuf,
 }
 
 impl FileStage {
     /// Opens the cache, if it is there.
-    pub(super) fn open(path: &Path, kind: Kind, owner: &str) -> Result<Option<Self>> {
+    pub(super) fn open(path: &Path, kind: ElementKind, owner: &str) -> Result<Option<Self>> {
         let place = path.display().to_string();
         let file = match File::open(path) {
             Ok(file) => file,
@@ -59,7 +59,7 @@ impl Stage for FileStage {
         let of = self.kind.elements(&chunk);
         let end = of.min(used.saturating_add(max));
         self.done += (end - used) as u64;
-        let out = if self.kind == Kind::Rows { chunk.slice(used..end) } else { chunk.clone() };
+        let out = if self.kind == ElementKind::Rows { chunk.slice(used..end) } else { chunk.clone() };
         self.chunk = (end < of).then_some((chunk, end));
         Ok(Some(out))
     }
@@ -72,7 +72,7 @@ impl Stage for FileStage {
 /// Passes elements on and writes them beside; the file gets its name when the end is reached.
 pub(super) struct WriteStage {
     upstream: Box<dyn Stage>,
-    kind: Kind,
+    kind: ElementKind,
     done: u64,
     /// `None` once the file is published.
     writing: Option<Writing>,
@@ -88,7 +88,7 @@ struct Writing {
 }
 
 impl WriteStage {
-    pub(super) fn new(upstream: Box<dyn Stage>, path: &Path, kind: Kind, owner: &str) -> Result<Self> {
+    pub(super) fn new(upstream: Box<dyn Stage>, path: &Path, kind: ElementKind, owner: &str) -> Result<Self> {
         let mut aside = path.as_os_str().to_owned();
         aside.push(format!(".tmp-{:016x}", fresh_seed()));
         let aside = PathBuf::from(aside);
@@ -103,8 +103,8 @@ impl WriteStage {
 }
 
 impl Writing {
-    fn add(&mut self, chunk: &Batch, kind: Kind) -> Result<()> {
-        if kind == Kind::Batches || self.waiting.first().is_some_and(|first| !first.same_layout(chunk)) {
+    fn add(&mut self, chunk: &Batch, kind: ElementKind) -> Result<()> {
+        if kind == ElementKind::Batches || self.waiting.first().is_some_and(|first| !first.same_layout(chunk)) {
             self.flush()?;
         }
         self.rows += chunk.rows();

@@ -1,6 +1,6 @@
 //! A cache in memory: filled by the first whole pass, read by the others.
 
-use super::super::node::{CHUNK, Kind, Stage};
+use super::super::node::{CHUNK, ElementKind, Stage};
 use super::Complete;
 use crate::Batch;
 use crate::position::Saver;
@@ -14,12 +14,12 @@ pub(super) struct FillStage {
     /// Rows used of the last chunk kept.
     used: usize,
     complete: Complete,
-    kind: Kind,
+    kind: ElementKind,
     done: u64,
 }
 
 impl FillStage {
-    pub(super) fn new(upstream: Box<dyn Stage>, complete: Complete, kind: Kind) -> Self {
+    pub(super) fn new(upstream: Box<dyn Stage>, complete: Complete, kind: ElementKind) -> Self {
         Self { upstream, kept: Vec::new(), used: 0, complete, kind, done: 0 }
     }
 }
@@ -38,7 +38,7 @@ impl Stage for FillStage {
         }
         let Some(chunk) = self.kept.last() else { return Ok(None) };
         let end = self.kind.elements(chunk).min(self.used.saturating_add(max));
-        let out = if self.kind == Kind::Rows { chunk.slice(self.used..end) } else { chunk.clone() };
+        let out = if self.kind == ElementKind::Rows { chunk.slice(self.used..end) } else { chunk.clone() };
         self.done += (end - self.used) as u64;
         self.used = end;
         Ok(Some(out))
@@ -52,14 +52,14 @@ impl Stage for FillStage {
 /// Reads a complete cache.
 pub(super) struct MemoryStage {
     chunks: Arc<Vec<Batch>>,
-    kind: Kind,
+    kind: ElementKind,
     chunk: usize,
     row: usize,
     done: u64,
 }
 
 impl MemoryStage {
-    pub(super) fn new(chunks: Arc<Vec<Batch>>, kind: Kind) -> Self {
+    pub(super) fn new(chunks: Arc<Vec<Batch>>, kind: ElementKind) -> Self {
         Self { chunks, kind, chunk: 0, row: 0, done: 0 }
     }
 
@@ -78,7 +78,7 @@ impl Stage for MemoryStage {
         let Some(chunk) = self.chunks.get(self.chunk) else { return Ok(None) };
         let of = self.kind.elements(chunk);
         let end = of.min(self.row.saturating_add(max));
-        let out = if self.kind == Kind::Rows { chunk.slice(self.row..end) } else { chunk.clone() };
+        let out = if self.kind == ElementKind::Rows { chunk.slice(self.row..end) } else { chunk.clone() };
         self.advance(end - self.row, of);
         Ok(Some(out))
     }
@@ -87,7 +87,7 @@ impl Stage for MemoryStage {
         out.u64(self.done);
     }
 
-    fn skip(&mut self, count: u64, _: Kind) -> Result<u64> {
+    fn skip(&mut self, count: u64, _: ElementKind) -> Result<u64> {
         let mut left = usize::try_from(count).unwrap_or(usize::MAX);
         while left > 0
             && let Some(chunk) = self.chunks.get(self.chunk)

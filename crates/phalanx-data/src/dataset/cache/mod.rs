@@ -1,4 +1,4 @@
-//! `cache`: what was made once is kept, in memory or in a file.
+//! `cache`: keeps elements in memory or in a file.
 //!
 //! A cache is complete only after one whole pass. Its input is always opened for the same pass, whatever pass or round
 //! asked for it: then a cache filled again after a restart holds the same elements in the same order.
@@ -6,7 +6,7 @@
 mod file;
 mod memory;
 
-use super::node::{Context, Kind, Node, Op, Passage, Stage, open_input};
+use super::node::{Context, ElementKind, Node, Op, Shardability, Stage, open_input};
 use crate::position::Loader;
 use crate::{Batch, Dataset};
 use memory::{FillStage, MemoryStage};
@@ -28,7 +28,7 @@ fn fixed(cx: Context) -> Context {
 }
 
 /// The elements handed out before, which a cache leaves out again.
-fn resume(mut stage: Box<dyn Stage>, kind: Kind, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
+fn resume(mut stage: Box<dyn Stage>, kind: ElementKind, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
     if let Some(from) = from {
         stage.skip(from.u64()?, kind)?;
     }
@@ -77,13 +77,13 @@ impl Op for FileCacheOp {
     }
 
     /// Workers that share a file system must agree on what the file holds: the whole input.
-    fn passage(&self) -> Passage {
-        Passage::ByOrder
+    fn shardability(&self) -> Shardability {
+        Shardability::ByOrder
     }
 }
 
 impl Dataset {
-    /// Keeps the elements in memory; passes after the first whole one do not ask the stages before.
+    /// Keeps the elements in memory; after the first complete pass the stages before are not run again.
     ///
     /// ```
     /// use phalanx_data::Dataset;

@@ -1,6 +1,6 @@
 //! The threads' side: taking chunks of the input, and working on them.
 
-use super::super::node::{Kind, Stage};
+use super::super::node::{ElementKind, Stage};
 use super::super::prefetch::panicked;
 use super::super::transform::{ChunkFn, Outcome};
 use crate::Batch;
@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The input, used by one thread at a time.
-pub(super) struct Input {
+pub(super) struct SharedInput {
     pub(super) stage: Box<dyn Stage>,
     /// The number of the next chunk, and the input's elements before it.
     pub(super) next: u64,
@@ -33,7 +33,7 @@ pub(super) struct Done {
 
 /// Who is doing what.
 #[derive(Default)]
-pub(super) struct Board {
+pub(super) struct Progress {
     pub(super) done: BTreeMap<u64, Done>,
     /// Chunks taken from the input and not yet taken by the consumer.
     pub(super) under_way: usize,
@@ -44,12 +44,12 @@ pub(super) struct Board {
 
 /// What the threads and the consumer have in common.
 pub(super) struct Shared {
-    pub(super) input: Mutex<Input>,
-    pub(super) board: Mutex<Board>,
+    pub(super) input: Mutex<SharedInput>,
+    pub(super) progress: Mutex<Progress>,
     pub(super) work: Condvar,
     pub(super) result: Condvar,
     pub(super) function: ChunkFn,
-    pub(super) kind: Kind,
+    pub(super) kind: ElementKind,
     pub(super) grain: usize,
     pub(super) window: usize,
 }
@@ -61,7 +61,7 @@ impl Shared {
                 let work = AssertUnwindSafe(|| (self.function)(chunk));
                 done.outcome = catch_unwind(work).unwrap_or_else(|panic| failed(panicked(&*panic)));
             }
-            lock(&self.board).done.insert(number, done);
+            lock(&self.progress).done.insert(number, done);
             self.result.notify_one();
         }
         self.result.notify_one();
@@ -69,30 +69,30 @@ impl Shared {
 
     /// Waits for room, then takes the next chunk; `None` at the end. A failed read comes without a chunk.
     fn take_work(&self) -> Option<(u64, Option<Batch>, Done)> {
-        let mut board = lock(&self.board);
-        while !board.closed && board.total.is_none() && board.under_way >= self.window {
-            board = self.work.wait(board).unwrap_or_else(PoisonError::into_inner);
+        let mut progress = lock(&self.progress);
+        while !progress.closed && progress.total.is_none() && progress.under_way >= self.window {
+            progress = self.work.wait(progress).unwrap_or_else(PoisonError::into_inner);
         }
-        if board.closed || board.total.is_some() {
+        if progress.closed || progress.total.is_some() {
             return None;
         }
-        board.under_way += 1;
-        drop(board);
+        progress.under_way += 1;
+        drop(progress);
         let read = catch_unwind(AssertUnwindSafe(|| lock(&self.input).read(self.grain, self.kind)));
         let taken = read.unwrap_or_else(|panic| Some(lock(&self.input).fail(panicked(&*panic))));
         if taken.is_none() || taken.as_ref().is_some_and(|(_, chunk, _)| chunk.is_none()) {
-            let mut board = lock(&self.board);
-            board.total = Some(lock(&self.input).next);
-            board.under_way -= usize::from(taken.is_none());
-            drop(board);
+            let mut progress = lock(&self.progress);
+            progress.total = Some(lock(&self.input).next);
+            progress.under_way -= usize::from(taken.is_none());
+            drop(progress);
             self.work.notify_all();
         }
         taken
     }
 }
 
-impl Input {
-    fn read(&mut self, grain: usize, kind: Kind) -> Option<(u64, Option<Batch>, Done)> {
+impl SharedInput {
+    fn read(&mut self, grain: usize, kind: ElementKind) -> Option<(u64, Option<Batch>, Done)> {
         while !self.ended {
             let max = match self.holes.first() {
                 Some(&(first, count)) if first == self.elements => {
@@ -118,7 +118,7 @@ impl Input {
         None
     }
 
-    fn number(&mut self, chunk: Batch, kind: Kind) -> (u64, Option<Batch>, Done) {
+    fn number(&mut self, chunk: Batch, kind: ElementKind) -> (u64, Option<Batch>, Done) {
         let (number, first, count) = (self.next, self.elements, kind.elements(&chunk) as u64);
         let mut after = Saver::default();
         self.stage.save(&mut after);

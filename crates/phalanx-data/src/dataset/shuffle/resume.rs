@@ -1,6 +1,6 @@
 //! A shuffle's place: what was drawn is drawn again, in numbers only; then what is in the buffer is read again.
 
-use super::super::node::Kind;
+use super::super::node::ElementKind;
 use super::stage::{ShuffleStage, Slot};
 use crate::batch::RowWriter;
 use crate::position::{Loader, Saver, damaged};
@@ -90,8 +90,8 @@ impl<'a> Saved<'a> {
                 let slot: &mut Slot = &mut stage.slots[slot];
                 slot.layout = layout;
                 match stage.kind {
-                    Kind::Rows => writer.write((ordinal - at) as usize, &mut slot.bytes),
-                    Kind::Batches => slot.batch = Some(chunk.clone()),
+                    ElementKind::Rows => writer.write((ordinal - at) as usize, &mut slot.bytes),
+                    ElementKind::Batches => slot.batch = Some(chunk.clone()),
                 }
             }
             (wanted, at) = (later, end);

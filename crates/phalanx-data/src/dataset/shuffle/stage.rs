@@ -1,6 +1,6 @@
 //! The buffer at work.
 
-use super::super::node::{CHUNK, Kind, Stage};
+use super::super::node::{CHUNK, ElementKind, Stage};
 use super::super::random::Random;
 use super::resume::Saved;
 use crate::Batch;
@@ -29,7 +29,7 @@ struct Waiting {
 
 pub(super) struct ShuffleStage {
     pub(super) upstream: Box<dyn Stage>,
-    pub(super) kind: Kind,
+    pub(super) kind: ElementKind,
     pub(super) buffer: usize,
     /// Rows asked of the input at once: an eighth of the buffer, so that little more than the buffer is held.
     pub(super) block: usize,
@@ -63,7 +63,7 @@ struct Output {
 }
 
 impl ShuffleStage {
-    pub(super) fn new(upstream: Box<dyn Stage>, kind: Kind, buffer: usize, random: Random) -> Self {
+    pub(super) fn new(upstream: Box<dyn Stage>, kind: ElementKind, buffer: usize, random: Random) -> Self {
         Self {
             upstream,
             kind,
@@ -127,7 +127,7 @@ impl ShuffleStage {
 
     pub(super) fn layout_of(&mut self, chunk: &Batch) -> usize {
         // Batches travel alone: whether they are alike does not matter.
-        if self.kind == Kind::Batches {
+        if self.kind == ElementKind::Batches {
             return 0;
         }
         self.layouts.iter().rposition(|known| known.same_layout(chunk)).unwrap_or_else(|| {
@@ -243,8 +243,8 @@ impl Stage for ShuffleStage {
         }
         self.tidy();
         match self.kind {
-            Kind::Rows => self.draw_rows(max.min(CHUNK)),
-            Kind::Batches => self.draw_batch(),
+            ElementKind::Rows => self.draw_rows(max.min(CHUNK)),
+            ElementKind::Batches => self.draw_batch(),
         }
     }
 

@@ -1,15 +1,15 @@
-//! Convolution over images.
+//! Convolution of images.
 
 use crate::model::layer::{kernel_settings, layer_basics, mismatch, only, window_settings};
 use crate::model::window::{Padding, Window};
-use crate::model::{Function, Identity, Initializer, Layer, Mode, Op, Plan, Value, WeightPlan, Weights};
+use crate::model::{DynTensor, Function, Identity, Initializer, Layer, Mode, Op, Plan, WeightPlan, Weights};
 use crate::{Precision, matmul};
 use burn::tensor::Tensor;
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use phalanx_base::{Code, Error, Result};
 
-/// Filters that move over `[batch, height, width, channels]`.
+/// A convolution of `[batch, height, width, channels]`.
 ///
 /// ```
 /// use phalanx_nn::model::{Conv2D, Function, Padding, Sequential};
@@ -35,7 +35,7 @@ kernel_settings!(Conv2D);
 window_settings!(Conv2D, "1");
 
 impl Conv2D {
-    /// So many filters that see windows of this height and width.
+    /// Returns a convolution with `filters` filters of this height and width.
     #[must_use]
     pub fn new(filters: usize, kernel_size: [usize; 2]) -> Self {
         Self {
@@ -50,18 +50,11 @@ impl Conv2D {
         }
     }
 
-    /// Sets how far the points of a window are apart; 1 unless set.
-    #[must_use]
-    pub fn dilation_rate(mut self, dilation: [usize; 2]) -> Self {
-        self.window.dilation = dilation;
-        self
-    }
-
-    /// Parts channels and filters into groups that do not see each other; 1 unless set.
-    #[must_use]
-    pub fn groups(mut self, groups: usize) -> Self {
-        self.groups = groups;
-        self
+    setters! {
+        /// Sets the dilation. The default is 1.
+        dilation_rate: [usize; 2] => window.dilation;
+        /// Sets the number of independent groups of channels and filters. The default is 1.
+        groups: usize => groups;
     }
 }
 
@@ -85,7 +78,7 @@ impl Layer for Conv2D {
         if !whole || self.filters == 0 || channels == 0 {
             let what = format!("{channels} channels and {} filters in {groups} groups", self.filters);
             return Err(
-                Error::new(Code::BadSetting, what).because("each of them is at least 1, and groups divide both")
+                Error::new(Code::BadSetting, what).because("each must be at least 1, and the groups must divide both")
             );
         }
         let [rows, columns] = self.window.output([height, width])?;
@@ -98,23 +91,23 @@ impl Layer for Conv2D {
         Ok(Plan { output: vec![rows, columns, self.filters], weights })
     }
 
-    fn forward(&self, inputs: Vec<Value>, weights: &Weights<'_>, _: Mode) -> Result<Value> {
+    fn forward(&self, inputs: Vec<DynTensor>, weights: &Weights<'_>, _: Mode) -> Result<DynTensor> {
         let input: Tensor<4> = only(inputs)?.tensor()?;
         let bias = if self.bias { Some(weights.vector(1)?) } else { None };
-        let on_processor = input.device() == crate::default_device();
-        let output = if on_processor && self.groups == 1 && self.window.stride == [1; 2] {
+        let on_cpu = input.device() == crate::default_device();
+        let output = if on_cpu && self.groups == 1 && self.window.stride == [1; 2] {
             self.by_patches(input, weights.kernel(0)?, bias)
         } else {
-            self.by_library(input, weights.kernel(0)?, bias)
+            self.by_burn(input, weights.kernel(0)?, bias)
         };
         Ok(self.activation.of(output.into()))
     }
 }
 
 impl Conv2D {
-    /// The library's convolution, which has channels before height and width; these are views, and the next layer's
-    /// takes ours back.
-    fn by_library(&self, input: Tensor<4>, kernel: Tensor<4>, bias: Option<Tensor<1>>) -> Tensor<4> {
+    /// Burn's convolution, which has channels before height and width. The permuted tensors are views, and consecutive
+    /// permutations cancel out.
+    fn by_burn(&self, input: Tensor<4>, kernel: Tensor<4>, bias: Option<Tensor<1>>) -> Tensor<4> {
         let [_, height, width, _] = input.dims();
         let mut options = ConvOptions::new(self.window.stride, [0; 2], self.window.dilation, self.groups);
         options.padding = self.window.pads([height, width]);
@@ -122,8 +115,8 @@ impl Conv2D {
         output.permute([0, 2, 3, 1])
     }
 
-    /// One matrix product over the windows' patches, laid side by side. On a processor the library's own spends most of
-    /// its time turning tensors around (docs/performance.md).
+    /// One matrix product over the concatenated patches. On a CPU, Burn's own convolution spends most of its time permuting
+    /// tensors (docs/performance.md).
     fn by_patches(&self, input: Tensor<4>, kernel: Tensor<4>, bias: Option<Tensor<1>>) -> Tensor<4> {
         let [batch, height, width, channels] = input.dims();
         let [(top, bottom), (left, right)] = self.window.pads([height, width]);

@@ -1,7 +1,7 @@
-//! Every output from every input; and functions as layers.
+//! Dense layers, and activation functions as layers.
 
 use crate::model::layer::{kernel_settings, layer_basics, mismatch, only};
-use crate::model::{Function, Identity, Initializer, Layer, Mode, Op, Plan, Value, WeightPlan, Weights};
+use crate::model::{DynTensor, Function, Identity, Initializer, Layer, Mode, Op, Plan, WeightPlan, Weights};
 use crate::{Precision, matmul};
 use burn::tensor::Tensor;
 use phalanx_base::{Code, Error, Result};
@@ -29,7 +29,7 @@ layer_basics!(Dense);
 kernel_settings!(Dense);
 
 impl Dense {
-    /// A layer with this many outputs.
+    /// Returns a layer with `units` outputs.
     #[must_use]
     pub fn new(units: usize) -> Self {
         Self {
@@ -43,12 +43,10 @@ impl Dense {
         }
     }
 
-    /// What factors are rounded to before they are multiplied; not at all unless set. With [`Precision::Bf16`] this is
-    /// what Keras' policy `mixed_bfloat16` does to a product: the kernel and its gradient stay 32-bit floats.
-    #[must_use]
-    pub fn precision(mut self, precision: Precision) -> Self {
-        self.precision = precision;
-        self
+    setters! {
+        /// Sets the precision of the product's factors. The default is [`Precision::F32`]. [`Precision::Bf16`] corresponds to
+        /// Keras' policy `mixed_bfloat16`: the kernel and its gradient stay 32-bit floats.
+        precision: Precision => precision;
     }
 }
 
@@ -74,15 +72,15 @@ impl Layer for Dense {
         Ok(Plan { output: [outer, &[self.units]].concat(), weights })
     }
 
-    fn forward(&self, inputs: Vec<Value>, weights: &Weights<'_>, _: Mode) -> Result<Value> {
+    fn forward(&self, inputs: Vec<DynTensor>, weights: &Weights<'_>, _: Mode) -> Result<DynTensor> {
         let input = only(inputs)?;
         let mut dims = input.dims();
         let features = dims.pop().unwrap_or_default();
         let rows: Tensor<2> = input.reshape(&[dims.iter().product(), features])?.tensor()?;
         dims.push(self.units);
         let kernel = weights.matrix(0)?;
-        // The function is taken before the shape is made right: softmax cares about the last axis only, so two will do.
-        let output: Value = if self.bias {
+        // Two axes suffice for the activation, since softmax depends on the last axis only.
+        let output: DynTensor = if self.bias {
             self.activation.of_layer(rows, kernel, weights.vector(1)?, self.precision).into()
         } else {
             self.activation.of(matmul(rows, kernel, self.precision).into())
@@ -91,7 +89,7 @@ impl Layer for Dense {
     }
 }
 
-/// A function of every number.
+/// An activation function as a layer.
 ///
 /// ```
 /// use phalanx_nn::model::{Activation, Dense, Function, Sequential};
@@ -108,7 +106,7 @@ pub struct Activation {
 layer_basics!(Activation);
 
 impl Activation {
-    /// The layer that applies `function`.
+    /// Returns a layer that applies `function`.
     #[must_use]
     pub fn new(function: Function) -> Self {
         Self { identity: Identity::default(), function }
@@ -130,7 +128,7 @@ impl Layer for Activation {
         Ok(Plan::output(input.clone()))
     }
 
-    fn forward(&self, inputs: Vec<Value>, _: &Weights<'_>, _: Mode) -> Result<Value> {
+    fn forward(&self, inputs: Vec<DynTensor>, _: &Weights<'_>, _: Mode) -> Result<DynTensor> {
         Ok(self.function.of(only(inputs)?))
     }
 }

@@ -1,12 +1,11 @@
-//! Products of two inputs, example by example.
+//! Dot products of two inputs.
 
 use crate::model::layer::{layer_basics, shown};
-use crate::model::{Identity, Layer, Mode, Op, Plan, Value, Weights};
+use crate::model::{DynTensor, Identity, Layer, Mode, Op, Plan, Weights};
 use burn::tensor::Tensor;
 use phalanx_base::{Code, Error, Result};
 
-/// The dot products of two inputs along one axis of each, as Keras' `Dot`: of two vectors a number, of two matrices a
-/// matrix.
+/// Keras' `Dot`: the dot products of two inputs along one axis of each. Two vectors yield a number, two matrices a matrix.
 ///
 /// ```
 /// use phalanx_nn::model::{Dot, Input, Layer, Model};
@@ -25,32 +24,30 @@ pub struct Dot {
 layer_basics!(Dot);
 
 impl Dot {
-    /// Along this axis of the first and that of the second; the batch is 0, negative ones count from the end.
+    /// Returns a layer for these axes of the two inputs. The batch is 0, negative axes count from the end.
     #[must_use]
     pub fn new(axes: [isize; 2]) -> Self {
         Self { identity: Identity::default(), axes, normalize: false }
     }
 
-    /// Whether both are first brought to length 1 along their axes, which gives the cosine; not unless set.
-    #[must_use]
-    pub fn normalize(mut self, normalize: bool) -> Self {
-        self.normalize = normalize;
-        self
+    setters! {
+        /// Sets whether to normalize both inputs first, which yields the cosine. The default is false.
+        normalize: bool => normalize;
     }
 
-    /// The place of the axis among the extents without the batch.
+    /// The index of the axis in the shape without the batch.
     fn place(&self, which: usize, dims: &[usize]) -> Result<usize> {
         let (axis, rank) = (self.axes[which], dims.len() + 1);
         let place = if axis < 0 { rank.checked_add_signed(axis) } else { Some(axis.unsigned_abs()) };
         match place.and_then(|place| place.checked_sub(1)) {
             Some(place) if place < dims.len() && dims.len() <= 2 => Ok(place),
             _ => Err(Error::new(Code::ShapeMismatch, format!("an input of shape {} along axis {axis}", shown(dims)))
-                .because("an input has two or three axes, and its axis is not the batch")),
+                .because("an input must have two or three axes, and the axis must not be the batch")),
         }
     }
 
-    /// The input as one matrix for each example, with the axis last.
-    fn matrices(&self, which: usize, input: Value) -> Result<Tensor<3>> {
+    /// The input as one matrix per example, with the axis last.
+    fn matrices(&self, which: usize, input: DynTensor) -> Result<Tensor<3>> {
         let dims = input.dims();
         let place = self.place(which, &dims[1..])?;
         let cube: Tensor<3> = match *dims.as_slice() {
@@ -60,7 +57,7 @@ impl Dot {
         let cube = if dims.len() == 3 && place == 0 { cube.swap_dims(1, 2) } else { cube };
         Ok(if self.normalize {
             let square = cube.clone().powi_scalar(2).sum_dim(2);
-            // Keras divides by no less than this, so that a vector of zeros stays one.
+            // Keras' smallest divisor, which preserves a vector of zeros.
             cube / square.clamp_min(1e-12).sqrt()
         } else {
             cube
@@ -88,18 +85,18 @@ impl Layer for Dot {
         let (left, right) = (self.place(0, a)?, self.place(1, b)?);
         if a[left] != b[right] {
             let what = format!("inputs of shapes {} and {} along axes {:?}", shown(a), shown(b), self.axes);
-            return Err(Error::new(Code::ShapeMismatch, what).because("these axes have the same length"));
+            return Err(Error::new(Code::ShapeMismatch, what).because("the axes must have the same length"));
         }
         let without = |dims: &[usize], place: usize| [&dims[..place], &dims[place + 1..]].concat();
         let output = [without(a, left), without(b, right)].concat();
         Ok(Plan::output(if output.is_empty() { vec![1] } else { output }))
     }
 
-    fn forward(&self, inputs: Vec<Value>, _: &Weights<'_>, _: Mode) -> Result<Value> {
+    fn forward(&self, inputs: Vec<DynTensor>, _: &Weights<'_>, _: Mode) -> Result<DynTensor> {
         let (a, b) = pair(inputs)?;
         let dims: Vec<Vec<usize>> = [&a, &b].map(|value| value.dims()[1..].to_vec()).to_vec();
         let batch = a.dims()[0];
         let product = self.matrices(0, a)?.matmul(self.matrices(1, b)?.swap_dims(1, 2));
-        Value::from(product).reshape(&[vec![batch], self.plan(&dims)?.output].concat())
+        DynTensor::from(product).reshape(&[vec![batch], self.plan(&dims)?.output].concat())
     }
 }

@@ -1,13 +1,13 @@
-//! Numbers left out while a model learns.
+//! Dropout.
 
 use crate::model::layer::{layer_basics, only};
 use crate::model::random::Random;
-use crate::model::{Identity, Layer, Mode, Op, Plan, Value, Weights};
+use crate::model::{DynTensor, Identity, Layer, Mode, Op, Plan, Weights};
 use burn::tensor::{Tensor, TensorData};
 use phalanx_base::{Code, Error, Result};
 
-/// In training, a share of the numbers becomes 0 and the others grow so that the sum stays. Which ones is decided by the
-/// seed of the step: the same seed drops the same.
+/// In training, sets a random fraction of the numbers to 0 and scales the others to preserve the expected sum. The seed of
+/// the step determines which numbers are dropped.
 ///
 /// ```
 /// use phalanx_nn::model::{Dense, Dropout, Sequential};
@@ -24,7 +24,7 @@ pub struct Dropout {
 layer_basics!(Dropout);
 
 impl Dropout {
-    /// Drops this share of the numbers.
+    /// Returns a layer that drops this fraction of the numbers.
     #[must_use]
     pub fn new(rate: f64) -> Self {
         Self { identity: Identity::default(), rate }
@@ -41,12 +41,12 @@ impl Layer for Dropout {
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         if !(0.0..=1.0).contains(&self.rate) {
             let error = Error::new(Code::BadSetting, format!("a dropout rate of {}", self.rate));
-            return Err(error.because("it is between 0 and 1"));
+            return Err(error.because("it must be between 0 and 1"));
         }
         Ok(Plan::output(only(inputs)?.clone()))
     }
 
-    fn forward(&self, inputs: Vec<Value>, _: &Weights<'_>, mode: Mode) -> Result<Value> {
+    fn forward(&self, inputs: Vec<DynTensor>, _: &Weights<'_>, mode: Mode) -> Result<DynTensor> {
         let input = only(inputs)?;
         let Mode::Training { seed } = mode else { return Ok(input) };
         if self.rate == 0.0 {
@@ -59,6 +59,6 @@ impl Layer for Dropout {
         let mask: Vec<f32> = (0..count).map(|_| if random.uniform() < self.rate { 0.0 } else { kept }).collect();
         let row: Tensor<1> = input.reshape(&[count])?.tensor()?;
         let mask = Tensor::from_data(TensorData::new(mask, [count]), &row.device());
-        Value::from(row * mask).reshape(&dims)
+        DynTensor::from(row * mask).reshape(&dims)
     }
 }

@@ -1,10 +1,10 @@
-//! A row of a table for each id.
+//! Embeddings.
 
 use crate::model::layer::{layer_basics, only};
-use crate::model::{Identity, Initializer, Layer, Mode, Op, Plan, Value, WeightPlan, Weights};
+use crate::model::{DynTensor, Identity, Initializer, Layer, Mode, Op, Plan, WeightPlan, Weights};
 use phalanx_base::{Code, Error, Result};
 
-/// The row of each id: shape `[None, ...]` becomes `[None, ..., dim]`.
+/// Looks up the row of each id: the shape `[None, ...]` becomes `[None, ..., dim]`.
 ///
 /// ```
 /// use phalanx_nn::model::{Embedding, Flatten, Sequential};
@@ -23,17 +23,15 @@ pub struct Embedding {
 layer_basics!(Embedding);
 
 impl Embedding {
-    /// A table for the ids below `rows`, with rows of `dim` numbers.
+    /// Returns a table for ids below `rows`, with rows of `dim` numbers.
     #[must_use]
     pub fn new(rows: usize, dim: usize) -> Self {
         Self { identity: Identity::default(), rows, dim, initializer: Initializer::random_uniform() }
     }
 
-    /// Sets what the table starts as; `random_uniform` unless set.
-    #[must_use]
-    pub fn embeddings_initializer(mut self, initializer: Initializer) -> Self {
-        self.initializer = initializer;
-        self
+    setters! {
+        /// Sets the initializer of the table. The default is `random_uniform`.
+        embeddings_initializer: Initializer => initializer;
     }
 }
 
@@ -47,25 +45,25 @@ impl Layer for Embedding {
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         if self.rows == 0 || self.dim == 0 {
             return Err(Error::new(Code::BadSetting, format!("a table of {} rows of {} numbers", self.rows, self.dim))
-                .because("both are at least 1"));
+                .because("both must be at least 1"));
         }
         let weights = vec![WeightPlan::new("embeddings", [self.rows, self.dim], self.initializer)];
         Ok(Plan { output: [only(inputs)?, &[self.dim][..]].concat(), weights })
     }
 
-    fn forward(&self, inputs: Vec<Value>, weights: &Weights<'_>, _: Mode) -> Result<Value> {
+    fn forward(&self, inputs: Vec<DynTensor>, weights: &Weights<'_>, _: Mode) -> Result<DynTensor> {
         let input = only(inputs)?;
         let mut dims = input.dims();
         let ids = input.ids();
-        // An id beyond the table would end the program inside of the tensor library.
+        // An id out of range would panic in Burn.
         let inside = |id: &i64| usize::try_from(*id).is_ok_and(|id| id < self.rows);
         let outside = ids.clone().into_data().iter::<i64>().find(|id| !inside(id));
         if let Some(id) = outside {
             return Err(Error::new(Code::DataRow, format!("id {id} is not in the table"))
                 .because(format!("the table has the ids 0 to {}", self.rows - 1))
-                .help("give the layer more rows, or map unknown ids to a row of their own"));
+                .help("give the layer more rows, or map unknown ids to a separate row"));
         }
         dims.push(self.dim);
-        Value::from(weights.matrix(0)?.select(0, ids)).reshape(&dims)
+        DynTensor::from(weights.matrix(0)?.select(0, ids)).reshape(&dims)
     }
 }

@@ -1,8 +1,8 @@
-//! Several inputs made one, number by number or side by side.
+//! Layers that merge several inputs.
 
+use crate::model::dyn_tensor::{Binary, Unary};
 use crate::model::layer::{layer_basics, shown};
-use crate::model::value::{Binary, Unary};
-use crate::model::{Identity, Layer, Mode, Op, Plan, Value, Weights};
+use crate::model::{DynTensor, Identity, Layer, Mode, Op, Plan, Weights};
 use burn::tensor::Tensor;
 use phalanx_base::{Code, Error, Result};
 
@@ -17,7 +17,7 @@ macro_rules! merges {
         layer_basics!($name);
 
         impl $name {
-            /// The layer.
+            /// Returns the layer.
             #[must_use]
             pub fn new() -> Self {
                 Self::default()
@@ -33,13 +33,13 @@ macro_rules! merges {
 
             fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
                 if Merge::$name == Merge::Subtract && inputs.len() != 2 {
-                    let what = format!("{} inputs are to be subtracted", inputs.len());
+                    let what = format!("Subtract was given {} inputs", inputs.len());
                     return Err(Error::new(Code::ShapeMismatch, what).because("it takes exactly two"));
                 }
                 broadcast(inputs).map(Plan::output)
             }
 
-            fn forward(&self, inputs: Vec<Value>, _: &Weights<'_>, _: Mode) -> Result<Value> {
+            fn forward(&self, inputs: Vec<DynTensor>, _: &Weights<'_>, _: Mode) -> Result<DynTensor> {
                 merge(inputs, Merge::$name)
             }
         })*
@@ -52,15 +52,15 @@ macro_rules! merges {
 merges! {
     /// The sum of all inputs.
     Add;
-    /// The first input less the second.
+    /// The first input minus the second.
     Subtract;
     /// The product of all inputs.
     Multiply;
     /// The mean of all inputs.
     Average;
-    /// The largest of all inputs.
+    /// The element-wise maximum of all inputs.
     Maximum;
-    /// The smallest of all inputs.
+    /// The element-wise minimum of all inputs.
     Minimum;
 }
 
@@ -84,7 +84,7 @@ impl Unary for Divide {
     }
 }
 
-fn merge(inputs: Vec<Value>, how: Merge) -> Result<Value> {
+fn merge(inputs: Vec<DynTensor>, how: Merge) -> Result<DynTensor> {
     let count = inputs.len();
     let mut inputs = inputs.into_iter();
     let first = inputs.next().ok_or_else(|| too_few(0))?;
@@ -99,10 +99,10 @@ fn too_few(count: usize) -> Error {
 }
 
 fn different(a: &[usize], b: &[usize]) -> Error {
-    Error::new(Code::ShapeMismatch, format!("inputs of shapes {} and {} do not go together", shown(a), shown(b)))
+    Error::new(Code::ShapeMismatch, format!("inputs of shapes {} and {} cannot be merged", shown(a), shown(b)))
 }
 
-/// The extents of all inputs together: where one has 1, it is repeated.
+/// The broadcast shape of all inputs.
 fn broadcast(inputs: &[Vec<usize>]) -> Result<Vec<usize>> {
     let [first, rest @ ..] = inputs else { return Err(too_few(0)) };
     if rest.is_empty() {
@@ -117,11 +117,11 @@ fn broadcast(inputs: &[Vec<usize>]) -> Result<Vec<usize>> {
         let merged: Option<Vec<usize>> = all.iter().zip(next).map(together).collect();
         merged
             .filter(|_| all.len() == next.len())
-            .ok_or_else(|| different(&all, next).because("each axis is alike, or 1 in one of them"))
+            .ok_or_else(|| different(&all, next).because("each axis must be equal in both, or 1 in one of them"))
     })
 }
 
-/// The inputs one after the other along an axis.
+/// The concatenation of inputs along an axis.
 ///
 /// ```
 /// use phalanx_nn::model::{Concatenate, Input, Layer, Model};
@@ -139,20 +139,18 @@ pub struct Concatenate {
 layer_basics!(Concatenate);
 
 impl Concatenate {
-    /// Along the last axis.
+    /// Returns a layer for the last axis.
     #[must_use]
     pub fn new() -> Self {
         Self { identity: Identity::default(), axis: -1 }
     }
 
-    /// Sets the axis: 0 is the batch, which cannot be; negative ones count from the end.
-    #[must_use]
-    pub fn axis(mut self, axis: isize) -> Self {
-        self.axis = axis;
-        self
+    setters! {
+        /// Sets the axis. 0 is the batch, which is not allowed; negative axes count from the end.
+        axis: isize => axis;
     }
 
-    /// The axis among `rank`, the batch included.
+    /// The index of the axis among `rank` axes, including the batch.
     fn place(&self, rank: usize) -> Option<usize> {
         let axis = if self.axis < 0 { rank.checked_add_signed(self.axis)? } else { self.axis.unsigned_abs() };
         (1..rank).contains(&axis).then_some(axis)
@@ -179,20 +177,20 @@ impl Layer for Concatenate {
         }
         let axis = self.place(first.len() + 1).ok_or_else(|| {
             Error::new(Code::ShapeMismatch, format!("inputs of shape {} have no axis {}", shown(first), self.axis))
-                .because("the axis is neither the batch nor beyond the last")
+                .because("the axis must exist and must not be the batch")
         })? - 1;
         let mut output = first.clone();
         for next in rest {
             let alike = next.len() == first.len() && (0..first.len()).all(|i| i == axis || first[i] == next[i]);
             if !alike {
-                return Err(different(first, next).because(format!("all axes but {} are alike", axis + 1)));
+                return Err(different(first, next).because(format!("all axes but {} must be equal", axis + 1)));
             }
             output[axis] += next[axis];
         }
         Ok(Plan::output(output))
     }
 
-    fn forward(&self, inputs: Vec<Value>, _: &Weights<'_>, _: Mode) -> Result<Value> {
+    fn forward(&self, inputs: Vec<DynTensor>, _: &Weights<'_>, _: Mode) -> Result<DynTensor> {
         let mut inputs = inputs.into_iter();
         let first = inputs.next().ok_or_else(|| too_few(0))?;
         let axis = self.place(first.dims().len()).unwrap_or_default();

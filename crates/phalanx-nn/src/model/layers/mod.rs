@@ -1,4 +1,4 @@
-//! The layers.
+//! Keras' layers.
 
 mod conv;
 mod dense;

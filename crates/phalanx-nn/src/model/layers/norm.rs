@@ -1,42 +1,30 @@
-//! Numbers brought to mean 0 and variance 1.
+//! Normalization to mean 0 and variance 1.
 
+use crate::model::dyn_tensor::Unary;
 use crate::model::layer::{layer_basics, mismatch, only};
-use crate::model::value::Unary;
-use crate::model::{Identity, Initializer, Layer, Mode, Op, Plan, Value, WeightPlan, Weights};
+use crate::model::{DynTensor, Identity, Initializer, Layer, Mode, Op, Plan, WeightPlan, Weights};
 use burn::tensor::Tensor;
 use phalanx_base::Result;
 
 macro_rules! scale_and_center {
     ($name:ident) => {
         impl $name {
-            /// Sets what is added to the variance; 0.001 unless set.
-            #[must_use]
-            pub fn epsilon(mut self, epsilon: f64) -> Self {
-                self.epsilon = epsilon;
-                self
+            setters! {
+                /// Sets the addend of the variance. The default is 0.001.
+                epsilon: f64 => epsilon;
+                /// Sets whether to add a trained `beta`. The default is true.
+                center: bool => center;
+                /// Sets whether to multiply by a trained `gamma`. The default is true.
+                scale: bool => scale;
             }
 
-            /// Whether `beta` is learnt and added; it is unless set.
-            #[must_use]
-            pub fn center(mut self, center: bool) -> Self {
-                self.center = center;
-                self
-            }
-
-            /// Whether `gamma` is learnt and multiplied with; it is unless set.
-            #[must_use]
-            pub fn scale(mut self, scale: bool) -> Self {
-                self.scale = scale;
-                self
-            }
-
-            fn learnt(&self, channels: usize) -> Vec<WeightPlan> {
+            fn trained_weights(&self, channels: usize) -> Vec<WeightPlan> {
                 let gamma = WeightPlan::new("gamma", [channels], Initializer::Ones);
                 let beta = WeightPlan::new("beta", [channels], Initializer::Zeros);
                 self.scale.then_some(gamma).into_iter().chain(self.center.then_some(beta)).collect()
             }
 
-            /// `gamma`, `beta`, and how many weights these are.
+            /// `gamma`, `beta`, and the number of these weights.
             fn affine(&self, weights: &Weights<'_>) -> Result<(Affine, usize)> {
                 let gamma = if self.scale { Some(weights.vector(0)?) } else { None };
                 let at = usize::from(self.scale);
@@ -47,7 +35,7 @@ macro_rules! scale_and_center {
     };
 }
 
-/// What is learnt to undo the normalization.
+/// The trained affine function that follows the normalization.
 struct Affine {
     gamma: Option<Tensor<1>>,
     beta: Option<Tensor<1>>,
@@ -66,7 +54,7 @@ impl Affine {
     }
 }
 
-/// Each channel (the last axis) over the batch and all places; when the model answers, by the moving averages.
+/// Normalizes each channel (the last axis) over all other axes: by the batch in training, by moving averages in inference.
 ///
 /// ```
 /// use phalanx_nn::model::{BatchNormalization, Dense, Sequential};
@@ -87,17 +75,15 @@ layer_basics!(BatchNormalization);
 scale_and_center!(BatchNormalization);
 
 impl BatchNormalization {
-    /// The layer with Keras' settings: momentum 0.99, epsilon 0.001.
+    /// Returns the layer with Keras' defaults: momentum 0.99, epsilon 0.001.
     #[must_use]
     pub fn new() -> Self {
         Self { identity: Identity::default(), momentum: 0.99, epsilon: 1e-3, center: true, scale: true }
     }
 
-    /// Sets how much of a moving average stays at each step; 0.99 unless set.
-    #[must_use]
-    pub fn momentum(mut self, momentum: f64) -> Self {
-        self.momentum = momentum;
-        self
+    setters! {
+        /// Sets the momentum of the moving averages. The default is 0.99.
+        momentum: f64 => momentum;
     }
 }
 
@@ -117,13 +103,13 @@ impl Layer for BatchNormalization {
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         let input = only(inputs)?;
         let &channels = input.last().ok_or_else(|| mismatch("[None, ..., channels]", input))?;
-        let mut weights = self.learnt(channels);
+        let mut weights = self.trained_weights(channels);
         weights.push(WeightPlan::moving("moving_mean", channels, Initializer::Zeros));
         weights.push(WeightPlan::moving("moving_variance", channels, Initializer::Ones));
         Ok(Plan { output: input.clone(), weights })
     }
 
-    fn forward(&self, inputs: Vec<Value>, weights: &Weights<'_>, mode: Mode) -> Result<Value> {
+    fn forward(&self, inputs: Vec<DynTensor>, weights: &Weights<'_>, mode: Mode) -> Result<DynTensor> {
         let (affine, at) = self.affine(weights)?;
         let (mean, variance) = (weights.moving(at)?, weights.moving(at + 1)?);
         let input = only(inputs)?.float();
@@ -167,7 +153,7 @@ impl<F: Fn(Tensor<1>, Tensor<1>)> Unary for ByBatch<F> {
         let mean = over_places(x.clone());
         let centered = x - mean.clone();
         let variance = over_places(centered.clone().powi_scalar(2));
-        // TensorFlow's fused kernel, which Keras takes for images, moves by the variance of the population.
+        // TensorFlow's fused kernel, which Keras uses for images, updates by the unbiased variance.
         let unbiased = if D == 4 { count as f64 / (count.max(2) - 1) as f64 } else { 1.0 };
         if count > 0 {
             (self.moved)(mean.reshape([channels]), variance.clone().reshape([channels]) * unbiased);
@@ -181,7 +167,7 @@ fn over_places<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     (0..D - 1).fold(x, |x, axis| x.mean_dim(axis))
 }
 
-/// Each example's last axis by its own mean and variance.
+/// Normalizes the last axis of each example by its own mean and variance.
 ///
 /// ```
 /// use phalanx_nn::model::{Dense, LayerNormalization, Sequential};
@@ -201,7 +187,7 @@ layer_basics!(LayerNormalization);
 scale_and_center!(LayerNormalization);
 
 impl LayerNormalization {
-    /// The layer with Keras' setting: epsilon 0.001.
+    /// Returns the layer with Keras' default: epsilon 0.001.
     #[must_use]
     pub fn new() -> Self {
         Self { identity: Identity::default(), epsilon: 1e-3, center: true, scale: true }
@@ -224,10 +210,10 @@ impl Layer for LayerNormalization {
     fn plan(&self, inputs: &[Vec<usize>]) -> Result<Plan> {
         let input = only(inputs)?;
         let &features = input.last().ok_or_else(|| mismatch("[None, ..., features]", input))?;
-        Ok(Plan { output: input.clone(), weights: self.learnt(features) })
+        Ok(Plan { output: input.clone(), weights: self.trained_weights(features) })
     }
 
-    fn forward(&self, inputs: Vec<Value>, weights: &Weights<'_>, _: Mode) -> Result<Value> {
+    fn forward(&self, inputs: Vec<DynTensor>, weights: &Weights<'_>, _: Mode) -> Result<DynTensor> {
         let (affine, _) = self.affine(weights)?;
         Ok(only(inputs)?.map(&ByExample { epsilon: self.epsilon, affine }))
     }

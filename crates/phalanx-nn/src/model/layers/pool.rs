@@ -1,15 +1,15 @@
-//! Images made smaller.
+//! Pooling of images.
 
 use crate::model::layer::{layer_basics, mismatch, only, window_settings};
 use crate::model::window::{Padding, Window};
-use crate::model::{Identity, Layer, Mode, Op, Plan, Value, Weights};
+use crate::model::{DynTensor, Identity, Layer, Mode, Op, Plan, Weights};
 use burn::tensor::Tensor;
 use burn::tensor::module::{avg_pool2d, max_pool2d};
 use burn::tensor::ops::{AvgPoolOptions, MaxPoolOptions};
 use phalanx_base::Result;
 
 macro_rules! pooling {
-    ($(#[$doc:meta])* $name:ident or $beside:ident, mean $mean:literal, $x:ident, $window:ident, $pads:ident => $pooled:expr) => {
+    ($(#[$doc:meta])* $name:ident or $adjacent:ident, mean $mean:literal, $x:ident, $window:ident, $pads:ident => $pooled:expr) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub struct $name {
@@ -21,7 +21,7 @@ macro_rules! pooling {
         window_settings!($name, "its size");
 
         impl $name {
-            /// Windows of this height and width, side by side.
+            /// Returns a layer with adjacent windows of this height and width.
             #[must_use]
             pub fn new(pool_size: [usize; 2]) -> Self {
                 let window = Window { size: pool_size, stride: pool_size, dilation: [1; 2], padding: Padding::Valid };
@@ -51,10 +51,10 @@ macro_rules! pooling {
                 Ok(Plan::output([rows, columns, channels]))
             }
 
-            fn forward(&self, inputs: Vec<Value>, _: &Weights<'_>, _: Mode) -> Result<Value> {
+            fn forward(&self, inputs: Vec<DynTensor>, _: &Weights<'_>, _: Mode) -> Result<DynTensor> {
                 let input: Tensor<4> = only(inputs)?.tensor()?;
                 let [_, height, width, _] = input.dims();
-                if let Some(pooled) = $beside(&input, &self.window) {
+                if let Some(pooled) = $adjacent(&input, &self.window) {
                     return Ok(pooled.into());
                 }
                 let ($x, $window) = (input.permute([0, 3, 1, 2]), &self.window);
@@ -66,41 +66,36 @@ macro_rules! pooling {
 }
 
 pooling! {
-    /// The largest number of each window.
-    MaxPooling2D or largest_beside, mean false, x, window, pads => {
+    /// The maximum of each window.
+    MaxPooling2D or max_adjacent, mean false, x, window, pads => {
         max_pool2d(x, MaxPoolOptions::new(window.size).with_stride(window.stride).with_padding_pairs(pads))
     }
 }
 
 pooling! {
-    /// The mean of each window; what is padded does not count.
-    AveragePooling2D or mean_beside, mean true, x, window, pads => {
+    /// The mean of each window, without padding.
+    AveragePooling2D or mean_adjacent, mean true, x, window, pads => {
         let options = AvgPoolOptions::new(window.size).with_stride(window.stride).with_padding_pairs(pads);
         avg_pool2d(x, options.with_count_include_pad(false))
     }
 }
 
-/// Windows that lie side by side need no gathering: two rounds of comparing neighbours, first along rows, and no tensor
-/// is turned around for a library that has channels before height and width. Of equal numbers the first is taken, as
-/// TensorFlow does.
-fn largest_beside(input: &Tensor<4>, window: &Window) -> Option<Tensor<4>> {
-    by_neighbours(input, window, Tensor::max_pair)
+/// Adjacent windows need no gathering: two rounds of pairwise comparison, first along rows, and no permutation for Burn,
+/// which has channels before height and width. Of equal numbers the first is taken, as in TensorFlow.
+fn max_adjacent(input: &Tensor<4>, window: &Window) -> Option<Tensor<4>> {
+    by_pairs(input, window, Tensor::max_pair)
 }
 
-fn mean_beside(input: &Tensor<4>, window: &Window) -> Option<Tensor<4>> {
+fn mean_adjacent(input: &Tensor<4>, window: &Window) -> Option<Tensor<4>> {
     let count = (window.size[0] * window.size[1]) as f32;
-    by_neighbours(input, window, |a, b| a + b).map(|sum| sum / count)
+    by_pairs(input, window, |a, b| a + b).map(|sum| sum / count)
 }
 
-fn by_neighbours(
-    input: &Tensor<4>,
-    window: &Window,
-    join: impl Fn(Tensor<4>, Tensor<4>) -> Tensor<4>,
-) -> Option<Tensor<4>> {
+fn by_pairs(input: &Tensor<4>, window: &Window, join: impl Fn(Tensor<4>, Tensor<4>) -> Tensor<4>) -> Option<Tensor<4>> {
     let [batch, height, width, channels] = input.dims();
     let [tall, wide] = window.size;
-    let beside = window.size == window.stride && window.pads([height, width]) == [(0, 0); 2];
-    if !beside || input.device() != crate::default_device() {
+    let adjacent = window.size == window.stride && window.pads([height, width]) == [(0, 0); 2];
+    if !adjacent || input.device() != crate::default_device() {
         return None;
     }
     let (rows, columns) = (height / tall, width / wide);
@@ -121,7 +116,7 @@ fn image(input: &[usize]) -> Result<[usize; 3]> {
     input.try_into().map_err(|_| mismatch("[None, height, width, channels]", input))
 }
 
-/// The mean of each channel over the whole image.
+/// The mean of each channel over an image.
 ///
 /// ```
 /// use phalanx_nn::model::{GlobalAveragePooling2D, Sequential};
@@ -138,17 +133,15 @@ pub struct GlobalAveragePooling2D {
 layer_basics!(GlobalAveragePooling2D);
 
 impl GlobalAveragePooling2D {
-    /// The layer.
+    /// Returns the layer.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether height and width stay as axes of 1; they go unless set.
-    #[must_use]
-    pub fn keepdims(mut self, keepdims: bool) -> Self {
-        self.keepdims = keepdims;
-        self
+    setters! {
+        /// Sets whether to keep height and width as axes of 1. The default is false.
+        keepdims: bool => keepdims;
     }
 }
 
@@ -164,7 +157,7 @@ impl Layer for GlobalAveragePooling2D {
         Ok(Plan::output(if self.keepdims { vec![1, 1, channels] } else { vec![channels] }))
     }
 
-    fn forward(&self, inputs: Vec<Value>, _: &Weights<'_>, _: Mode) -> Result<Value> {
+    fn forward(&self, inputs: Vec<DynTensor>, _: &Weights<'_>, _: Mode) -> Result<DynTensor> {
         let input: Tensor<4> = only(inputs)?.tensor()?;
         let [batch, _, _, channels] = input.dims();
         let means = input.mean_dim(2).mean_dim(1);

@@ -1,10 +1,10 @@
-//! The same numbers in other shapes.
+//! Changes of shape.
 
 use crate::model::layer::{layer_basics, only, shown};
-use crate::model::{Identity, Layer, Mode, Op, Plan, Value, Weights};
+use crate::model::{DynTensor, Identity, Layer, Mode, Op, Plan, Weights};
 use phalanx_base::{Code, Error, Result};
 
-/// All axes but the batch become one.
+/// Merges all axes but the batch.
 ///
 /// ```
 /// use phalanx_nn::model::{Flatten, Sequential};
@@ -20,7 +20,7 @@ pub struct Flatten {
 layer_basics!(Flatten);
 
 impl Flatten {
-    /// The layer.
+    /// Returns the layer.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -38,14 +38,14 @@ impl Layer for Flatten {
         Ok(Plan::output([only(inputs)?.iter().product::<usize>()]))
     }
 
-    fn forward(&self, inputs: Vec<Value>, _: &Weights<'_>, _: Mode) -> Result<Value> {
+    fn forward(&self, inputs: Vec<DynTensor>, _: &Weights<'_>, _: Mode) -> Result<DynTensor> {
         let input = only(inputs)?;
         let dims = input.dims();
         input.reshape(&[dims[0], dims[1..].iter().product()])
     }
 }
 
-/// Other extents for the same numbers.
+/// Changes the shape.
 ///
 /// ```
 /// use phalanx_nn::model::{Reshape, Sequential};
@@ -62,7 +62,7 @@ pub struct Reshape {
 layer_basics!(Reshape);
 
 impl Reshape {
-    /// The extents without the batch; one of them may be -1 and is then what is left.
+    /// Returns a layer for this shape, without the batch. One axis may be -1, and is then inferred.
     #[must_use]
     pub fn new(target: impl Into<Vec<isize>>) -> Self {
         Self { identity: Identity::default(), target: target.into() }
@@ -94,11 +94,12 @@ impl Layer for Reshape {
         let input = only(inputs)?;
         self.output(input).map(Plan::output).ok_or_else(|| {
             let what = format!("an input of shape {} cannot become {:?}", shown(input), self.target);
-            Error::new(Code::ShapeMismatch, what).because("both hold the same number of elements, and -1 stands once")
+            Error::new(Code::ShapeMismatch, what)
+                .because("both must have the same number of elements, with at most one -1")
         })
     }
 
-    fn forward(&self, inputs: Vec<Value>, _: &Weights<'_>, _: Mode) -> Result<Value> {
+    fn forward(&self, inputs: Vec<DynTensor>, _: &Weights<'_>, _: Mode) -> Result<DynTensor> {
         let input = only(inputs)?;
         let dims = input.dims();
         let target = self.output(&dims[1..]).unwrap_or_default();

@@ -1,16 +1,16 @@
-//! A training that goes on where it was, whatever ended it.
+//! Backups that a restarted training continues from.
 
 use super::{Callback, FitContext, warn};
-use crate::checkpoint::{Catalog, Retention};
+use crate::checkpoint::{CheckpointStore, Retention};
 use crate::fit::Logs;
 use crate::run_dir;
 use phalanx_base::Result;
 use phalanx_storage::Dir;
 
-/// Keras' `BackupAndRestore`: saves model, optimizer and the place in the data, after every epoch or every so many
-/// steps and when somebody asks the process to stop; a `fit` that is started again goes on from there, with the same
-/// numbers as if nothing had happened. The backup is in `<dir>/chief` and is deleted when the training is done. With
-/// several workers the first writes it and all read it, so they must see the same directory.
+/// Keras' `BackupAndRestore`: saves model, optimizer and input position after every epoch or every `n` steps, and when
+/// the process is interrupted. A restarted `fit` continues from there with the same results as an uninterrupted one. The
+/// backup is in `<dir>/chief` and is deleted when the training is done. The first worker writes it and all read it, so
+/// they must share the directory.
 ///
 /// ```
 /// use phalanx_train::fit::{Fit, callbacks::BackupAndRestore};
@@ -21,7 +21,7 @@ pub struct BackupAndRestore {
     location: String,
     every: Option<u64>,
     keep: bool,
-    catalog: Option<Catalog>,
+    catalog: Option<CheckpointStore>,
 }
 
 impl BackupAndRestore {
@@ -31,14 +31,14 @@ impl BackupAndRestore {
         Self { location: location.into(), every: None, keep: false, catalog: None }
     }
 
-    /// Also after every so many steps.
+    /// Also backs up every `steps` steps.
     #[must_use]
     pub fn save_freq(mut self, steps: u64) -> Self {
         self.every = Some(steps.max(1));
         self
     }
 
-    /// Leaves the backup where it is when the training is done.
+    /// Keeps the backup when the training is done.
     #[must_use]
     pub fn keep(mut self) -> Self {
         self.keep = true;
@@ -46,7 +46,7 @@ impl BackupAndRestore {
     }
 
     fn dir(&self) -> Result<Dir> {
-        run_dir::open(&self.location)?.child("chief")
+        run_dir::open_run_dir(&self.location)?.child("chief")
     }
 }
 
@@ -57,17 +57,17 @@ impl Callback for BackupAndRestore {
         if cx.should_checkpoint() {
             dir.create_all()?;
         }
-        let catalog = Catalog::open(&dir, "ckpt", retention)?;
-        if let Some(remark) = catalog.remark() {
+        let catalog = CheckpointStore::open(&dir, "ckpt", retention)?;
+        if let Some(remark) = catalog.warning() {
             warn(remark);
         }
         if cx.resume(&catalog)? && cx.should_checkpoint() {
-            let place = cx.resumed.as_ref().map(|resumed| resumed.place).unwrap_or_default();
+            let at = cx.resumed.as_ref().map(|resumed| resumed.at).unwrap_or_default();
             warn(&format!(
                 "going on from the backup in {}: epoch {}, after {} steps",
                 self.location,
-                place.epoch + 1,
-                place.batch
+                at.epoch + 1,
+                at.batch
             ));
         }
         self.catalog = cx.should_checkpoint().then_some(catalog);

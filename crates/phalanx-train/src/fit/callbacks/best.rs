@@ -1,6 +1,6 @@
-//! Which of two numbers is the better one.
+//! The best value of a monitored metric.
 
-/// Whether a number should fall or rise.
+/// Whether a monitored value should fall or rise.
 ///
 /// ```
 /// use phalanx_train::fit::callbacks::{Direction, EarlyStopping};
@@ -9,18 +9,18 @@
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// Rises if it is an accuracy or an area under a curve, falls otherwise. Keras' callbacks differ in what they take
-    /// for one, and some of them keep the worst `auc`; here all of them know `val_auc`, `auc_1` and `my_acc_top_5`.
+    /// `Max` for an accuracy or an area under a curve, else `Min`. Keras' callbacks disagree about the names, and some
+    /// keep the worst `auc`; here all of them recognise `val_auc`, `auc_1` and `my_acc_top_5`.
     #[default]
     Auto,
-    /// Less is better.
+    /// Lower is better.
     Min,
-    /// More is better.
+    /// Higher is better.
     Max,
 }
 
 impl Direction {
-    /// For a number of that name.
+    /// Returns whether the value of this name should rise.
     pub(super) fn rises(self, monitor: &str) -> bool {
         match self {
             Self::Auto => {
@@ -33,7 +33,7 @@ impl Direction {
     }
 }
 
-/// The best number so far.
+/// The best value so far.
 #[derive(Clone, Debug)]
 pub(super) struct Best {
     rises: bool,
@@ -48,12 +48,12 @@ impl Best {
         Self { rises, min_delta: min_delta.abs(), value }
     }
 
-    /// Whether `number` is better than `than` by more than the least difference.
+    /// Returns whether `number` is better than `than` by more than `min_delta`.
     pub(super) fn is_better(&self, number: f64, than: f64) -> bool {
         if self.rises { number - self.min_delta > than } else { number + self.min_delta < than }
     }
 
-    /// Takes note of a number; `true` if it is the best now.
+    /// Records a value. Returns whether it is the best so far.
     pub(super) fn improve(&mut self, number: f64) -> bool {
         let better = self.is_better(number, self.value);
         if better {

@@ -1,4 +1,4 @@
-//! The numbers of every epoch as a table.
+//! The logs of every epoch as CSV.
 
 use super::{Callback, FitContext, written};
 use crate::fit::Logs;
@@ -7,8 +7,8 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// Keras' `CSVLogger`: one line for each epoch, columns in the order of their names, `NA` where an epoch has no number.
-/// As there, columns of a validation are provided for where the first epoch has none: it may come later.
+/// Keras' `CSVLogger`: one line per epoch, columns sorted by name, `NA` for missing values. As in Keras, there are
+/// `val_` columns even if the first epoch is not validated.
 ///
 /// ```
 /// use phalanx_train::fit::{Fit, callbacks::CsvLogger};
@@ -25,20 +25,20 @@ pub struct CsvLogger {
 }
 
 impl CsvLogger {
-    /// Writes this file anew.
+    /// Writes to this file, which is truncated first.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), separator: ',', append: false, file: None, columns: Vec::new() }
     }
 
-    /// What stands between two columns.
+    /// Sets the column separator; `,` by default.
     #[must_use]
     pub fn separator(mut self, separator: char) -> Self {
         self.separator = separator;
         self
     }
 
-    /// Goes on behind what the file has.
+    /// Appends to an existing file.
     #[must_use]
     pub fn append(mut self) -> Self {
         self.append = true;
@@ -62,7 +62,6 @@ impl Callback for CsvLogger {
         let wrong = || format!("{} cannot be written", self.path.display());
         let file = options.open(&self.path).context(Code::StorageWrite, wrong())?;
         let old = file.metadata().context(Code::StorageWrite, wrong())?.len();
-        // A file that goes on has its columns already.
         self.columns = if old > 0 { first_line(&self.path, self.separator)? } else { Vec::new() };
         self.file = Some(file);
         Ok(())

@@ -1,11 +1,11 @@
-//! Stops when a number has not become better for a while.
+//! Stops a training that no longer improves.
 
 use super::best::Best;
 use super::{Callback, Direction, FitContext, monitored};
 use crate::fit::{Logs, Weight};
 use phalanx_base::Result;
 
-/// Keras' `EarlyStopping`.
+/// Keras' `EarlyStopping`: stops when the monitored value has stopped improving.
 ///
 /// ```
 /// use phalanx_train::fit::{Fit, callbacks::EarlyStopping};
@@ -27,7 +27,7 @@ pub struct EarlyStopping {
 }
 
 impl EarlyStopping {
-    /// Goes by this number, such as `val_loss`.
+    /// Monitors this value, such as `val_loss`.
     #[must_use]
     pub fn new(monitor: &str) -> Self {
         let direction = Direction::Auto;
@@ -45,42 +45,20 @@ impl EarlyStopping {
         }
     }
 
-    /// Whether the number should fall or rise.
-    #[must_use]
-    pub fn direction(mut self, direction: Direction) -> Self {
-        self.direction = direction;
-        self
+    crate::setters! {
+        /// Sets whether the value should fall or rise.
+        direction(direction: Direction) { direction = direction }
+        /// Sets the smallest change that counts as an improvement; 0 by default.
+        min_delta(delta: f64) { min_delta = delta }
+        /// Sets how many epochs may pass without an improvement; 0 by default.
+        patience(epochs: usize) { patience = epochs }
+        /// Sets a baseline: only values better than it reset the patience.
+        baseline(number: f64) { baseline = Some(number) }
+        /// Sets the first epoch that counts; 0 by default.
+        start_from_epoch(epoch: usize) { start_from_epoch = epoch }
     }
 
-    /// The least difference that counts as better.
-    #[must_use]
-    pub fn min_delta(mut self, delta: f64) -> Self {
-        self.min_delta = delta;
-        self
-    }
-
-    /// Epochs that may pass without anything better.
-    #[must_use]
-    pub fn patience(mut self, epochs: usize) -> Self {
-        self.patience = epochs;
-        self
-    }
-
-    /// What must be reached: epochs that do not come near it are not better.
-    #[must_use]
-    pub fn baseline(mut self, number: f64) -> Self {
-        self.baseline = Some(number);
-        self
-    }
-
-    /// Epochs at the beginning that do not count.
-    #[must_use]
-    pub fn start_from_epoch(mut self, epoch: usize) -> Self {
-        self.start_from_epoch = epoch;
-        self
-    }
-
-    /// Goes back to the weights of the best epoch when it stops.
+    /// Restores the weights of the best epoch when it stops.
     #[must_use]
     pub fn restore_best_weights(mut self) -> Self {
         self.restore_best_weights = true;

@@ -9,7 +9,7 @@ type OnEpochBegin = Box<dyn FnMut(&mut FitContext<'_>, usize) -> Result<()>>;
 type OnEpochEnd = Box<dyn FnMut(&mut FitContext<'_>, usize, &mut Logs) -> Result<()>>;
 type OnBatchEnd = Box<dyn FnMut(&mut FitContext<'_>, u64, &Logs) -> Result<()>>;
 
-/// Keras' `LambdaCallback`.
+/// Keras' `LambdaCallback`: calls the given functions.
 ///
 /// ```
 /// use phalanx_train::fit::callbacks::Lambda;
@@ -29,48 +29,31 @@ pub struct Lambda {
 }
 
 impl Lambda {
-    /// One that does nothing yet.
+    /// Creates a callback that does nothing yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Before the first epoch.
-    #[must_use]
-    pub fn on_train_begin(mut self, call: impl FnMut(&mut FitContext<'_>) -> Result<()> + 'static) -> Self {
-        self.train_begin = Some(Box::new(call));
-        self
-    }
-
-    /// After the last epoch.
-    #[must_use]
-    pub fn on_train_end(mut self, call: impl FnMut(&mut FitContext<'_>) -> Result<()> + 'static) -> Self {
-        self.train_end = Some(Box::new(call));
-        self
-    }
-
-    /// Before an epoch, which counts from 0.
-    #[must_use]
-    pub fn on_epoch_begin(mut self, call: impl FnMut(&mut FitContext<'_>, usize) -> Result<()> + 'static) -> Self {
-        self.epoch_begin = Some(Box::new(call));
-        self
-    }
-
-    /// After an epoch.
-    #[must_use]
-    pub fn on_epoch_end(
-        mut self,
-        call: impl FnMut(&mut FitContext<'_>, usize, &mut Logs) -> Result<()> + 'static,
-    ) -> Self {
-        self.epoch_end = Some(Box::new(call));
-        self
-    }
-
-    /// After a step.
-    #[must_use]
-    pub fn on_batch_end(mut self, call: impl FnMut(&mut FitContext<'_>, u64, &Logs) -> Result<()> + 'static) -> Self {
-        self.batch_end = Some(Box::new(call));
-        self
+    crate::setters! {
+        /// Sets the function to call before the first epoch.
+        on_train_begin(call: impl FnMut(&mut FitContext<'_>) -> Result<()> + 'static) {
+            train_begin = Some(Box::new(call))
+        }
+        /// Sets the function to call after the last epoch.
+        on_train_end(call: impl FnMut(&mut FitContext<'_>) -> Result<()> + 'static) { train_end = Some(Box::new(call)) }
+        /// Sets the function to call before an epoch; epochs count from 0.
+        on_epoch_begin(call: impl FnMut(&mut FitContext<'_>, usize) -> Result<()> + 'static) {
+            epoch_begin = Some(Box::new(call))
+        }
+        /// Sets the function to call after an epoch.
+        on_epoch_end(call: impl FnMut(&mut FitContext<'_>, usize, &mut Logs) -> Result<()> + 'static) {
+            epoch_end = Some(Box::new(call))
+        }
+        /// Sets the function to call after a step.
+        on_batch_end(call: impl FnMut(&mut FitContext<'_>, u64, &Logs) -> Result<()> + 'static) {
+            batch_end = Some(Box::new(call))
+        }
     }
 }
 

@@ -1,10 +1,10 @@
-//! Another learning rate for each epoch.
+//! A learning rate per epoch.
 
 use super::{Callback, FitContext};
 use crate::fit::Logs;
 use phalanx_base::Result;
 
-/// Keras' `LearningRateScheduler`: a function of the epoch and the present rate. Reports the rate as `lr`.
+/// Keras' `LearningRateScheduler`: a function of the epoch and the current rate. Reports the rate as `lr`.
 ///
 /// ```
 /// use phalanx_train::fit::{Fit, callbacks::LearningRateScheduler};
@@ -14,7 +14,7 @@ use phalanx_base::Result;
 pub struct LearningRateScheduler<F>(F);
 
 impl<F: FnMut(usize, f32) -> f32> LearningRateScheduler<F> {
-    /// `schedule(epoch, rate)` gives the rate of the epoch, which counts from 0.
+    /// Uses `schedule(epoch, rate)` as the rate of the epoch; epochs count from 0.
     #[must_use]
     pub fn new(schedule: F) -> Self {
         Self(schedule)

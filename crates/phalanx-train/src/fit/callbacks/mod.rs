@@ -1,4 +1,4 @@
-//! What happens between the steps and epochs of a `fit`.
+//! Callbacks that run between the steps and epochs of a `fit`.
 
 mod backup_and_restore;
 mod best;
@@ -24,18 +24,18 @@ pub use reduce_lr_on_plateau::ReduceLrOnPlateau;
 pub use tensor_board::TensorBoard;
 pub use terminate_on_nan::TerminateOnNan;
 
-use super::fitted::Fitted;
-use super::state::{Place, Resumed, restore, save};
-use super::tally::Tally;
+use super::accumulators::Accumulators;
+use super::state::{FitPosition, ResumeState, restore, save};
+use super::trained_state::TrainedState;
 use super::{Logs, Weight};
-use crate::checkpoint::Catalog;
+use crate::checkpoint::CheckpointStore;
 use phalanx_base::Result;
-use phalanx_data::DistributedIter;
+use phalanx_data::ReplicaIterator;
 
-/// Keras' callback: override what is needed. With several workers every worker calls its own; numbers of an epoch are
-/// those of all workers together, numbers of a batch those of the worker. Under a
-/// [`ParameterServerStrategy`](crate::ParameterServerStrategy) the chief alone calls them, and all numbers are those of all
-/// workers. Epochs and batches count from 0.
+/// Keras' callback: override the methods you need. Every worker calls its own callbacks; the logs of an epoch are those
+/// of all workers, the logs of a batch those of the worker. Under a
+/// [`ParameterServerStrategy`](crate::ParameterServerStrategy) only the chief calls them, and all logs are those of all
+/// workers. Epochs and batches count from 0. An error ends the training.
 ///
 /// ```
 /// use phalanx_base::Result;
@@ -54,150 +54,138 @@ use phalanx_data::DistributedIter;
 /// ```
 #[allow(unused_variables, reason = "the names say what is given")]
 pub trait Callback {
-    /// Before the first epoch.
+    /// Called before the first epoch.
     ///
     /// # Errors
-    /// What goes wrong ends the training; so for all of these.
+    /// As for all methods, an error ends the training.
     fn on_train_begin(&mut self, cx: &mut FitContext<'_>) -> Result<()> {
         Ok(())
     }
 
-    /// After the last epoch, with its numbers. Not after an error or an interruption.
+    /// Called after the last epoch, with its logs. Not called after an error or an interruption.
     fn on_train_end(&mut self, cx: &mut FitContext<'_>, logs: &Logs) -> Result<()> {
         Ok(())
     }
 
-    /// Before an epoch.
+    /// Called before an epoch.
     fn on_epoch_begin(&mut self, cx: &mut FitContext<'_>, epoch: usize) -> Result<()> {
         Ok(())
     }
 
-    /// After an epoch and its validation. Numbers may be added.
+    /// Called after an epoch and its validation. May add to `logs`.
     fn on_epoch_end(&mut self, cx: &mut FitContext<'_>, epoch: usize, logs: &mut Logs) -> Result<()> {
         Ok(())
     }
 
-    /// After a step.
+    /// Called after a step.
     fn on_train_batch_end(&mut self, cx: &mut FitContext<'_>, batch: u64, logs: &Logs) -> Result<()> {
         Ok(())
     }
 
-    /// Before a validation.
+    /// Called before a validation.
     fn on_test_begin(&mut self, cx: &mut FitContext<'_>) -> Result<()> {
         Ok(())
     }
 
-    /// After a validation.
+    /// Called after a validation.
     fn on_test_end(&mut self, cx: &mut FitContext<'_>, logs: &Logs) -> Result<()> {
         Ok(())
     }
 
-    /// After the last step before the training is given up because somebody asked for it, in every worker.
+    /// Called in every worker after the last step of an interrupted training.
     fn on_interrupt(&mut self, cx: &mut FitContext<'_>) -> Result<()> {
         Ok(())
     }
 }
 
-/// What a callback sees and may do.
+/// A callback's access to the running training.
 pub struct FitContext<'a> {
-    fitted: &'a mut dyn Fitted,
-    place: Place,
-    batches: Option<&'a DistributedIter>,
-    tallies: &'a [Tally],
-    asked: &'a mut bool,
-    resumed: &'a mut Option<Resumed>,
+    pub(super) model: &'a mut dyn TrainedState,
+    pub(super) at: FitPosition,
+    pub(super) batches: Option<&'a ReplicaIterator>,
+    pub(super) accumulators: &'a [Accumulators],
+    pub(super) asked: &'a mut bool,
+    pub(super) resumed: &'a mut Option<ResumeState>,
 }
 
-impl<'a> FitContext<'a> {
-    pub(super) fn new(
-        fitted: &'a mut dyn Fitted,
-        place: Place,
-        batches: Option<&'a DistributedIter>,
-        tallies: &'a [Tally],
-        asked: &'a mut bool,
-        resumed: &'a mut Option<Resumed>,
-    ) -> Self {
-        Self { fitted, place, batches, tallies, asked, resumed }
-    }
-
-    /// How many updates there were.
+impl FitContext<'_> {
+    /// Returns the number of updates.
     #[must_use]
     pub fn iterations(&self) -> u64 {
-        self.fitted.iterations()
+        self.model.iterations()
     }
 
-    /// The learning rate now.
+    /// Returns the current learning rate.
     #[must_use]
     pub fn learning_rate(&self) -> f32 {
-        self.fitted.learning_rate()
+        self.model.learning_rate()
     }
 
-    /// Replaces the learning rate; every worker must.
+    /// Sets the learning rate. Every worker must do the same.
     ///
     /// # Errors
-    /// When it is out of range.
+    /// Fails if it is out of range.
     pub fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
-        self.fitted.set_learning_rate(rate)
+        self.model.set_learning_rate(rate)
     }
 
-    /// The weights of the model.
+    /// Returns the weights of the model.
     ///
     /// # Errors
-    /// When they cannot be read.
+    /// Fails if they cannot be read.
     pub fn weights(&mut self) -> Result<Vec<Weight>> {
-        self.fitted.weights()
+        self.model.weights()
     }
 
-    /// Replaces weights; every worker must.
+    /// Replaces weights. Every worker must do the same.
     ///
     /// # Errors
-    /// When the model has no such weight.
+    /// Fails if the model has no such weight.
     pub fn set_weights(&mut self, weights: Vec<Weight>) -> Result<()> {
-        self.fitted.set_weights(weights)
+        self.model.set_weights(weights)
     }
 
-    /// Saves the weights, in the first worker; see [`super::Compiled::save_weights`].
+    /// Saves the weights on the first worker; see [`super::Compiled::save_weights`].
     ///
     /// # Errors
-    /// When the files cannot be written.
+    /// Fails if the files cannot be written.
     pub fn save_weights(&mut self, location: &str) -> Result<()> {
-        self.fitted.save_weights(location)
+        self.model.save_weights(location)
     }
 
-    /// Loads weights; every worker must.
+    /// Loads weights. Every worker must do the same.
     ///
     /// # Errors
-    /// When the files cannot be read or do not fit.
+    /// Fails if the files cannot be read or do not fit.
     pub fn load_weights(&mut self, location: &str) -> Result<()> {
-        self.fitted.load_weights(location)
+        self.model.load_weights(location)
     }
 
-    /// Whether this process writes files: with several workers only the first does.
+    /// Returns whether this process writes files: only the first worker does.
     #[must_use]
     pub fn should_checkpoint(&self) -> bool {
-        self.fitted.strategy().should_checkpoint()
+        self.model.strategy().should_checkpoint()
     }
 
-    /// Ends the training after this step or epoch, for all workers.
+    /// Ends the training of all workers after this step or epoch.
     pub fn stop_training(&mut self) {
         *self.asked = true;
     }
 
-    /// Saves everything that is needed to go on; all workers take part.
-    fn back_up(&mut self, catalog: &mut Option<Catalog>) -> Result<()> {
-        save(self.fitted, self.place, self.batches, self.tallies, catalog)
+    /// Saves a backup; all workers take part.
+    fn back_up(&mut self, catalog: &mut Option<CheckpointStore>) -> Result<()> {
+        save(self.model, self.at, self.batches, self.accumulators, catalog)
     }
 
-    /// Goes on from the newest backup, if there is one.
-    fn resume(&mut self, catalog: &Catalog) -> Result<bool> {
-        self.fitted.check_backup()?;
-        *self.resumed = restore(self.fitted, catalog)?;
+    /// Restores the newest backup. Returns whether there was one.
+    fn resume(&mut self, catalog: &CheckpointStore) -> Result<bool> {
+        self.model.check_backup()?;
+        *self.resumed = restore(self.model, catalog)?;
         Ok(self.resumed.is_some())
     }
 }
 
-/// Says something to whoever watches.
-/// The number that a callback goes by. Where nobody reports it, that is said with what follows from it.
+/// Returns the value that a callback monitors. If it is not reported, warns with the consequence `so`.
 fn monitored(logs: &Logs, monitor: &str, who: &str, so: &str) -> Option<f64> {
     let number = logs.get(monitor);
     if number.is_none() {
@@ -207,5 +195,5 @@ fn monitored(logs: &Logs, monitor: &str, who: &str, so: &str) -> Option<f64> {
 }
 
 fn warn(line: &str) {
-    eprintln!("{line}");
+    tracing::warn!("{line}");
 }

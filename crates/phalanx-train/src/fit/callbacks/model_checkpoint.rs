@@ -1,12 +1,12 @@
-//! Saves the weights after epochs, or every so many steps.
+//! Saves the weights after epochs or steps.
 
 use super::best::Best;
 use super::{Callback, Direction, FitContext, monitored, template};
 use crate::fit::Logs;
 use phalanx_base::Result;
 
-/// Keras' `ModelCheckpoint`. The location may have numbers in it, `runs/{epoch:02d}-{val_loss:.2f}`; one that ends with
-/// `.safetensors` is such a file, others are the prefixes of TensorFlow checkpoints.
+/// Keras' `ModelCheckpoint`. The location may contain fields, as in `runs/{epoch:02d}-{val_loss:.2f}`. It names a
+/// safetensors file if it ends in `.safetensors`, else the prefix of a TensorFlow checkpoint.
 ///
 /// ```
 /// use phalanx_train::fit::{Fit, callbacks::ModelCheckpoint};
@@ -32,7 +32,7 @@ impl ModelCheckpoint {
         Self { location: location.into(), monitor, direction, best: None, threshold: None, every: None, batches: 0 }
     }
 
-    /// The number that decides what is best; `val_loss` unless set.
+    /// Sets the value that decides what is best; `val_loss` by default.
     #[must_use]
     pub fn monitor(mut self, name: &str) -> Self {
         self.monitor = name.to_owned();
@@ -40,7 +40,7 @@ impl ModelCheckpoint {
         self
     }
 
-    /// Whether that number should fall or rise.
+    /// Sets whether that value should fall or rise.
     #[must_use]
     pub fn direction(mut self, direction: Direction) -> Self {
         self.direction = direction;
@@ -48,25 +48,18 @@ impl ModelCheckpoint {
         self
     }
 
-    /// Saves only when the number is better than ever.
+    /// Saves only when the monitored value is the best so far.
     #[must_use]
     pub fn save_best_only(mut self) -> Self {
         self.best = Some(Best::new(&self.monitor, self.direction, 0.0));
         self
     }
 
-    /// The number that the first one must be better than, for a training that goes on.
-    #[must_use]
-    pub fn initial_value_threshold(mut self, number: f64) -> Self {
-        self.threshold = Some(number);
-        self
-    }
-
-    /// Saves after every so many steps instead of after epochs.
-    #[must_use]
-    pub fn save_freq(mut self, steps: u64) -> Self {
-        self.every = Some(steps.max(1));
-        self
+    crate::setters! {
+        /// Sets the best value so far, to continue an earlier training.
+        initial_value_threshold(number: f64) { threshold = Some(number) }
+        /// Saves every `steps` steps instead of after epochs.
+        save_freq(steps: u64) { every = Some(steps.max(1)) }
     }
 
     fn save(&mut self, cx: &mut FitContext<'_>, batch: Option<u64>, logs: &Logs) -> Result<()> {
@@ -76,7 +69,7 @@ impl ModelCheckpoint {
                 return Ok(());
             }
         }
-        let epoch = if batch.is_some() { cx.place.epoch + 1 } else { cx.place.epoch };
+        let epoch = if batch.is_some() { cx.at.epoch + 1 } else { cx.at.epoch };
         cx.save_weights(&template::fill(&self.location, epoch, batch, logs)?)
     }
 }

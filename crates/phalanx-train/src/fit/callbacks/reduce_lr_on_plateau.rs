@@ -1,4 +1,4 @@
-//! Learns more slowly when a number has not become better for a while.
+//! Reduces the learning rate of a training that no longer improves.
 
 use super::best::Best;
 use super::{Callback, Direction, FitContext, monitored};
@@ -25,7 +25,7 @@ pub struct ReduceLrOnPlateau {
 }
 
 impl ReduceLrOnPlateau {
-    /// Goes by this number, such as `val_loss`: after 10 epochs without anything better by 1e-4, a tenth of the rate.
+    /// Monitors this value, such as `val_loss`. By default, 10 epochs without an improvement by 1e-4 divide the rate by 10.
     #[must_use]
     pub fn new(monitor: &str) -> Self {
         Self {
@@ -40,39 +40,25 @@ impl ReduceLrOnPlateau {
         }
     }
 
-    /// What the rate is multiplied with; less than 1.
-    #[must_use]
-    pub fn factor(mut self, factor: f32) -> Self {
-        self.factor = factor;
-        self
+    crate::setters! {
+        /// Sets the factor that the rate is multiplied by; less than 1.
+        factor(factor: f32) { factor = factor }
+        /// Sets how many epochs may pass without an improvement.
+        patience(epochs: usize) { patience = epochs }
     }
 
-    /// Epochs that may pass without anything better.
-    #[must_use]
-    pub fn patience(mut self, epochs: usize) -> Self {
-        self.patience = epochs;
-        self
-    }
-
-    /// Whether the number should fall or rise, and the least difference that counts.
+    /// Sets whether the value should fall or rise, and the smallest change that counts.
     #[must_use]
     pub fn direction(mut self, direction: Direction, min_delta: f64) -> Self {
         self.best = Best::new(&self.monitor, direction, min_delta);
         self
     }
 
-    /// Epochs after a reduction that do not count.
-    #[must_use]
-    pub fn cooldown(mut self, epochs: usize) -> Self {
-        self.cooldown = epochs;
-        self
-    }
-
-    /// The rate is never less than this.
-    #[must_use]
-    pub fn min_lr(mut self, rate: f32) -> Self {
-        self.min_lr = rate;
-        self
+    crate::setters! {
+        /// Sets how many epochs after a reduction do not count; 0 by default.
+        cooldown(epochs: usize) { cooldown = epochs }
+        /// Sets the lowest rate; 0 by default.
+        min_lr(rate: f32) { min_lr = rate }
     }
 }
 
@@ -81,8 +67,8 @@ impl Callback for ReduceLrOnPlateau {
         if (0.0..1.0).contains(&self.factor) {
             return Ok(());
         }
-        let what = format!("ReduceLrOnPlateau has a factor of {}, which reduces nothing", self.factor);
-        Err(Error::new(Code::BadSetting, what).help("choose one from 0 to less than 1"))
+        let what = format!("ReduceLrOnPlateau has a factor of {}, which does not reduce the rate", self.factor);
+        Err(Error::new(Code::BadSetting, what).help("choose a factor in [0, 1)"))
     }
 
     fn on_epoch_end(&mut self, cx: &mut FitContext<'_>, _: usize, logs: &mut Logs) -> Result<()> {

@@ -1,10 +1,10 @@
-//! File names with numbers in them, `{epoch:02d}-{val_loss:.2f}`.
+//! File names with fields, such as `{epoch:02d}-{val_loss:.2f}`.
 
 use super::written;
 use crate::fit::Logs;
 use phalanx_base::{Code, Error, Result};
 
-/// Fills in the epoch (from 1, as Keras does), the batch (from 1), and the numbers of the logs.
+/// Fills in the epoch and the batch (from 1, as Keras does) and the values of the logs.
 pub(super) fn fill(template: &str, epoch: usize, batch: Option<u64>, logs: &Logs) -> Result<String> {
     let mut filled = String::new();
     let mut rest = template;
@@ -45,7 +45,7 @@ fn float(number: f64, format: &str) -> Option<String> {
 fn wrong(template: &str, why: &str) -> Error {
     Error::new(Code::BadSetting, format!("the file name {template:?} cannot be filled in"))
         .because(why)
-        .help("write numbers as {epoch:02d}, {batch}, {val_loss:.2f}")
+        .help("write fields as {epoch:02d}, {batch}, {val_loss:.2f}")
 }
 
 #[cfg(test)]

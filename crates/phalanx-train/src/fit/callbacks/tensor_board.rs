@@ -5,8 +5,8 @@ use crate::fit::Logs;
 use crate::{SummaryWriter, run_dir};
 use phalanx_base::Result;
 
-/// Keras' `TensorBoard`: `train` and `validation` under the directory, with `epoch_loss` and its fellows at the epoch,
-/// `evaluation_loss_vs_iterations` at the step, and on request `batch_loss` and histograms of the weights.
+/// Keras' `TensorBoard`: writes to `train` and `validation` under the directory: `epoch_loss` and so on by epoch,
+/// `evaluation_loss_vs_iterations` by step, and on request `batch_loss` and histograms of the weights.
 ///
 /// ```
 /// use phalanx_train::fit::{Fit, callbacks::TensorBoard};
@@ -29,25 +29,18 @@ impl TensorBoard {
         Self { log_dir: log_dir.into(), every: None, histograms: 0, train, validation }
     }
 
-    /// Also after every so many steps.
-    #[must_use]
-    pub fn update_freq(mut self, steps: u64) -> Self {
-        self.every = Some(steps.max(1));
-        self
-    }
-
-    /// Histograms of the weights after every so many epochs.
-    #[must_use]
-    pub fn histogram_freq(mut self, epochs: usize) -> Self {
-        self.histograms = epochs;
-        self
+    crate::setters! {
+        /// Also writes every `steps` steps.
+        update_freq(steps: u64) { every = Some(steps.max(1)) }
+        /// Writes histograms of the weights every `epochs` epochs.
+        histogram_freq(epochs: usize) { histograms = epochs }
     }
 }
 
 impl Callback for TensorBoard {
     fn on_train_begin(&mut self, cx: &mut FitContext<'_>) -> Result<()> {
         if cx.should_checkpoint() {
-            let dir = run_dir::open(&self.log_dir)?;
+            let dir = run_dir::open_run_dir(&self.log_dir)?;
             self.train = SummaryWriter::open(&dir.child("train")?)?;
             self.validation = SummaryWriter::open(&dir.child("validation")?)?;
         }
@@ -86,7 +79,7 @@ impl Callback for TensorBoard {
     }
 
     fn on_train_end(&mut self, _: &mut FitContext<'_>, _: &Logs) -> Result<()> {
-        // Gone, they have written everything.
+        // Dropping a writer flushes it.
         (self.train, self.validation) = (SummaryWriter::none(), SummaryWriter::none());
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Numbers as Python writes them.
 
-/// The shortest text that reads as the same number. What is a 32-bit number, such as a learning rate, is written as one:
-/// 0.1 rather than 0.10000000149011612.
+/// Returns the shortest text that parses to the same number. A value that fits 32 bits, such as a learning rate, is
+/// written as an `f32`: 0.1 rather than 0.10000000149011612.
 pub(super) fn as_python(number: f64) -> String {
     let narrow = number as f32;
     let is_narrow = f64::from(narrow) == number;

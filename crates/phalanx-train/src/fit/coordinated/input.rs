@@ -1,24 +1,24 @@
-//! Who reads what: data shared out among the workers of a job.
+//! How data is divided among the workers of a job.
 
 use crate::fit::{Data, DatasetCreator, Fit};
 use phalanx_base::Result;
 use phalanx_data::{AutoShardPolicy, Dataset, InputContext, Options};
 
-/// Data of which every worker reads its share.
+/// Data of which every worker reads a share.
 #[derive(Clone, Debug)]
-pub(super) enum Shared {
-    /// Divided here: every row goes to one worker.
+pub(super) enum SharedInput {
+    /// Sharded here: every row goes to one worker.
     Divided {
         dataset: Dataset,
         /// The rows and the batch size of arrays.
         arrays: Option<(usize, usize)>,
     },
-    /// Every worker makes its own.
+    /// Every worker creates its own.
     Made(DatasetCreator),
 }
 
-impl Shared {
-    /// What is learned from.
+impl SharedInput {
+    /// Prepares training data.
     pub(super) fn training(data: Data, fit: &Fit) -> Result<Self> {
         let rows = data.rows();
         if let (Some(creator), None) = (data.creator(), fit.batch_size) {
@@ -30,10 +30,10 @@ impl Shared {
         Ok(Self::Divided { dataset: batched.dataset, arrays: rows.map(|rows| (rows, size)) })
     }
 
-    /// What is evaluated on: the first `steps` batches, or everything. Every example is in one of the parts, whatever
-    /// the training's policy is.
+    /// Prepares evaluation data: the first `steps` batches, or everything. Every example is in exactly one part,
+    /// whatever the sharding policy of the training.
     pub(super) fn evaluation(data: Data, batch_size: Option<usize>, steps: Option<u64>) -> Result<Self> {
-        // The batch size is that of arrays, and the training's may be some where these are none.
+        // `batch_size` is for arrays: the training data may be arrays while these are a dataset.
         let size = batch_size.filter(|_| data.is_rows());
         if let (Some(creator), None) = (data.creator(), steps) {
             return Ok(Self::Made(creator.clone()));
@@ -51,7 +51,7 @@ impl Shared {
         Ok(Self::Divided { dataset, arrays: None })
     }
 
-    /// The share of one reader.
+    /// Returns the share of one reader.
     pub(super) fn of(&self, cx: &InputContext) -> Result<Dataset> {
         match self {
             Self::Divided { dataset, .. } => Ok(dataset.shard_for(cx)?.0),
@@ -59,7 +59,7 @@ impl Shared {
         }
     }
 
-    /// How many batches a pass over all shares has, where that is known.
+    /// Returns the number of batches in all shares, if it is known.
     pub(super) fn batches(&self, workers: usize) -> Option<u64> {
         let Self::Divided { arrays: Some((rows, size)), .. } = self else { return None };
         let share = |worker: usize| rows.saturating_sub(worker).div_ceil(workers.max(1));
@@ -77,7 +77,7 @@ mod tests {
         for (rows, size, workers) in [(10, 3, 1), (10, 3, 2), (7, 2, 3), (2, 4, 3), (33, 8, 4)] {
             let numbers = || Column::f32((0..rows).map(|i| i as f32).collect());
             let fit = Fit::default().batch_size(size);
-            let shared = Shared::training((numbers(), numbers()).into(), &fit).unwrap();
+            let shared = SharedInput::training((numbers(), numbers()).into(), &fit).unwrap();
             let of = |worker| {
                 let cx = InputContext {
                     num_input_pipelines: workers,
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_batch_size_beside_a_function_is_refused() {
         let data: Data = DatasetCreator::new(|_| Ok(Dataset::range(0, 3, 1).batch(2))).into();
-        assert!(Shared::training(data.clone(), &Fit::default().batch_size(3)).is_err());
-        assert!(Shared::training(data, &Fit::default()).unwrap().batches(2).is_none());
+        assert!(SharedInput::training(data.clone(), &Fit::default().batch_size(3)).is_err());
+        assert!(SharedInput::training(data, &Fit::default()).unwrap().batches(2).is_none());
     }
 }

@@ -1,41 +1,41 @@
-//! `fit` and `evaluate` with variables on parameter servers, steps on workers, and a chief that hands them out.
+//! `fit` and `evaluate` with variables on parameter servers, steps on workers, and a chief that schedules them.
 //!
-//! | file | what |
+//! | file | contents |
 //! | --- | --- |
-//! | `input` | who reads what |
-//! | `steps` | what workers do: a batch of training, a part of an evaluation |
-//! | `crew` | whose share has ended |
-//! | `fitting` | the chief's loop |
-//! | `fitted` | the model as callbacks see it |
+//! | `input` | dividing the data among workers |
+//! | `steps` | the workers' step functions: a training batch, a part of an evaluation |
+//! | `worker_progress` | which workers have finished a pass |
+//! | `training_state` | the chief's loop |
+//! | `trained_state` | the model as callbacks see it |
 
-mod crew;
-mod fitted;
-mod fitting;
 mod input;
 mod steps;
+mod trained_state;
+mod training_state;
+mod worker_progress;
 
 use super::{Compiled, Data, Fit, History, Logs};
-use crate::{ParameterServerStrategy, Steps};
-use fitting::{Course, Fitting};
-use input::Shared;
+use crate::{ParameterServerStrategy, StepFunctions};
+use input::SharedInput;
 use phalanx_base::{Code, Error, Result, Role};
 use phalanx_data::InputContext;
 use phalanx_nn::Network;
+use training_state::{RunSettings, TrainingState};
 
 impl ParameterServerStrategy {
     /// Keras' `fit` with a coordinator. Every task of the job calls it with the same model and data: parameter servers
-    /// serve, workers compute steps, and the chief counts, shows and calls the callbacks. There it returns the model with
-    /// what it has learned, and what every epoch came to; `None` elsewhere.
+    /// serve, workers compute steps, and the chief schedules them, shows progress and calls the callbacks. On the chief it
+    /// returns the trained model and the history; elsewhere `None`.
     ///
     /// A step is one batch of one worker. A [`Dataset`](phalanx_data::Dataset) and arrays are divided among the workers;
-    /// a [`DatasetCreator`](super::DatasetCreator) makes each worker's share itself. With `steps_per_epoch`, which counts
-    /// the steps of all workers, the data goes on from epoch to epoch; without it, an epoch is one pass over the data of
-    /// all workers, which then must have an end. After each epoch the workers evaluate on the validation data in parts,
+    /// a [`DatasetCreator`](super::DatasetCreator) creates each worker's share. With `steps_per_epoch`, which counts
+    /// the steps of all workers, the data continues from epoch to epoch. Without it, an epoch is one pass over the data of
+    /// all workers, which then must be finite. After each epoch the workers evaluate the validation data in parts,
     /// and every example counts once.
     ///
-    /// The optimizer that the model was compiled with must be the supervisor's. A learning rate that callbacks change goes
-    /// with every step from then on, and weights that they replace are sent to the servers. A run directory of the supervisor takes
-    /// the place of `BackupAndRestore`, which is refused: a job that is started again goes on where it was saved.
+    /// The model must be compiled with the supervisor's optimizer. A learning rate set by a callback travels with every
+    /// later step, and weights set by a callback are sent to the servers. `BackupAndRestore` is refused: give the supervisor a
+    /// run directory instead, and a restarted job continues from its newest checkpoint.
     ///
     /// ```
     /// use phalanx_data::Column;
@@ -65,9 +65,9 @@ impl ParameterServerStrategy {
     /// ```
     ///
     /// # Errors
-    /// When the data cannot be read or does not fit the model (once, with the task and the place in its data), a callback
-    /// fails, the model has moving averages or another optimizer than the supervisor, the job does not form or fails, or
-    /// somebody asks the process to stop.
+    /// Fails if the data cannot be read or does not fit the model (the error names the task and its input position), a
+    /// callback fails, the model has moving averages or another optimizer than the supervisor, the job does not form or
+    /// fails, or the process is interrupted.
     pub fn fit<M: Network>(
         self,
         mut compiled: Compiled<M>,
@@ -83,16 +83,17 @@ impl ParameterServerStrategy {
         let (steps, training, validated) = prepared.inspect_err(|error| server.leave(Some(error)))?;
         let workers = server.config().trainers().len().saturating_sub(1);
         let batches = training.batches(workers).filter(|_| fit.steps_per_epoch.is_none());
-        let course = Course { fit, batches, validated, round: self.round() };
+        let settings = RunSettings { fit, batches, validated, round: self.round() };
         let model = compiled.module().clone();
-        let history = self.run(model, steps, |coordinator| Fitting::new(&mut compiled, coordinator, course)?.run())?;
+        let history =
+            self.run(model, steps, |coordinator| TrainingState::new(&mut compiled, coordinator, settings)?.run())?;
         Ok(history.map(|history| (compiled, history)))
     }
 
-    /// The loss and the metrics on `data`, computed by the workers of a job, in parts; every example counts once. Every
-    /// task calls it; the numbers are the chief's, `None` elsewhere. The weights are those of the run directory's newest
-    /// checkpoint where the supervisor has one, else those of `compiled`. Of the settings `batch_size`,
-    /// `validation_steps` and `sample_weight` matter.
+    /// Returns the loss and metrics on `data`, computed in parts by the workers of a job; every example counts once. Every
+    /// task calls it; only the chief gets logs, the others `None`. The weights are those of the run directory's newest
+    /// checkpoint if the supervisor has one, else those of `compiled`. Uses the settings `batch_size`,
+    /// `validation_steps` and `sample_weight`.
     ///
     /// # Errors
     /// As [`Self::fit`].
@@ -110,49 +111,54 @@ impl ParameterServerStrategy {
             .check_optimizer(compiled.optimizer())
             .and_then(|()| prepare_evaluation(&mut compiled, data.into(), &fit));
         let steps = prepared.inspect_err(|error| server.leave(Some(error)))?;
-        let course = Course { fit, batches: None, validated: true, round: self.round() };
+        let settings = RunSettings { fit, batches: None, validated: true, round: self.round() };
         let model = compiled.module().clone();
         self.run(model, steps, |coordinator| {
-            let tally = Fitting::new(&mut compiled, coordinator, course)?.evaluate()?;
-            Ok(tally.logs(&compiled.aims, ""))
+            let accumulators = TrainingState::new(&mut compiled, coordinator, settings)?.evaluate()?;
+            Ok(accumulators.logs(&compiled.objectives, ""))
         })
     }
 }
 
-/// The steps of a `fit`, what is learned from, and whether there is something to validate on.
-fn prepare<M: Network>(compiled: &mut Compiled<M>, data: Data, fit: &mut Fit) -> Result<(Steps<M>, Shared, bool)> {
+/// Returns the steps of a `fit`, its training data, and whether there is validation data.
+fn prepare<M: Network>(
+    compiled: &mut Compiled<M>,
+    data: Data,
+    fit: &mut Fit,
+) -> Result<(StepFunctions<M>, SharedInput, bool)> {
     check(compiled)?;
     let (data, held_out) = compiled.take_data(data, fit)?;
-    let training = Shared::training(data, fit)?;
-    let held_out = held_out.map(|data| Shared::evaluation(data, fit.batch_size, fit.validation_steps)).transpose()?;
+    let training = SharedInput::training(data, fit)?;
+    let held_out =
+        held_out.map(|data| SharedInput::evaluation(data, fit.batch_size, fit.validation_steps)).transpose()?;
     resolve(compiled, &training)?;
     let validated = held_out.is_some();
     Ok((steps::steps(compiled, Some(training.clone()), held_out), training, validated))
 }
 
-fn prepare_evaluation<M: Network>(compiled: &mut Compiled<M>, data: Data, fit: &Fit) -> Result<Steps<M>> {
+fn prepare_evaluation<M: Network>(compiled: &mut Compiled<M>, data: Data, fit: &Fit) -> Result<StepFunctions<M>> {
     check(compiled)?;
-    compiled.feed.sample_weight.clone_from(&fit.sample_weight);
-    let held_out = Shared::evaluation(data, fit.batch_size, fit.validation_steps)?;
+    compiled.mapping.sample_weight.clone_from(&fit.sample_weight);
+    let held_out = SharedInput::evaluation(data, fit.batch_size, fit.validation_steps)?;
     resolve(compiled, &held_out)?;
     Ok(steps::steps(compiled, None, Some(held_out)))
 }
 
-/// Finds the metrics that were named, with a row of the data where the model does not say how wide its outputs are.
-fn resolve<M: Network>(compiled: &mut Compiled<M>, data: &Shared) -> Result<()> {
+/// Creates the metrics given by name, with a row of the data if the model does not know the widths of its outputs.
+fn resolve<M: Network>(compiled: &mut Compiled<M>, data: &SharedInput) -> Result<()> {
     compiled.resolve_with(|| data.of(&InputContext::default())?.iter()?.next().transpose())
 }
 
 fn check<M: Network>(compiled: &Compiled<M>) -> Result<()> {
     if compiled.strategy().num_replicas_in_sync() > 1 {
-        return Err(Error::new(Code::BadSetting, "the model was compiled for replicas that learn together")
+        return Err(Error::new(Code::BadSetting, "the model was compiled under a strategy with several replicas")
             .because("under a ParameterServerStrategy the variables are on the servers")
-            .help("build and compile it outside of another strategy's scope"));
+            .help("build and compile it outside another strategy's scope"));
     }
-    match compiled.model.book.states() {
+    match compiled.model.registry.states() {
         [] => Ok(()),
         [state, ..] => Err(Error::new(Code::BadSetting, format!("{:?} is a moving average", state.name))
-            .because("servers keep what is learned from gradients, and moving averages are not")
+            .because("parameter servers hold variables that are updated by gradients, and moving averages are not")
             .help("use LayerNormalization, or train with a mirrored strategy")),
     }
 }

@@ -1,13 +1,13 @@
-//! What workers do for a `fit`: one batch of training, or one part of an evaluation.
+//! The workers' step functions of a `fit`: one training batch, or one part of an evaluation.
 
-use super::input::Shared;
-use crate::fit::aim::Aim;
+use super::input::SharedInput;
+use crate::fit::accumulators::Accumulators;
 use crate::fit::compiled::Compiled;
-use crate::fit::feed::Feed;
-use crate::fit::step::Plan;
-use crate::fit::tally::Tally;
+use crate::fit::input_mapping::InputMapping;
+use crate::fit::objective::Objective;
+use crate::fit::step::StepPlan;
 use crate::strategy::seed_of;
-use crate::{StepContext, Steps};
+use crate::{StepContext, StepFunctions};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_data::Batch;
 use phalanx_nn::Network;
@@ -21,19 +21,19 @@ pub(super) const VALIDATE: &str = "fit/validate";
 const DATA: &str = "fit/data";
 const HELD_OUT: &str = "fit/held_out";
 
-/// How long a worker with nothing left waits before it says so, that others get the steps it would take.
+/// How long a worker without data waits before it reports so, which leaves the scheduled steps to others.
 const NOTHING_LEFT: Duration = Duration::from_millis(3);
 
-/// What a training step is told.
+/// The arguments of a training step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Order {
-    /// The pass over the data that it belongs to; `None` where the data goes on from epoch to epoch.
+pub(super) struct TrainArguments {
+    /// The pass over the data that the step belongs to; `None` if the data continues from epoch to epoch.
     pub(super) pass: Option<u64>,
-    /// `None`: that of the optimizer the model was compiled with.
+    /// The learning rate; `None` for that of the compiled optimizer.
     pub(super) learning_rate: Option<f32>,
 }
 
-impl Order {
+impl TrainArguments {
     pub(super) fn arguments(self) -> [f64; 2] {
         [self.pass.map_or(-1.0, |pass| pass as f64), self.learning_rate.map_or(-1.0, f64::from)]
     }
@@ -44,16 +44,16 @@ impl Order {
     }
 }
 
-/// What a training step says.
+/// The result of a training step.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Told {
-    /// Who ran it.
+pub(super) struct StepReport {
+    /// The worker that ran it.
     pub(super) task: TaskId,
-    /// What it counted; `None` where the worker's share has ended.
+    /// Its accumulators; `None` if the worker's share has ended.
     pub(super) words: Option<Vec<f64>>,
 }
 
-impl Told {
+impl StepReport {
     fn to_words(&self) -> Vec<f64> {
         let role = Role::ALL.iter().position(|role| *role == self.task.role).unwrap_or(0);
         let mut words = vec![f64::from(self.words.is_some()), role as f64, f64::from(self.task.index)];
@@ -62,29 +62,33 @@ impl Told {
     }
 
     pub(super) fn read(words: &[f64]) -> Result<Self> {
-        let wrong = || Error::new(Code::BadMessage, "a worker's answer is not one to a training step");
+        let wrong = || Error::new(Code::BadMessage, "a worker's result is not that of a training step");
         let ([trained, role, index], words) = words.split_first_chunk().ok_or_else(wrong)?;
         let role = Role::ALL.get(*role as usize).copied().ok_or_else(wrong)?;
         Ok(Self { task: TaskId::new(role, *index as u32), words: (*trained > 0.0).then(|| words.to_vec()) })
     }
 }
 
-/// What every worker needs to know for its steps.
-struct Kit {
-    feed: Feed,
-    aims: Vec<Aim>,
+/// What a worker needs for its steps.
+struct StepRunner {
+    mapping: InputMapping,
+    objectives: Vec<Objective>,
     device: Device,
 }
 
-/// The steps of a `fit` with this data to learn from and that to evaluate on.
+/// Returns the steps of a `fit` with this training and evaluation data.
 pub(super) fn steps<M: Network>(
     compiled: &Compiled<M>,
-    training: Option<Shared>,
-    held_out: Option<Shared>,
-) -> Steps<M> {
-    let aims = compiled.aims.iter().map(Aim::copy).collect();
-    let kit = Arc::new(Kit { feed: compiled.feed.clone(), aims, device: compiled.strategy().home().clone() });
-    let mut steps = Steps::new();
+    training: Option<SharedInput>,
+    held_out: Option<SharedInput>,
+) -> StepFunctions<M> {
+    let objectives = compiled.objectives.iter().map(Objective::copy).collect();
+    let kit = Arc::new(StepRunner {
+        mapping: compiled.mapping.clone(),
+        objectives,
+        device: compiled.strategy().home().clone(),
+    });
+    let mut steps = StepFunctions::new();
     if let Some(data) = training {
         let kit = Arc::clone(&kit);
         steps = steps.dataset(DATA, move |cx| data.of(cx)).step(TRAIN, move |cx| kit.train(cx));
@@ -95,38 +99,38 @@ pub(super) fn steps<M: Network>(
     steps
 }
 
-impl Kit {
+impl StepRunner {
     /// Trains on the next batch of the worker's share.
     fn train<M: Network>(&self, cx: &mut StepContext<'_, M>) -> Result<Vec<f64>> {
-        let order = Order::read(cx.arguments());
+        let order = TrainArguments::read(cx.arguments());
         let Some(batch) = Self::next_batch(cx, order)? else {
             if cx.acts_for_another() {
                 push_nothing(cx, &self.device)?;
             }
             std::thread::sleep(NOTHING_LEFT);
-            return Ok(Told { task: cx.task(), words: None }.to_words());
+            return Ok(StepReport { task: cx.task(), words: None }.to_words());
         };
-        let plan = Plan { feed: &self.feed, aims: &self.aims, learning: true };
-        let mut tally = Tally::new(&self.aims);
+        let plan = StepPlan { mapping: &self.mapping, objectives: &self.objectives, learning: true };
+        let mut accumulators = Accumulators::new(&self.objectives);
         let mode = Mode::Training { seed: seed_of(cx.id(), u64::from(cx.task().index + 1)) };
         let step = cx.with_session(|session| {
             session.set_learning_rate(order.learning_rate);
             session.step_with_values(&[], |model, _| {
                 let outputs = plan.outputs(model, &batch, &self.device, mode)?;
-                let sum = plan.loss(&batch, outputs, &self.device, &mut tally)?;
+                let sum = plan.loss(&batch, outputs, &self.device, &mut accumulators)?;
                 Ok((sum / batch.rows() as f32, |_: &mut Gradients| Ok(Vec::new())))
             })
         })?;
         step.ok_or_else(|| Error::new(Code::JobFailed, "the job ended before the step did").relayed())?;
-        Ok(Told { task: cx.task(), words: Some(tally.words()) }.to_words())
+        Ok(StepReport { task: cx.task(), words: Some(accumulators.words()) }.to_words())
     }
 
-    /// The next batch with rows; `None` at the end of the pass.
-    fn next_batch<M: Network>(cx: &mut StepContext<'_, M>, order: Order) -> Result<Option<Batch>> {
+    /// Returns the next non-empty batch, or `None` at the end of the pass.
+    fn next_batch<M: Network>(cx: &mut StepContext<'_, M>, order: TrainArguments) -> Result<Option<Batch>> {
         if let Some(pass) = order.pass
             && cx.begin_pass(DATA, pass)? > pass
         {
-            // A chief that was started again asks for a pass that is done.
+            // A restarted chief may ask for a pass that is already done.
             return Ok(None);
         }
         loop {
@@ -140,10 +144,10 @@ impl Kit {
     /// Evaluates on one part of the data.
     fn validate<M: Network>(&self, cx: &mut StepContext<'_, M>) -> Result<Vec<f64>> {
         let &[part, of] = cx.arguments() else {
-            return Err(Error::new(Code::BadMessage, "an evaluation was not told which part it is"));
+            return Err(Error::new(Code::BadMessage, "an evaluation step has no part number"));
         };
-        let plan = Plan { feed: &self.feed, aims: &self.aims, learning: false };
-        let mut tally = Tally::new(&self.aims);
+        let plan = StepPlan { mapping: &self.mapping, objectives: &self.objectives, learning: false };
+        let mut accumulators = Accumulators::new(&self.objectives);
         let batches = cx.part(HELD_OUT, part as usize, of as usize)?;
         let model = cx.newest_model()?.clone().no_grad();
         for batch in batches {
@@ -152,13 +156,13 @@ impl Kit {
                 continue;
             }
             let outputs = plan.outputs(&model, &batch, &self.device, Mode::Inference)?;
-            plan.loss(&batch, outputs, &self.device, &mut tally)?;
+            plan.loss(&batch, outputs, &self.device, &mut accumulators)?;
         }
-        Ok(tally.words())
+        Ok(accumulators.words())
     }
 }
 
-/// Completes the update that a lost worker began with gradients of nothing: the servers that miss it then have it.
+/// Completes a lost worker's unfinished update with zero gradients, so that every server has it.
 fn push_nothing<M: Network>(cx: &mut StepContext<'_, M>, device: &Device) -> Result<()> {
     let of_nothing = |_: &mut Gradients| Ok(Vec::new());
     let zero = Tensor::<1>::zeros([1], device).require_grad();
@@ -172,13 +176,13 @@ mod tests {
     #[test]
     fn orders_and_answers_cross_the_wire_as_numbers() {
         for (pass, learning_rate) in [(None, None), (Some(0), Some(0.3)), (Some(7), None), (None, Some(0.0))] {
-            let order = Order { pass, learning_rate };
-            assert_eq!(Order::read(&order.arguments()), order);
+            let order = TrainArguments { pass, learning_rate };
+            assert_eq!(TrainArguments::read(&order.arguments()), order);
         }
         for words in [None, Some(vec![]), Some(vec![1.5, -2.0])] {
-            let told = Told { task: TaskId::new(Role::Worker, 3), words };
-            assert_eq!(Told::read(&told.to_words()).unwrap(), told);
+            let told = StepReport { task: TaskId::new(Role::Worker, 3), words };
+            assert_eq!(StepReport::read(&told.to_words()).unwrap(), told);
         }
-        assert!(Told::read(&[1.0]).is_err() && Told::read(&[1.0, 99.0, 0.0]).is_err());
+        assert!(StepReport::read(&[1.0]).is_err() && StepReport::read(&[1.0, 99.0, 0.0]).is_err());
     }
 }

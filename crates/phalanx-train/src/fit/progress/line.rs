@@ -1,14 +1,14 @@
-//! One row of the display, and how it fits into the room there is.
+//! One row of the display, fitted to the width of the terminal.
 
 use std::ops::Range;
 
-/// The bar's width where there is room for it.
+/// The bar's width if the terminal is wide enough.
 const WIDEST: usize = 30;
-/// A shorter bar says less than the room it takes.
+/// A shorter bar is left out.
 const SHORTEST: usize = 10;
-/// What stands around a bar: ` [` and `]`.
+/// The width of ` [` and `]`.
 const FRAME: usize = 3;
-/// What stands for fields that were cut.
+/// Replaces fields that were cut.
 const CUT: &str = " …";
 
 /// A count, perhaps a bar, and the fields after them: `37/100 [===>......] - 1s 12ms/step - loss: 0.5`.
@@ -16,11 +16,11 @@ pub(super) struct Row {
     seen: u64,
     target: Option<u64>,
     count: String,
-    /// Each with its ` - ` in front.
+    /// Each begins with ` - `.
     fields: Vec<String>,
 }
 
-/// How many columns `text` takes. Every character counts as one, which holds for all but East Asian names.
+/// Returns the columns of `text`. Every character counts as one, which is wrong only for East Asian names.
 pub(super) fn width(text: &str) -> usize {
     text.chars().count()
 }
@@ -38,41 +38,45 @@ impl Row {
         self.fields.push(format!(" - {field}"));
     }
 
-    /// Without a bar, as long as it comes.
+    /// Returns the row without a bar and without a limit.
     pub(super) fn plain(&self) -> String {
         self.count.clone() + &self.fields.concat()
     }
 
-    /// The row while it is redrawn: one line, whatever that costs. The bar goes first, then fields from the right.
-    pub(super) fn running(&self, room: usize) -> String {
+    /// Returns the row while it is redrawn: one line of at most `columns`. The bar is cut first, then fields from the
+    /// right.
+    pub(super) fn running(&self, columns: usize) -> String {
         let all = 0..self.fields.len();
-        if self.count_and(all.clone()) <= room {
-            return self.first_line(all, room);
+        if self.count_and(all.clone()) <= columns {
+            return self.first_line(all, columns);
         }
-        let fits = |end: &usize| self.count_and(0..*end) + width(CUT) <= room;
+        let fits = |end: &usize| self.count_and(0..*end) + width(CUT) <= columns;
         match all.rev().find(fits) {
             Some(end) => self.count.clone() + &self.fields[..end].concat() + CUT,
-            None => clip(&self.count, room),
+            None => clip(&self.count, columns),
         }
     }
 
-    /// The row as it stays: as few lines as possible, and a bar if it adds none. There is always one line.
-    pub(super) fn finished(&self, room: usize) -> Vec<String> {
-        let bare = self.folded(width(&self.count), room);
-        let barred = self.folded(width(&self.count) + FRAME + SHORTEST, room);
+    /// Returns the final row: as few lines as possible, at least one, with a bar if that adds none.
+    pub(super) fn finished(&self, columns: usize) -> Vec<String> {
+        let bare = self.folded(width(&self.count), columns);
+        let barred = self.folded(width(&self.count) + FRAME + SHORTEST, columns);
         let parts = if self.target.is_some() && barred.len() <= bare.len() { barred } else { bare };
-        let mut lines = vec![clip(&self.first_line(parts[0].clone(), room), room)];
-        lines.extend(parts[1..].iter().map(|part| clip(&(self.indent() + &self.fields[part.clone()].concat()), room)));
+        let mut lines = vec![clip(&self.first_line(parts[0].clone(), columns), columns)];
+        let indent = " ".repeat(width(&self.count));
+        lines.extend(
+            parts[1..].iter().map(|part| clip(&(indent.clone() + &self.fields[part.clone()].concat()), columns)),
+        );
         lines
     }
 
-    /// Which fields go to which line, where the first line begins with a head of `head` columns.
-    fn folded(&self, head: usize, room: usize) -> Vec<Range<usize>> {
+    /// Returns the fields of each line; the first line begins with `head` columns.
+    fn folded(&self, head: usize, columns: usize) -> Vec<Range<usize>> {
         let mut lines = Vec::new();
         let (mut start, mut used) = (0, head);
         for (index, field) in self.fields.iter().enumerate() {
-            // A line holds one field at least, however wide; on the first that is the time beside the count.
-            if used + width(field) > room && index > start {
+            // A line holds at least one field, however wide; on the first line that is the time.
+            if used + width(field) > columns && index > start {
                 lines.push(start..index);
                 (start, used) = (index, width(&self.count));
             }
@@ -82,9 +86,9 @@ impl Row {
         lines
     }
 
-    /// The count, the widest bar that leaves room for `fields`, and those fields.
-    fn first_line(&self, fields: Range<usize>, room: usize) -> String {
-        let left = room.saturating_sub(self.count_and(fields.clone()) + FRAME);
+    /// Returns the count, the widest bar that fits, and `fields`.
+    fn first_line(&self, fields: Range<usize>, columns: usize) -> String {
+        let left = columns.saturating_sub(self.count_and(fields.clone()) + FRAME);
         let bar = match self.target {
             Some(target) if left >= SHORTEST => format!(" [{}]", bar(self.seen, target, left.min(WIDEST))),
             _ => String::new(),
@@ -94,11 +98,6 @@ impl Row {
 
     fn count_and(&self, fields: Range<usize>) -> usize {
         width(&self.count) + self.fields[fields].iter().map(|field| width(field)).sum::<usize>()
-    }
-
-    /// Further lines begin under the first field.
-    fn indent(&self) -> String {
-        " ".repeat(width(&self.count))
     }
 }
 
@@ -112,10 +111,10 @@ fn bar(seen: u64, target: u64, columns: usize) -> String {
     format!("{}{head}{}", "=".repeat(filled.saturating_sub(1)), ".".repeat(columns - filled))
 }
 
-/// The last resort where a single field is wider than the terminal.
-fn clip(text: &str, room: usize) -> String {
-    if width(text) <= room {
+/// Cuts a field that is wider than the terminal.
+fn clip(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
         return text.to_owned();
     }
-    text.chars().take(room.saturating_sub(1)).chain((room > 0).then_some('…')).collect()
+    text.chars().take(columns.saturating_sub(1)).chain((columns > 0).then_some('…')).collect()
 }

@@ -1,4 +1,4 @@
-//! What `fit`, `evaluate` and `predict` show while they run: the text of Keras 2.15, on a line that never wraps.
+//! The progress display of `fit`, `evaluate` and `predict`: the text of Keras 2.15, on a line that never wraps.
 //!
 //! ```text
 //! Epoch 1/5
@@ -7,43 +7,43 @@
 //!
 //! | read | for |
 //! | --- | --- |
-//! | [`Verbose`], [`Mode`] | how much is shown: nothing, a bar, a line per epoch |
+//! | [`Verbose`], [`ProgressMode`] | how much is shown: nothing, a bar, a line per epoch |
 //! | [`Progress`] | the display itself: `epoch`, `update` per step, `finish` |
 //! | [`columns`] | how wide the terminal is |
 //!
 //! Counts, times, numbers and the moments of a redraw are those of Keras, byte for byte, except that a redraw is a
 //! carriage return without Keras' backspaces. Where a terminal is too narrow Keras wraps and leaves a trail of broken
-//! lines; here the bar shrinks, then goes, then a line that is still running loses its last metrics to `…`. A finished
-//! line is a record, so it loses nothing: metrics that do not fit go to a second line under the first.
+//! lines; here the bar shrinks, then disappears, then a line that is still redrawn loses its last metrics to `…`. A
+//! finished line loses nothing: metrics that do not fit go to a second line.
 
 mod line;
 mod number;
-mod pace;
 mod sink;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod timer;
 mod verbose;
 
 pub use terminal::columns;
-pub use verbose::{Mode, Verbose};
+pub use verbose::{ProgressMode, Verbose};
 
 use line::Row;
-use pace::Pace;
 use sink::Sink;
 use std::io::Write;
 use std::time::{Duration, Instant};
+use timer::PassTimer;
 
 /// The display of one `fit`, `evaluate` or `predict`.
 ///
-/// A `fit` calls [`epoch`](Self::epoch) before each pass over the data; an evaluation is one pass and needs no title.
-/// Writing never fails: once the reader of the output has gone, the rest is not shown.
+/// A `fit` calls [`epoch`](Self::epoch) before each pass over the data; an evaluation is one pass without a title.
+/// Writing never fails: after an error of the output, nothing more is written.
 ///
 /// ```
-/// use phalanx_train::fit::progress::{Mode, Progress};
+/// use phalanx_train::fit::progress::{ProgressMode, Progress};
 ///
 /// let mut out = Vec::new();
-/// let mut progress = Progress::new(&mut out, Mode::Line, Some(469));
+/// let mut progress = Progress::new(&mut out, ProgressMode::Line, Some(469));
 /// for epoch in 1..=2 {
 ///     progress.epoch(epoch, 2);
 ///     for step in 1..=469 {
@@ -58,107 +58,105 @@ use std::time::{Duration, Instant};
 /// ```
 pub struct Progress<W: Write> {
     out: Sink<W>,
-    mode: Mode,
+    mode: ProgressMode,
     columns: Box<dyn Fn() -> usize + Send>,
     clock: Box<dyn Fn() -> Duration + Send>,
     target: Option<u64>,
-    pace: Pace,
-    /// What the logs said last, in the order in which their names first came.
+    timer: PassTimer,
+    /// The last logs, in the order in which their names first appeared.
     logs: Vec<(String, f64)>,
-    /// Columns of the bar line that the cursor stands in; `None` at the start of a fresh line.
+    /// Columns of the bar line that the cursor is in; `None` at the start of a line.
     open: Option<usize>,
 }
 
 impl<W: Write> Progress<W> {
-    /// A display of `target` steps per pass; the first pass starts now.
+    /// Creates a display of `target` steps per pass; the first pass starts now.
     ///
-    /// With `None` the steps are counted without a bar, and the first pass that finishes says how many there are.
-    pub fn new(out: W, mode: Mode, target: Option<u64>) -> Self {
-        let born = Instant::now();
+    /// With `None` there is no bar until the first pass has finished, which sets the target.
+    pub fn new(out: W, mode: ProgressMode, target: Option<u64>) -> Self {
+        let created = Instant::now();
         Self {
             out: Sink::new(out),
             mode,
             columns: Box::new(terminal::columns),
-            clock: Box::new(move || born.elapsed()),
+            clock: Box::new(move || created.elapsed()),
             target,
-            pace: Pace::starting(Duration::ZERO),
+            timer: PassTimer::starting(Duration::ZERO),
             logs: Vec::new(),
             open: None,
         }
     }
 
-    /// Asks `columns` instead of the terminal, before every redraw, how many columns a line may have.
+    /// Takes the width of a line from `columns`, before every redraw, instead of from the terminal.
     #[must_use]
     pub fn with_columns(mut self, columns: impl Fn() -> usize + Send + 'static) -> Self {
         self.columns = Box::new(columns);
         self
     }
 
-    /// Takes the time from `clock`, and starts the pass anew by it.
+    /// Takes the time from `clock`, and restarts the pass.
     #[must_use]
     pub fn with_clock(mut self, clock: impl Fn() -> Duration + Send + 'static) -> Self {
-        self.pace = Pace::starting(clock());
+        self.timer = PassTimer::starting(clock());
         self.clock = Box::new(clock);
         self
     }
 
-    /// Starts the pass of epoch `number` of `of`, counted from 1. The title is left out where there is one epoch only.
+    /// Starts the pass of epoch `number` of `of`, counted from 1. A single epoch has no title.
     pub fn epoch(&mut self, number: u64, of: u64) {
         self.break_line();
-        if self.mode != Mode::Silent && of > 1 {
+        if self.mode != ProgressMode::Silent && of > 1 {
             self.out.show(&format!("Epoch {number}/{of}\n"));
         }
         self.logs.clear();
-        self.pace = Pace::starting((self.clock)());
+        self.timer = PassTimer::starting((self.clock)());
     }
 
-    /// Says that `seen` steps of this pass are done. `logs` are the running values of the metrics, shown as they are.
+    /// Shows that `seen` steps of this pass are done, with the current values of the metrics.
     ///
-    /// Cheap when called after every step: the bar is redrawn at most every 50 ms.
+    /// Cheap enough for every step: the bar is redrawn at most every 50 ms.
     pub fn update(&mut self, seen: u64, logs: &[(&str, f64)]) {
-        if self.mode != Mode::Bar {
+        if self.mode != ProgressMode::Bar {
             return;
         }
-        self.remember(logs);
+        self.record(logs);
         let now = (self.clock)();
-        if !self.pace.is_due(now) {
+        if !self.timer.is_due(now) {
             return;
         }
-        let per_step = self.pace.per_step(seen, now);
+        let per_step = self.timer.per_step(seen, now);
         let mut row = Row::new(seen, self.target);
         match self.target {
             Some(target) => row.push(&format!("ETA: {}", number::eta(per_step * target.saturating_sub(seen) as f64))),
             None => row.push(&self.elapsed_and_rate(now, per_step)),
         }
         self.push_logs(&mut row);
-        let line = row.running(self.room());
+        let line = row.running(self.width());
         let text = self.over_the_open_line(&line);
         self.out.show(&text);
         self.open = Some(line::width(&line));
-        self.pace.drawn(now);
+        self.timer.drawn(now);
     }
 
-    /// Ends the pass after `seen` steps, with the values that stay on the screen: the metrics and their `val_` twins.
-    ///
-    /// Fewer steps than the target are shown as such.
+    /// Ends the pass after `seen` steps with its final values: the metrics and those of the validation.
     pub fn finish(&mut self, seen: u64, logs: &[(&str, f64)]) {
-        if self.mode == Mode::Silent {
+        if self.mode == ProgressMode::Silent {
             return;
         }
-        self.remember(logs);
+        self.record(logs);
         let target = *self.target.get_or_insert(seen);
         let now = (self.clock)();
         let text = match self.mode {
-            Mode::Bar => self.finished_bar(seen, target, now),
+            ProgressMode::Bar => self.finished_bar(seen, target, now),
             _ => self.finished_line(seen, target, now),
         };
         self.out.show(&text);
         self.open = None;
     }
 
-    /// Ends a bar line that is still being redrawn, so that what others print starts on a line of its own.
+    /// Ends a bar line that is still being redrawn, so that other output starts on a new line.
     ///
-    /// The next update draws the bar again below. Dropping the display does this too.
+    /// The next update draws the bar below. Dropping the display does this too.
     pub fn break_line(&mut self) {
         if self.open.take().is_some() {
             self.out.show("\n");
@@ -166,11 +164,11 @@ impl<W: Write> Progress<W> {
     }
 
     fn finished_bar(&mut self, seen: u64, target: u64, now: Duration) -> String {
-        let per_step = self.pace.per_step(seen, now);
+        let per_step = self.timer.per_step(seen, now);
         let mut row = Row::new(seen, Some(target));
         row.push(&self.elapsed_and_rate(now, per_step));
         self.push_logs(&mut row);
-        let lines = row.finished(self.room());
+        let lines = row.finished(self.width());
         let mut text = self.over_the_open_line(&lines[0]);
         for line in &lines[1..] {
             text.push('\n');
@@ -181,7 +179,7 @@ impl<W: Write> Progress<W> {
     }
 
     fn finished_line(&self, seen: u64, target: u64, now: Duration) -> String {
-        let elapsed = self.pace.elapsed(now);
+        let elapsed = self.timer.elapsed(now);
         let mut row = Row::new(seen, Some(target));
         row.push(&format!("{elapsed:.0}s"));
         self.push_logs(&mut row);
@@ -191,10 +189,10 @@ impl<W: Write> Progress<W> {
     }
 
     fn elapsed_and_rate(&self, now: Duration, per_step: f64) -> String {
-        format!("{:.0}s {}", self.pace.elapsed(now), number::rate(per_step, "step"))
+        format!("{:.0}s {}", self.timer.elapsed(now), number::rate(per_step, "step"))
     }
 
-    fn remember(&mut self, logs: &[(&str, f64)]) {
+    fn record(&mut self, logs: &[(&str, f64)]) {
         for &(name, value) in logs {
             match self.logs.iter_mut().find(|(known, _)| known == name) {
                 Some((_, last)) => *last = value,
@@ -209,16 +207,16 @@ impl<W: Write> Progress<W> {
         }
     }
 
-    /// The last column stays free: some terminals wrap as soon as it is written.
-    fn room(&self) -> usize {
+    /// Returns the usable columns. The last one stays free: some terminals wrap as soon as it is written.
+    fn width(&self) -> usize {
         (self.columns)().saturating_sub(1)
     }
 
-    /// `line` with what erases the line under the cursor. Blanks, as Keras has them, and no escape sequence: a bar
-    /// that somebody sends to a file stays readable.
+    /// Returns `line`, padded to erase the line under the cursor. As in Keras that takes blanks and no escape sequences,
+    /// so a bar redirected to a file stays readable.
     fn over_the_open_line(&self, line: &str) -> String {
-        // No wider than a line may be now: the terminal may have become narrower since the last redraw.
-        let under = self.open.unwrap_or(0).min(self.room());
+        // The terminal may have become narrower since the last redraw.
+        let under = self.open.unwrap_or(0).min(self.width());
         let blanks = under.saturating_sub(line::width(line));
         format!("\r{line}{}", " ".repeat(blanks))
     }

@@ -1,17 +1,16 @@
 //! Numbers as Keras writes them.
 
-use super::Mode;
+use super::ProgressMode;
 
 /// A metric's value: four decimals, or an exponent where those would show nothing but zeros.
-pub(super) fn metric(value: f64, mode: Mode) -> String {
+pub(super) fn metric(value: f64, mode: ProgressMode) -> String {
     if value.is_nan() {
         return "nan".to_owned();
     }
     // A mean adds to zero first, so Keras never shows a negative zero.
     let value = value + 0.0;
-    // Keras' one-line form forgets the sign: there a loss of -0.5 reads -5.0000e-01. Programs parse that form, so it
-    // stays as it is.
-    let size = if mode == Mode::Bar { value.abs() } else { value };
+    // Keras' one-line form ignores the sign: there a loss of -0.5 reads -5.0000e-01. Programs parse that form.
+    let size = if mode == ProgressMode::Bar { value.abs() } else { value };
     if size > 1e-3 || value.is_infinite() { format!("{value:.4}") } else { scientific(value) }
 }
 

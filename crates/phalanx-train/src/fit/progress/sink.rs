@@ -1,8 +1,8 @@
-//! Where the text goes, for as long as somebody reads it.
+//! The output of the display.
 
 use std::io::Write;
 
-/// A writer that gives up at the first error: no training ends because nobody watches it any more.
+/// A writer that stops at the first error, so that a closed terminal does not end a training.
 pub(super) struct Sink<W> {
     out: W,
     lost: bool,
@@ -13,7 +13,7 @@ impl<W: Write> Sink<W> {
         Self { out, lost: false }
     }
 
-    /// Writes `text` at once, in one piece, so that a redraw does not flicker.
+    /// Writes `text` in one piece, so that a redraw does not flicker.
     pub(super) fn show(&mut self, text: &str) {
         if !self.lost {
             self.lost = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).is_err();

@@ -1,12 +1,12 @@
-//! How much is shown.
+//! The verbosity of the display.
 
 use std::io::IsTerminal;
 
-/// How much is asked for: Keras' `verbose` argument.
+/// Keras' `verbose` argument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verbose {
-    /// Keras' `"auto"`: a bar where somebody watches, a line per epoch where a file or another program reads.
+    /// Keras' `"auto"`: a bar on a terminal, else a line per epoch.
     #[default]
     Auto,
     /// Keras' `0`: nothing.
@@ -17,9 +17,9 @@ pub enum Verbose {
     Line,
 }
 
-/// How much is shown: [`Verbose`], decided.
+/// What the display shows: a resolved [`Verbose`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum ProgressMode {
     /// Nothing.
     Silent,
     /// A bar, redrawn in place.
@@ -29,26 +29,26 @@ pub enum Mode {
 }
 
 impl Verbose {
-    /// Decides [`Verbose::Auto`] by whether standard output is a terminal.
-    pub fn resolve(self) -> Mode {
+    /// Resolves [`Verbose::Auto`] for standard output.
+    pub fn resolve(self) -> ProgressMode {
         self.resolve_for(std::io::stdout().is_terminal())
     }
 
-    /// Decides [`Verbose::Auto`] for an output that is a terminal or is not.
+    /// Resolves [`Verbose::Auto`] for an output that is, or is not, a terminal.
     ///
     /// ```
-    /// use phalanx_train::fit::progress::{Mode, Verbose};
+    /// use phalanx_train::fit::progress::{ProgressMode, Verbose};
     ///
-    /// assert_eq!(Verbose::Auto.resolve_for(true), Mode::Bar);
-    /// assert_eq!(Verbose::Auto.resolve_for(false), Mode::Line);
-    /// assert_eq!(Verbose::Bar.resolve_for(false), Mode::Bar);
+    /// assert_eq!(Verbose::Auto.resolve_for(true), ProgressMode::Bar);
+    /// assert_eq!(Verbose::Auto.resolve_for(false), ProgressMode::Line);
+    /// assert_eq!(Verbose::Bar.resolve_for(false), ProgressMode::Bar);
     /// ```
-    pub fn resolve_for(self, terminal: bool) -> Mode {
+    pub fn resolve_for(self, terminal: bool) -> ProgressMode {
         match self {
-            Self::Auto if terminal => Mode::Bar,
-            Self::Auto | Self::Line => Mode::Line,
-            Self::Silent => Mode::Silent,
-            Self::Bar => Mode::Bar,
+            Self::Auto if terminal => ProgressMode::Bar,
+            Self::Auto | Self::Line => ProgressMode::Line,
+            Self::Silent => ProgressMode::Silent,
+            Self::Bar => ProgressMode::Bar,
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What is ours: passes that end in unusual ways, and outputs that do.
+//! Passes and outputs that end in unusual ways.
 
 use super::super::terminal::decide;
-use super::super::{Mode, Progress, Verbose};
+use super::super::{Progress, ProgressMode, Verbose};
 use super::display;
 use std::cell::Cell;
 use std::io::{Error, ErrorKind, Result, Write};
@@ -12,14 +12,14 @@ fn verbose_is_what_keras_numbers_mean() {
     let shown = |terminal| {
         [Verbose::Auto, Verbose::Silent, Verbose::Bar, Verbose::Line].map(|verbose| verbose.resolve_for(terminal))
     };
-    assert_eq!(shown(true), [Mode::Bar, Mode::Silent, Mode::Bar, Mode::Line]);
-    assert_eq!(shown(false), [Mode::Line, Mode::Silent, Mode::Bar, Mode::Line]);
+    assert_eq!(shown(true), [ProgressMode::Bar, ProgressMode::Silent, ProgressMode::Bar, ProgressMode::Line]);
+    assert_eq!(shown(false), [ProgressMode::Line, ProgressMode::Silent, ProgressMode::Bar, ProgressMode::Line]);
     assert_eq!(Verbose::default(), Verbose::Auto);
 }
 
 #[test]
 fn silent_prints_nothing() {
-    let (mut progress, screen, ticks) = display(Mode::Silent, Some(3), 80);
+    let (mut progress, screen, ticks) = display(ProgressMode::Silent, Some(3), 80);
     progress.epoch(1, 2);
     ticks.set(600);
     progress.update(1, &[("loss", 0.5)]);
@@ -30,7 +30,7 @@ fn silent_prints_nothing() {
 
 #[test]
 fn a_line_that_ends_early_says_so_and_divides_by_the_steps_done() {
-    let (mut progress, screen, ticks) = display(Mode::Line, Some(100), 80);
+    let (mut progress, screen, ticks) = display(ProgressMode::Line, Some(100), 80);
     ticks.set(512);
     progress.finish(50, &[("loss", 0.5)]);
     assert_eq!(screen.take(), " 50/100 - 1s - loss: 0.5000 - 1s/epoch - 20ms/step\n");
@@ -38,7 +38,7 @@ fn a_line_that_ends_early_says_so_and_divides_by_the_steps_done() {
 
 #[test]
 fn more_steps_than_promised_fill_the_bar_and_no_more() {
-    let (mut progress, screen, ticks) = display(Mode::Bar, Some(2), 80);
+    let (mut progress, screen, ticks) = display(ProgressMode::Bar, Some(2), 80);
     ticks.set(512);
     progress.update(3, &[]);
     assert_eq!(screen.take(), "\r3/2 [==============================] - ETA: 0s");
@@ -46,17 +46,17 @@ fn more_steps_than_promised_fill_the_bar_and_no_more() {
 
 #[test]
 fn a_pass_without_a_step_is_shown() {
-    let (mut progress, screen, _) = display(Mode::Bar, None, 80);
+    let (mut progress, screen, _) = display(ProgressMode::Bar, None, 80);
     progress.finish(0, &[]);
     assert_eq!(screen.take(), "\r0/0 [==============================] - 0s 0s/step\n");
-    let (mut progress, screen, _) = display(Mode::Line, Some(0), 80);
+    let (mut progress, screen, _) = display(ProgressMode::Line, Some(0), 80);
     progress.finish(0, &[]);
     assert_eq!(screen.take(), "0/0 - 0s - 0s/epoch - 0s/step\n");
 }
 
 #[test]
 fn a_clock_that_goes_back_is_no_harm() {
-    let (mut progress, screen, ticks) = display(Mode::Bar, Some(4), 80);
+    let (mut progress, screen, ticks) = display(ProgressMode::Bar, Some(4), 80);
     ticks.set(512);
     progress.epoch(1, 1);
     progress.update(1, &[]);
@@ -68,7 +68,7 @@ fn a_clock_that_goes_back_is_no_harm() {
 
 #[test]
 fn an_open_line_is_ended_once() {
-    let (mut progress, screen, ticks) = display(Mode::Bar, Some(4), 80);
+    let (mut progress, screen, ticks) = display(ProgressMode::Bar, Some(4), 80);
     ticks.set(512);
     progress.update(1, &[("loss", 123456.0)]);
     screen.take();
@@ -85,7 +85,7 @@ fn an_open_line_is_ended_once() {
 
 #[test]
 fn an_epoch_begins_on_a_line_of_its_own() {
-    let (mut progress, screen, _) = display(Mode::Bar, Some(4), 80);
+    let (mut progress, screen, _) = display(ProgressMode::Bar, Some(4), 80);
     progress.update(1, &[]);
     screen.take();
     progress.epoch(2, 3);
@@ -116,7 +116,7 @@ impl Write for Pipe {
 #[test]
 fn a_reader_that_went_away_is_written_to_once_more_and_no_more() {
     let refused = Rc::new(Cell::new(0));
-    let mut progress = Progress::new(Pipe { left: 1, refused: refused.clone() }, Mode::Bar, Some(2));
+    let mut progress = Progress::new(Pipe { left: 1, refused: refused.clone() }, ProgressMode::Bar, Some(2));
     for epoch in 1..=3 {
         progress.epoch(epoch, 3);
         progress.update(1, &[("loss", 1.0)]);

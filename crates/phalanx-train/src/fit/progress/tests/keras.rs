@@ -1,6 +1,6 @@
-//! Every call of `fixtures/keras.txt` prints what Keras printed. `fixtures/make.py` says how the file was made.
+//! Replays the calls that `fixtures/make.py` recorded from Keras, and compares the output.
 
-use super::super::{Mode, Progress};
+use super::super::{Progress, ProgressMode};
 use super::{Screen, Ticks, display};
 
 const RECORDED: &str = include_str!("fixtures/keras.txt");
@@ -17,8 +17,8 @@ impl Replay {
     fn new(words: &[&str]) -> Self {
         let &[case, mode, target] = words else { panic!("case {words:?}") };
         let mode = match mode {
-            "bar" => Mode::Bar,
-            "line" => Mode::Line,
+            "bar" => ProgressMode::Bar,
+            "line" => ProgressMode::Line,
             other => panic!("mode {other}"),
         };
         let target = (target != "?").then(|| target.parse().unwrap());
@@ -26,14 +26,14 @@ impl Replay {
         Self { case: case.to_owned(), progress, screen, ticks }
     }
 
-    /// Makes the call of one recorded line and says what it printed.
+    /// Makes the call of one recorded line and returns its output.
     fn call(&mut self, words: &[&str]) -> String {
         let (&[time, verb], rest) = words.split_first_chunk().unwrap();
         self.ticks.set(time.parse().unwrap());
         let number = |index: usize| rest[index].parse::<u64>().unwrap();
         match verb {
             "epoch" => self.progress.epoch(number(0), number(1)),
-            // An evaluation has one pass, which begins with its display; here the display was made at time 0.
+            // The pass of an evaluation begins with its display, which here was created at time 0.
             "begin" => self.progress.epoch(1, 1),
             "update" => self.progress.update(number(0), &logs(&rest[1..])),
             "finish" => self.progress.finish(number(0), &logs(&rest[1..])),
@@ -71,6 +71,6 @@ fn prints_what_keras_prints() {
         calls += 1;
         printed += usize::from(!expected.is_empty());
     }
-    // So that a cut file does not pass for a short one.
+    // A truncated file must not pass.
     assert!(calls > 500 && printed > 350, "{calls} calls, {printed} of them printed");
 }

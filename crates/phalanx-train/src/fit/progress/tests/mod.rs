@@ -1,10 +1,10 @@
-//! The display beside Keras' own, in narrow terminals, and without a reader.
+//! The display against Keras' own, in narrow terminals, and with a closed output.
 
 mod display;
 mod keras;
 mod width;
 
-use super::{Mode, Progress};
+use super::{Progress, ProgressMode};
 use std::io::{Result, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ const TICK: Duration = Duration::from_nanos(1_953_125);
 struct Screen(Arc<Mutex<Vec<u8>>>);
 
 impl Screen {
-    /// What was written since the last time.
+    /// Returns what was written since the last call.
     fn take(&self) -> String {
         String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
     }
@@ -34,7 +34,7 @@ impl Write for Screen {
     }
 }
 
-/// A clock that stands still until it is set.
+/// A clock that moves only when it is set.
 #[derive(Clone, Default)]
 struct Ticks(Arc<AtomicU64>);
 
@@ -49,7 +49,7 @@ impl Ticks {
 }
 
 /// A display with its screen and its clock, in a terminal of `columns`.
-fn display(mode: Mode, target: Option<u64>, columns: usize) -> (Progress<Screen>, Screen, Ticks) {
+fn display(mode: ProgressMode, target: Option<u64>, columns: usize) -> (Progress<Screen>, Screen, Ticks) {
     let (screen, ticks) = (Screen::default(), Ticks::default());
     let clock = ticks.clone();
     let progress =

@@ -1,15 +1,15 @@
 //! Lines in terminals that are too narrow for them.
 
-use super::super::{Mode, Progress, line};
+use super::super::{Progress, ProgressMode, line};
 use super::display;
 
 const TRAIN: [(&str, f64); 2] = [("loss", 0.2957), ("accuracy", 0.9153)];
 const ALL: [(&str, f64); 4] = [("loss", 0.2957), ("accuracy", 0.9153), ("val_loss", 0.1537), ("val_accuracy", 0.9541)];
 
-/// What a terminal of `columns` shows in the middle of an epoch and at its end.
+/// Returns what a terminal of `columns` shows in the middle of an epoch and at its end.
 fn epoch_in(columns: usize) -> (String, String) {
-    let (mut progress, screen, ticks) = display(Mode::Bar, Some(469), columns);
-    // At once, so that its time left is as short as any later one and leaves no blanks behind.
+    let (mut progress, screen, ticks) = display(ProgressMode::Bar, Some(469), columns);
+    // At once, so that its ETA is as short as any later one and leaves no blanks behind.
     progress.update(1, &TRAIN);
     ticks.set(520);
     screen.take();
@@ -21,50 +21,33 @@ fn epoch_in(columns: usize) -> (String, String) {
 }
 
 #[test]
-fn at_140_columns_the_bar_is_keras_bar() {
-    let (running, finished) = epoch_in(140);
-    assert_eq!(running, "\r237/469 [==============>...............] - ETA: 0s - loss: 0.2957 - accuracy: 0.9153");
-    assert_eq!(
-        finished,
-        "\r469/469 [==============================] - 2s 4ms/step - loss: 0.2957 - accuracy: 0.9153 \
-         - val_loss: 0.1537 - val_accuracy: 0.9541\n"
-    );
-}
-
-#[test]
-fn at_120_columns_the_bar_shrinks() {
-    let (running, finished) = epoch_in(120);
-    assert_eq!(running, "\r237/469 [==============>...............] - ETA: 0s - loss: 0.2957 - accuracy: 0.9153");
-    assert_eq!(
-        finished,
-        "\r469/469 [===================] - 2s 4ms/step - loss: 0.2957 - accuracy: 0.9153 \
-         - val_loss: 0.1537 - val_accuracy: 0.9541\n"
-    );
-}
-
-#[test]
-fn at_80_columns_the_record_takes_a_second_line() {
-    let (running, finished) = epoch_in(80);
-    assert_eq!(running, "\r237/469 [===========>.............] - ETA: 0s - loss: 0.2957 - accuracy: 0.9153");
-    assert_eq!(
-        finished,
-        "\r469/469 [=====================] - 2s 4ms/step - loss: 0.2957 - accuracy: 0.9153\n        \
-         - val_loss: 0.1537 - val_accuracy: 0.9541\n"
-    );
-}
-
-#[test]
-fn the_bar_goes_before_a_metric_does() {
+fn the_bar_shrinks_and_goes_before_a_metric_does() {
     // 51 columns for the text, 13 for the shortest bar, 1 that stays free.
-    assert_eq!(epoch_in(65).0, "\r237/469 [====>.....] - ETA: 0s - loss: 0.2957 - accuracy: 0.9153");
-    assert_eq!(epoch_in(64).0, "\r237/469 - ETA: 0s - loss: 0.2957 - accuracy: 0.9153");
-    assert_eq!(epoch_in(52).0, "\r237/469 - ETA: 0s - loss: 0.2957 - accuracy: 0.9153");
-    assert_eq!(epoch_in(51).0, "\r237/469 - ETA: 0s - loss: 0.2957 …");
-    assert_eq!(epoch_in(34).0, "\r237/469 - ETA: 0s …");
-    assert_eq!(epoch_in(19).0, "\r237/469 …");
-    assert_eq!(epoch_in(9).0, "\r237/469");
-    assert_eq!(epoch_in(6).0, "\r237/…");
-    assert_eq!(epoch_in(0).0, "\r");
+    for (columns, running) in [
+        (140, "\r237/469 [==============>...............] - ETA: 0s - loss: 0.2957 - accuracy: 0.9153"),
+        (120, "\r237/469 [==============>...............] - ETA: 0s - loss: 0.2957 - accuracy: 0.9153"),
+        (80, "\r237/469 [===========>.............] - ETA: 0s - loss: 0.2957 - accuracy: 0.9153"),
+        (65, "\r237/469 [====>.....] - ETA: 0s - loss: 0.2957 - accuracy: 0.9153"),
+        (64, "\r237/469 - ETA: 0s - loss: 0.2957 - accuracy: 0.9153"),
+        (52, "\r237/469 - ETA: 0s - loss: 0.2957 - accuracy: 0.9153"),
+        (51, "\r237/469 - ETA: 0s - loss: 0.2957 …"),
+        (34, "\r237/469 - ETA: 0s …"),
+        (19, "\r237/469 …"),
+        (9, "\r237/469"),
+        (6, "\r237/…"),
+        (0, "\r"),
+    ] {
+        assert_eq!(epoch_in(columns).0, running, "{columns} columns");
+    }
+}
+
+#[test]
+fn a_finished_row_takes_a_second_line_before_it_loses_its_bar() {
+    let (train, held_out) =
+        ("- 2s 4ms/step - loss: 0.2957 - accuracy: 0.9153", "- val_loss: 0.1537 - val_accuracy: 0.9541\n");
+    assert_eq!(epoch_in(140).1, format!("\r469/469 [==============================] {train} {held_out}"), "Keras' bar");
+    assert_eq!(epoch_in(120).1, format!("\r469/469 [===================] {train} {held_out}"));
+    assert_eq!(epoch_in(80).1, format!("\r469/469 [=====================] {train}\n        {held_out}"));
 }
 
 #[test]
@@ -87,7 +70,7 @@ fn the_time_stays_beside_the_count() {
 
 #[test]
 fn a_count_without_a_target_has_no_bar_to_lose() {
-    let (mut progress, screen, ticks) = display(Mode::Bar, None, 60);
+    let (mut progress, screen, ticks) = display(ProgressMode::Bar, None, 60);
     ticks.set(512);
     progress.update(37, &ALL);
     assert_eq!(screen.take(), "\r     37/Unknown - 1s 27ms/step - loss: 0.2957 …");
@@ -113,7 +96,7 @@ fn no_line_is_wider_than_the_terminal_and_no_value_is_lost_at_the_end() {
 
 #[test]
 fn a_shorter_line_covers_the_longer_one_under_it() {
-    let (mut progress, screen, ticks) = display(Mode::Bar, Some(9), 80);
+    let (mut progress, screen, ticks) = display(ProgressMode::Bar, Some(9), 80);
     progress.update(1, &[("loss", 12345.0)]);
     let long = screen.take();
     ticks.set(512);
@@ -123,7 +106,7 @@ fn a_shorter_line_covers_the_longer_one_under_it() {
 
 #[test]
 fn a_terminal_that_becomes_narrower_is_noticed() {
-    let (progress, screen, ticks) = display(Mode::Bar, Some(469), 140);
+    let (progress, screen, ticks) = display(ProgressMode::Bar, Some(469), 140);
     let clock = ticks.clone();
     let mut progress: Progress<_> = progress.with_columns(move || if clock.now().is_zero() { 140 } else { 40 });
     progress.update(1, &ALL);
@@ -136,10 +119,10 @@ fn a_terminal_that_becomes_narrower_is_noticed() {
 
 #[test]
 fn names_are_counted_in_characters() {
-    let (mut progress, screen, _) = display(Mode::Bar, Some(9), 44);
+    let (mut progress, screen, _) = display(ProgressMode::Bar, Some(9), 44);
     progress.update(1, &[("précision_équilibrée", 0.5)]);
     assert_eq!(screen.take(), "\r1/9 - ETA: 0s …");
-    let (mut progress, screen, _) = display(Mode::Bar, Some(9), 45);
+    let (mut progress, screen, _) = display(ProgressMode::Bar, Some(9), 45);
     progress.update(1, &[("précision_équilibrée", 0.5)]);
     assert_eq!(screen.take(), "\r1/9 - ETA: 0s - précision_équilibrée: 0.5000");
 }

@@ -1,0 +1,6 @@
+//! The `phalanx` command as users run it.
+
+mod commands;
+mod demo;
+mod jobs;
+mod transcripts;

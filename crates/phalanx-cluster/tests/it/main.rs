@@ -1,0 +1,5 @@
+//! The integration tests of this crate, in one binary.
+
+mod any_text;
+mod mistakes;
+mod task_config;

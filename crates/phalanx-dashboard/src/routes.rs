@@ -1,0 +1,94 @@
+//! The paths of the server and their responses.
+
+use crate::serve::Authenticated;
+use crate::{Shared, assets, metrics, stream};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What a browser may load: the files of the dashboard and nothing else.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+pub(crate) fn router(shared: Arc<Shared>) -> Router {
+    let secret = Router::new()
+        .route("/api/state", get(state))
+        .route("/api/curves", get(curves))
+        .route("/api/logs", get(logs))
+        .route("/api/stream", get(stream::stream))
+        .route("/metrics", get(metrics::metrics))
+        .route_layer(from_fn_with_state(Arc::clone(&shared), token));
+    let mut open = Router::new().route("/healthz", get(async || "ok\n"));
+    for (path, kind, text) in assets::FILES {
+        open = open.route(path, get(async move || ([(header::CONTENT_TYPE, kind)], text)));
+    }
+    open.merge(secret).layer(from_fn_with_state(Arc::clone(&shared), host)).with_state(shared)
+}
+
+async fn host(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let mut answer = match shared.gate.knows_host(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused.into_response(),
+    };
+    let rules = [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    for (name, value) in rules {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+async fn token(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    match shared.gate.has_token(request.uri(), request.headers()) {
+        Ok(()) => {
+            if let Some(known) = request.extensions().get::<Authenticated>() {
+                known.set();
+            }
+            next.run(request).await
+        }
+        Err(refused) => refused.into_response(),
+    }
+}
+
+fn answer(value: &Value) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+}
+
+async fn state(State(shared): State<Arc<Shared>>) -> Response {
+    answer(&shared.tailer.state().to_json())
+}
+
+async fn curves(State(shared): State<Arc<Shared>>) -> Response {
+    let state = shared.tailer.state();
+    let curves: Vec<Value> = state
+        .curves
+        .iter()
+        .map(|curve| json!({ "run": curve.run, "tag": curve.tag, "points": stream::points(&curve.points) }))
+        .collect();
+    answer(&json!(curves))
+}
+
+/// The logs of all tasks by time, as a file.
+async fn logs(State(shared): State<Arc<Shared>>) -> Response {
+    let state = shared.tailer.state();
+    let mut text = String::new();
+    for line in state.lines(0, usize::MAX).1 {
+        let task = state.tasks.get(line.task).map_or_else(String::new, |task| task.task.to_string());
+        text += &format!("{} {task} {}\n", phalanx_run::timestamp(line.at_ms), line.text);
+    }
+    let kind = [
+        (header::CONTENT_TYPE, "text/plain; charset=utf-8"),
+        (header::CONTENT_DISPOSITION, "attachment; filename=\"logs.txt\""),
+    ];
+    (StatusCode::OK, kind, Body::from(text)).into_response()
+}

@@ -1,0 +1,87 @@
+// The frame around the views: tabs, keys, themes, the state at the top.
+import { $, span } from "./dom.js";
+import { connect, listen, store } from "./store.js";
+import * as logs from "./logs.js";
+import * as overview from "./overview.js";
+import * as tables from "./tables.js";
+
+const names = ["overview", "tasks", "servers", "logs", "checkpoints", "config"];
+let current = "overview";
+
+function open(name, focus = false) {
+  current = name;
+  for (const one of names) {
+    const tab = $(`tab-${one}`);
+    tab.setAttribute("aria-selected", String(one === name));
+    tab.tabIndex = one === name ? 0 : -1;
+    $(one).hidden = one !== name;
+    if (one === name) tab.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+  if (focus) $(`tab-${name}`).focus();
+  // The slash keeps the browser from moving the focus to the view.
+  history.replaceState(null, "", `${location.pathname}${location.search}#/${name}`);
+  draw(new Set(["state", "events", "points", "lines"]));
+}
+
+function draw(kinds) {
+  if (current === "overview") overview.show(kinds);
+  else if (current === "logs") logs.show(kinds);
+  else if (kinds.has("state")) tables.show(current);
+}
+
+function header() {
+  const { state, connected } = store;
+  if (!state) return;
+  const job = state.job ?? {};
+  const parts = (job.model_dir ?? "").split("/").filter((part) => part !== "" && part !== "model");
+  const name = parts.at(-1) ?? "run";
+  $("name").textContent = name;
+  document.title = `${name} · ${state.state} · Phalanx`;
+  $("state").textContent = state.state;
+  $("state").className = `pill ${state.state}`;
+  $("clock").textContent = job.started ? span((state.ended ?? Date.now()) - job.started) : "";
+  const silent = Date.now() - store.heard;
+  const stale = !connected || (state.state === "running" && silent > 12000);
+  $("stale").hidden = !stale && !state.problem;
+  if (state.problem) $("stale").textContent = state.problem;
+  if (stale) $("stale").textContent = `No update since ${new Date(store.heard).toTimeString().slice(0, 8)}: the launcher has exited or cannot be reached. The last known state is shown.`;
+}
+
+const themes = ["auto", "light", "dark"];
+function theme(name) {
+  if (name === "auto") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = name;
+  $("theme").textContent = `Theme: ${name}`;
+  try { localStorage.setItem("phalanx-theme", name); } catch { /* a browser without storage forgets it */ }
+  if (current === "overview") overview.redraw();
+}
+const nextTheme = () => theme(themes[(themes.indexOf($("theme").textContent.slice(7)) + 1) % themes.length]);
+
+function keys(event) {
+  const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+  if (event.key === "Escape" && typing) event.target.blur();
+  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  const number = Number(event.key);
+  if (number >= 1 && number <= names.length) open(names[number - 1], true);
+  else if (event.key === "/") { event.preventDefault(); open("logs"); $("log-filter").focus(); }
+  else if (event.key === "f") { $("log-follow").checked = !$("log-follow").checked; draw(new Set(["lines"])); }
+  else if (event.key === "t") nextTheme();
+  else if (event.key === "?") $("help").showModal();
+}
+
+$("tabs").addEventListener("click", (event) => { if (event.target.id.startsWith("tab-")) open(event.target.id.slice(4)); });
+$("tabs").addEventListener("keydown", (event) => {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (step) { event.preventDefault(); open(names[(names.indexOf(current) + step + names.length) % names.length], true); }
+});
+document.addEventListener("keydown", keys);
+$("theme").addEventListener("click", nextTheme);
+$("help-open").addEventListener("click", () => $("help").showModal());
+let kept = "auto";
+try { kept = localStorage.getItem("phalanx-theme") ?? "auto"; } catch { /* as above */ }
+overview.start(); tables.start(); logs.start();
+theme(themes.includes(kept) ? kept : "auto");
+listen((kinds) => { header(); draw(kinds); });
+setInterval(header, 1000);
+const asked = location.hash.replace(/^#\/?/, "");
+open(names.includes(asked) ? asked : "overview");
+connect();

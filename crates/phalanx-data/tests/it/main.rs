@@ -1,0 +1,12 @@
+//! The integration tests of `phalanx-data`, in one binary.
+
+mod census;
+#[path = "../common/census.rs"]
+mod census_data;
+mod common;
+mod csv_tensorflow;
+mod orders;
+mod pipelines;
+mod position;
+mod properties;
+mod sharding;

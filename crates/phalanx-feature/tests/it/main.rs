@@ -1,0 +1,8 @@
+//! Feature columns and preprocessing layers against TensorFlow.
+
+mod census;
+mod columns;
+mod common;
+mod layers;
+mod lookups;
+mod plans;

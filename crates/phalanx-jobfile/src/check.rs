@@ -1,0 +1,257 @@
+//! Checks before training: files, columns, types, labels and the model.
+
+use crate::Job;
+use crate::data::{Data, Format, Missing, dtype};
+use crate::model::ModelPart;
+use crate::source::{Span, Spanned, meant};
+use phalanx_base::{Code, Error, Result};
+use phalanx_data::{Batch, Csv, DType, FeatureKind, FeatureSpec, Files, PartPosition, Source as _, parquet};
+use phalanx_estimator::{Canned, IntoModel, Trainable};
+use phalanx_feature::Transform;
+
+/// The largest number of weights in a kernel.
+const MAX_KERNEL: usize = 1 << 30;
+
+/// The number of rows that are checked before training.
+const CHECKED_ROWS: usize = 256;
+
+impl Job {
+    /// Builds the model, and checks it against the first rows of its data.
+    pub(crate) fn check(&self) -> Result<()> {
+        let model = self.check_model()?;
+        self.check_metrics(&model)?;
+        let data = &self.inputs.data;
+        for (at, files) in [(&data.train, self.inputs.train_files()), (&data.eval, self.inputs.eval_files())] {
+            self.check_files(at, files, &model)?;
+        }
+        Ok(())
+    }
+
+    /// Builds the model. Errors point at the column that causes them.
+    fn check_model(&self) -> Result<Canned> {
+        let mut width = 0_usize;
+        for (named, at, part) in self.model.columns() {
+            for column in &named.columns {
+                let known = column.num_buckets().and_then(|_| column.table());
+                let table = known.map_err(|error| {
+                    let span = named.file.as_ref().and_then(|file| file.span.clone()).unwrap_or(named.span.clone());
+                    self.source.point_with(error, Some(&span), "of this column", "correct the column")
+                })?;
+                let planned = match part {
+                    ModelPart::Linear if table.is_some() => {
+                        let what = format!("the linear part has an embedding, \"{}\"", named.name);
+                        Err(Error::new(Code::JobValue, what)
+                            .because("a linear model has its own weight for every id")
+                            .help("name the categorical column itself; embeddings belong to the deep part"))
+                    }
+                    ModelPart::Linear => Transform::linear_model(std::slice::from_ref(column)),
+                    ModelPart::Deep => Transform::dense_features(std::slice::from_ref(column)),
+                };
+                let planned = planned.map_err(|error| {
+                    let help = "wrap the column: { kind = \"indicator\", column = … } or { kind = \"embedding\", … }";
+                    self.source.point_with(error, at.span.as_ref(), "not for this part of the model", help)
+                })?;
+                width = width.saturating_add(planned.dense_width().max(planned.input_width()));
+                if width.saturating_mul(self.model.first_layer()) > MAX_KERNEL {
+                    let what = format!("with \"{}\" the input of the model is {width} numbers wide", named.name);
+                    let error = Error::new(Code::JobValue, what).help("use an embedding for this column");
+                    return Err(self.source.point(error, at.span.as_ref(), "too wide"));
+                }
+            }
+        }
+        self.model.to_model(self.seed).map_err(|error| self.explain(error))
+    }
+
+    /// Checks that evaluations report the metrics that exports and early stopping use.
+    fn check_metrics(&self, model: &Canned) -> Result<()> {
+        let known = model.head().metric_names().map_err(|error| self.explain(error))?;
+        let compared = self.exports.iter().filter_map(|export| export.metric());
+        for metric in compared.chain(self.stopping.iter().map(|stopping| &stopping.metric)) {
+            if !known.contains(&metric.value) {
+                let error = Error::new(Code::JobValue, format!("evaluations have no metric \"{}\"", metric.value));
+                let error = error.help(meant(&metric.value, known.iter().map(String::as_str)));
+                return Err(self.source.point(error, metric.span.as_ref(), "no such metric"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_files(&self, at: &Spanned<Vec<String>>, files: Vec<String>, model: &Canned) -> Result<()> {
+        let help = "correct the path, which is relative to `dir` of [data], to --data-dir, or to this file's folder";
+        let point = |error| self.source.point_with(error, at.span.as_ref(), "these files", help);
+        Files::from(files.clone()).list().map_err(point)?;
+        match self.inputs.data.format {
+            Format::Csv => {
+                let found = self.inputs.data.csv(files.clone()).columns();
+                self.check_names(files.clone())?;
+                let found = found.map_err(|error| match error.code() {
+                    Code::DataMissing | Code::DataFormat | Code::DataRow | Code::DataColumn => point(error),
+                    _ => self.explain(error),
+                })?;
+                self.check_columns(&found, &files)?;
+            }
+            Format::Parquet => self.check_parquet(&files)?,
+            Format::TfRecord => {}
+        }
+        let batch = self.first(files).map_err(|error| match error.code() {
+            Code::DataMissing => point(error),
+            _ => self.explain(error),
+        })?;
+        self.check_batch(&batch, model)
+    }
+
+    /// Checks that the rows have as many fields as there are names.
+    fn check_names(&self, files: Vec<String>) -> Result<()> {
+        let data = &self.inputs.data;
+        let Some(names) = &data.names else { return Ok(()) };
+        let texts = |csv: Csv, name: &String| csv.column(name.clone(), DType::Bytes);
+        let rows = names.value.iter().fold(data.csv(files), texts);
+        let read = rows.open(0, PartPosition::START).and_then(|mut reader| reader.read(1));
+        read.map(|_| ()).map_err(|error| match error.code() {
+            Code::DataRow | Code::DataColumn | Code::BadSetting => {
+                let what = format!("{} names", names.value.len());
+                let help = "name every column of the file, in their order";
+                self.source.point(error.help(help), names.span.as_ref(), &what)
+            }
+            _ => self.explain(error),
+        })
+    }
+
+    fn first(&self, files: Vec<String>) -> Result<Batch> {
+        let rows = self.inputs.spelled_rows(files).batch(CHECKED_ROWS);
+        rows.iter()?
+            .next()
+            .transpose()?
+            .ok_or_else(|| Error::new(Code::DataMissing, "these files have no rows").help("give files that have rows"))
+    }
+
+    /// Every input with its position in the file and its type.
+    fn wanted(&self) -> Vec<(Spanned<String>, DType)> {
+        let (inputs, data) = (&self.inputs, &self.inputs.data);
+        let of = |spec: &FeatureSpec, at: &Spanned<String>| (at.clone(), dtype(spec.kind));
+        let mut all = vec![of(&inputs.label, &data.label)];
+        all.extend(inputs.weight.iter().zip(&self.model.head.weight_column).map(|(spec, at)| of(spec, at)));
+        for (named, _, _) in self.model.columns() {
+            for input in &named.inputs {
+                let spec = inputs.features.iter().find(|spec| spec.name == input.value);
+                all.extend(spec.map(|spec| of(spec, input)));
+            }
+        }
+        all
+    }
+
+    fn check_columns(&self, found: &[(String, DType)], files: &[String]) -> Result<()> {
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        let missing = |name: &Spanned<String>, file: &str| {
+            let what = format!("the data has no column \"{}\"", name.value);
+            let error = self.source.wrong(Code::DataColumn, &name.span_or(&(0..0)), what, "not in the data");
+            error.at(file).help(meant(&name.value, names.iter().copied()))
+        };
+        let file = files.first().map_or("", String::as_str);
+        let data = &self.inputs.data;
+        let named = data.types.iter().map(|(name, _)| name).chain(data.defaults.iter().map(|(name, _)| name));
+        for name in named.chain(&data.required) {
+            if !names.contains(&name.value.as_str()) {
+                return Err(missing(name, file));
+            }
+        }
+        for (name, wanted) in self.wanted() {
+            let Some((_, holds)) = found.iter().find(|(known, _)| *known == name.value) else {
+                return Err(missing(&name, file));
+            };
+            check_default(self, data, &name, wanted)?;
+            let is_given = data.types.iter().any(|(known, _)| known.value == name.value);
+            if !is_given && !fits(data.format, *holds, wanted) {
+                return Err(self.wrong_type(&name, *holds, wanted, file));
+            }
+        }
+        Ok(())
+    }
+
+    fn wrong_type(&self, name: &Spanned<String>, holds: DType, wanted: DType, file: &str) -> Error {
+        let is_label = name.value == self.inputs.data.label.value;
+        let what = format!("the column \"{}\" holds {holds}, not {wanted}", name.value);
+        let help = match (is_label, wanted, holds) {
+            (true, DType::I64, DType::Bytes) => {
+                "labels are texts: add label_vocabulary = [\"…\", \"…\"] to [model], with one word for each class"
+            }
+            (true, DType::I64, _) => "class numbers are integers: renumber them, or use a regressor",
+            (true, _, _) => "a regressor predicts numbers: name another column, or use a classifier",
+            (_, DType::F32, _) => "use kind = \"hash_bucket\" or \"vocabulary_list\" for texts, or name another column",
+            (_, DType::I64, _) => "use kind = \"hash_bucket\" or \"vocabulary_list\", or name a column of integers",
+            _ => "set dtype = \"int64\" in the column, or name a column of texts",
+        };
+        let error = self.source.wrong(Code::DataColumn, &name.span_or(&(0..0)), what, format!("reads {wanted}"));
+        error.at(file).help(help)
+    }
+
+    fn check_parquet(&self, files: &[String]) -> Result<()> {
+        for (name, wanted) in self.wanted() {
+            let found = parquet(files.to_vec()).select([name.value.clone()]).columns();
+            let found = found.map_err(|error| {
+                self.source.point_with(error, name.span.as_ref(), "not in the data", "use one of the data's names")
+            })?;
+            match found.first() {
+                Some((_, holds)) if !fits(Format::Parquet, *holds, wanted) => {
+                    return Err(self.wrong_type(&name, *holds, wanted, files.first().map_or("", String::as_str)));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies columns and head to some rows.
+    fn check_batch(&self, batch: &Batch, model: &Canned) -> Result<()> {
+        for (named, _, part) in self.model.columns() {
+            for column in &named.columns {
+                let plan = match part {
+                    ModelPart::Linear => Transform::linear_model(std::slice::from_ref(column)),
+                    ModelPart::Deep => Transform::dense_features(std::slice::from_ref(column)),
+                };
+                plan.and_then(|plan| plan.apply(batch)).map_err(|error| {
+                    let span: &Span = &named.span;
+                    let help = "see the types of the column's kind (`phalanx train --schema`)";
+                    self.source.point_with(error, Some(span), "of this column", help)
+                })?;
+            }
+        }
+        model.head().check_labels(batch).map_err(|error| self.explain(error))
+    }
+}
+
+fn check_default(job: &Job, data: &Data, name: &Spanned<String>, wanted: DType) -> Result<()> {
+    let given = data.defaults.iter().find(|(known, _)| known.value == name.value);
+    let Some((at, value)) = given else { return Ok(()) };
+    let spec = FeatureSpec::fixed(&name.value, kind(wanted), 1);
+    let good = matches!(
+        (data.type_of(&spec), value),
+        (DType::Bytes, Missing::Text(_))
+            | (DType::F32, Missing::Number(_) | Missing::Integer(_))
+            | (DType::I64, Missing::Integer(_))
+    );
+    if good {
+        return Ok(());
+    }
+    let what = format!("the default of column \"{}\" is not {}", name.value, data.type_of(&spec));
+    let error = job.source.wrong(Code::JobValue, &at.span_or(&(0..0)), what, "of another type");
+    Err(error.help(format!("give a value of type {}, or leave it out", data.type_of(&spec))))
+}
+
+fn kind(dtype: DType) -> FeatureKind {
+    match dtype {
+        DType::F32 => FeatureKind::F32,
+        DType::Bytes => FeatureKind::Bytes,
+        DType::I64 | DType::U8 => FeatureKind::I64,
+    }
+}
+
+/// Whether a column of type `holds` can be read as `wanted`.
+fn fits(format: Format, holds: DType, wanted: DType) -> bool {
+    match (wanted, holds) {
+        (DType::F32, DType::Bytes) | (DType::I64, DType::Bytes | DType::F32) => false,
+        // All fields of a CSV are texts, also those that look like numbers.
+        (DType::Bytes, holds) => format == Format::Csv || holds == DType::Bytes,
+        _ => true,
+    }
+}

@@ -1,0 +1,210 @@
+//! The table `[data]`: files and their format.
+
+use crate::schema::{DATA, DTYPES};
+use crate::section::Section;
+use crate::source::{Source, Spanned};
+use crate::tree::{Node, TomlValue};
+use phalanx_base::Result;
+use phalanx_data::{
+    BadRows, Csv, CsvDefault, DType, Dataset, FeatureKind, FeatureSpec, Parquet, SourceExt, csv, parquet, tfrecord,
+};
+
+/// The format of the files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Csv,
+    Parquet,
+    TfRecord,
+}
+
+/// A default for missing values.
+#[derive(Clone, Debug)]
+pub(crate) enum Missing {
+    Integer(i64),
+    Number(f64),
+    Text(String),
+}
+
+/// `[data]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Data {
+    pub(crate) format: Format,
+    pub(crate) dir: Option<Spanned<String>>,
+    pub(crate) train: Spanned<Vec<String>>,
+    pub(crate) eval: Spanned<Vec<String>>,
+    pub(crate) label: Spanned<String>,
+    pub(crate) types: Vec<(Spanned<String>, DType)>,
+    pub(crate) defaults: Vec<(Spanned<String>, Missing)>,
+    pub(crate) required: Vec<Spanned<String>>,
+    pub(crate) names: Option<Spanned<Vec<String>>>,
+    cycle: usize,
+    skip: u64,
+    header: bool,
+    delimiter: Option<u8>,
+    quotes: bool,
+    trim: bool,
+    na: Option<String>,
+    comment: Option<u8>,
+}
+
+/// The keys that only apply to CSV.
+const OF_CSV: [&str; 8] = ["header", "names", "delimiter", "quotes", "trim", "na_value", "comment", "defaults"];
+
+impl Data {
+    pub(crate) fn read(source: &Source, node: &Node) -> Result<Self> {
+        let own = Section::open(source, "[data]", DATA, node)?;
+        let formats = [("csv", Format::Csv), ("parquet", Format::Parquet), ("tfrecord", Format::TfRecord)];
+        let format = own.choice("format", &formats)?.map_or(Format::Csv, |format| format.value);
+        let foreign = |key: &&&str| format != Format::Csv && own.span_of(key) != own.span;
+        if let Some(key) = OF_CSV.iter().find(foreign) {
+            let what = format!("`{key}` only applies to CSV files");
+            let error = own.wrong(&own.span_of(key), what, "has no effect on this format");
+            return Err(error.help("leave it out, or set format = \"csv\""));
+        }
+        let plain = |list: Spanned<Vec<Spanned<String>>>| {
+            list.map(|texts| texts.into_iter().map(|text| text.value).collect::<Vec<_>>())
+        };
+        let files = |key| Ok(plain(own.one_or_more(key)?.ok_or_else(|| own.missing(key))?));
+        let data = Self {
+            format,
+            dir: own.text("dir")?,
+            train: files("train")?,
+            eval: files("eval")?,
+            label: own.need_text("label")?,
+            types: types(&own)?,
+            defaults: defaults(&own)?,
+            required: own.texts("required")?.map_or_else(Vec::new, |list| list.value),
+            names: own.texts("names")?.map(plain),
+            cycle: own.plain_count("read_at_once", 1)?.unwrap_or(1) as usize,
+            skip: own.plain_count("skip_bad_rows", 0)?.unwrap_or(0),
+            header: own.boolean("header")?.unwrap_or(true),
+            delimiter: byte(&own, "delimiter")?,
+            quotes: own.boolean("quotes")?.unwrap_or(true),
+            trim: own.boolean("trim")?.unwrap_or(false),
+            na: own.text("na_value")?.map(|text| text.value),
+            comment: byte(&own, "comment")?,
+        };
+        if format == Format::Csv && !data.header && data.names.is_none() {
+            let error = own.wrong(&own.span_of("header"), "the columns of the CSV have no names", "no header");
+            return Err(error.help("give their names: names = [\"age\", …]"));
+        }
+        own.close();
+        Ok(data)
+    }
+
+    /// CSV files with all settings except the selection of columns.
+    pub(crate) fn csv(&self, files: Vec<String>) -> Csv {
+        set!(
+            csv(files).header(self.header).quotes(self.quotes).trim(self.trim),
+            names: self.names.as_ref().map(|names| names.value.clone()),
+            delimiter: self.delimiter,
+            na_value: self.na.clone(),
+            comment: self.comment,
+        )
+    }
+
+    fn bad_rows(&self) -> BadRows {
+        if self.skip == 0 { BadRows::stop() } else { BadRows::skip_at_most(self.skip) }
+    }
+
+    /// The rows of files: these features, and the label if there is one.
+    pub(crate) fn rows(&self, files: Vec<String>, features: &[FeatureSpec], label: Option<&FeatureSpec>) -> Dataset {
+        match self.format {
+            Format::Csv => self.interleaved(self.csv_rows(files, features, label)),
+            Format::Parquet => self.interleaved(self.parquet_rows(files, features, label)),
+            Format::TfRecord => {
+                let examples = tfrecord(files).parse(features.iter().chain(label).cloned().collect::<Vec<_>>());
+                let label = label.map(|label| label.name.clone());
+                self.interleaved(set!(examples.bad_rows(self.bad_rows()), label: label))
+            }
+        }
+    }
+
+    fn interleaved(&self, source: impl SourceExt) -> Dataset {
+        if self.cycle > 1 { source.interleave_files(self.cycle) } else { source.dataset() }
+    }
+
+    fn csv_rows(&self, files: Vec<String>, features: &[FeatureSpec], label: Option<&FeatureSpec>) -> Csv {
+        let mut csv = self.csv(files).bad_rows(self.bad_rows());
+        let is_read = |name: &str| features.iter().chain(label).any(|spec| spec.name == name);
+        for spec in features.iter().chain(label) {
+            csv = csv.column(spec.name.clone(), self.type_of(spec));
+        }
+        for (name, value) in self.defaults.iter().filter(|(name, _)| is_read(&name.value)) {
+            let value: CsvDefault = match value {
+                Missing::Integer(number) => (*number).into(),
+                Missing::Number(number) => (*number).into(),
+                Missing::Text(text) => text.as_str().into(),
+            };
+            csv = csv.default_value(name.value.clone(), value);
+        }
+        for name in self.required.iter().filter(|name| is_read(&name.value)) {
+            csv = csv.required(name.value.clone());
+        }
+        let csv = csv.select(features.iter().map(|spec| spec.name.clone()));
+        set!(csv, label: label.map(|label| label.name.clone()))
+    }
+
+    fn parquet_rows(&self, files: Vec<String>, features: &[FeatureSpec], label: Option<&FeatureSpec>) -> Parquet {
+        let is_read = |name: &str| features.iter().chain(label).any(|spec| spec.name == name);
+        let mut rows = parquet(files).select(features.iter().map(|spec| spec.name.clone()));
+        for name in self.required.iter().filter(|name| is_read(&name.value)) {
+            rows = rows.required(name.value.clone());
+        }
+        set!(rows, label: label.map(|label| label.name.clone()))
+    }
+
+    /// The type that an input is read as: from the file, or else from its columns.
+    pub(crate) fn type_of(&self, spec: &FeatureSpec) -> DType {
+        let given = self.types.iter().find(|(name, _)| name.value == spec.name);
+        given.map_or_else(|| dtype(spec.kind), |(_, dtype)| *dtype)
+    }
+}
+
+pub(crate) fn dtype(kind: FeatureKind) -> DType {
+    match kind {
+        FeatureKind::F32 => DType::F32,
+        FeatureKind::I64 => DType::I64,
+        FeatureKind::Bytes => DType::Bytes,
+    }
+}
+
+fn byte(own: &Section<'_>, key: &'static str) -> Result<Option<u8>> {
+    let Some(text) = own.text(key)? else { return Ok(None) };
+    match text.value.as_bytes() {
+        [byte] => Ok(Some(*byte)),
+        _ => {
+            let what = format!("`{key}` is {:?}", text.value);
+            Err(own.wrong(&own.span_of(key), what, "not one character").help("give one ASCII character, such as \";\""))
+        }
+    }
+}
+
+fn types(own: &Section<'_>) -> Result<Vec<(Spanned<String>, DType)>> {
+    let entries = own.table("types")?.unwrap_or_default();
+    let read = |entry: &crate::tree::Entry| {
+        let word = own.as_text("types", &entry.node)?;
+        let dtype = match word.value.as_str() {
+            "float32" => DType::F32,
+            "int64" => DType::I64,
+            "string" => DType::Bytes,
+            _ => return Err(own.no_such("types", &word, DTYPES.to_vec())),
+        };
+        Ok((Spanned::new(entry.key.clone(), &entry.key_span), dtype))
+    };
+    entries.iter().map(read).collect()
+}
+
+fn defaults(own: &Section<'_>) -> Result<Vec<(Spanned<String>, Missing)>> {
+    let entries = own.table("defaults")?.unwrap_or_default();
+    let read = |entry: &crate::tree::Entry| {
+        let value = match &entry.node.value {
+            TomlValue::Integer(number) => Missing::Integer(*number),
+            TomlValue::Number(number) => Missing::Number(*number),
+            TomlValue::Text(text) => Missing::Text(text.clone()),
+            _ => return Err(own.not("defaults", &entry.node, "a number or a text")),
+        };
+        Ok((Spanned::new(entry.key.clone(), &entry.key_span), value))
+    };
+    entries.iter().map(read).collect()
+}

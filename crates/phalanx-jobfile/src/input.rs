@@ -1,0 +1,143 @@
+//! The datasets for training, evaluation and prediction.
+
+use crate::data::Data;
+use crate::model::Model;
+use crate::paths::Paths;
+use crate::settings::{Eval, Train};
+use crate::source::Spanned;
+use phalanx_base::Result;
+use phalanx_data::{Batch, Column, Dataset, FeatureKind, FeatureSpec, InputContext, Parallel, Strings};
+use phalanx_feature::make_parse_example_spec;
+use std::sync::Arc;
+
+/// The number of rows per batch of a prediction.
+const PREDICTION_BATCH: usize = 256;
+
+/// The inputs of a job.
+#[derive(Clone)]
+pub(crate) struct Inputs {
+    pub(crate) data: Data,
+    pub(crate) features: Vec<FeatureSpec>,
+    pub(crate) label: FeatureSpec,
+    /// The weight column, for training and evaluation.
+    pub(crate) weight: Option<FeatureSpec>,
+    train: Train,
+    eval: Eval,
+    paths: Paths,
+    seed: u64,
+    spellings: Option<Arc<Vec<Vec<String>>>>,
+}
+
+impl Inputs {
+    pub(crate) fn new(
+        data: &Data,
+        model: &Model,
+        train: &Train,
+        eval: &Eval,
+        paths: &Paths,
+        seed: u64,
+    ) -> Result<Self> {
+        let columns: Vec<_> = model.columns().flat_map(|(named, _, _)| named.columns.iter().cloned()).collect();
+        let features = make_parse_example_spec(&columns)?;
+        let head = &model.head;
+        let kind = match (&head.classes, &head.vocabulary) {
+            (None, _) => FeatureKind::F32,
+            (Some(_), Some(_)) => FeatureKind::Bytes,
+            (Some(_), None) => FeatureKind::I64,
+        };
+        let weight = head.weight_column.as_ref().map(|name| FeatureSpec::fixed(&name.value, FeatureKind::F32, 1));
+        let spellings = head.vocabulary.as_ref().filter(|words| words.value.iter().any(|word| word.len() > 1));
+        Ok(Self {
+            data: data.clone(),
+            weight: weight.filter(|weight| features.iter().all(|known| known.name != weight.name)),
+            features,
+            label: FeatureSpec::fixed(&data.label.value, kind, head.label_dimension),
+            train: train.clone(),
+            eval: eval.clone(),
+            paths: paths.clone(),
+            seed,
+            spellings: spellings.map(|words| Arc::new(words.value.clone())),
+        })
+    }
+
+    fn files(&self, patterns: &[String]) -> Vec<String> {
+        patterns.iter().map(|pattern| self.paths.of_data(pattern)).collect()
+    }
+
+    pub(crate) fn train_files(&self) -> Vec<String> {
+        self.files(&self.data.train.value)
+    }
+
+    pub(crate) fn eval_files(&self) -> Vec<String> {
+        self.files(&self.data.eval.value)
+    }
+
+    /// The rows of files with their labels.
+    fn labelled(&self, files: Vec<String>) -> Dataset {
+        let features: Vec<FeatureSpec> = self.features.iter().chain(&self.weight).cloned().collect();
+        self.data.rows(files, &features, Some(&self.label))
+    }
+
+    fn spelled(&self, rows: Dataset) -> Dataset {
+        let Some(spellings) = &self.spellings else { return rows };
+        let (spellings, label) = (Arc::clone(spellings), self.label.name.clone());
+        rows.map_batches(Parallel::default(), move |batch| one_spelling(&batch, &label, &spellings))
+    }
+
+    /// The rows of files with their labels, each in its first spelling.
+    pub(crate) fn spelled_rows(&self, files: Vec<String>) -> Dataset {
+        self.spelled(self.labelled(files))
+    }
+
+    /// The training batches of one trainer.
+    pub(crate) fn training(&self, cx: InputContext) -> Dataset {
+        let train = &self.train;
+        let mut rows = self.spelled(self.labelled(self.train_files()).shard(cx));
+        if train.cache {
+            rows = rows.cache();
+        }
+        if train.shuffle > 0 {
+            let order = self.seed.wrapping_mul(1000).wrapping_add(cx.input_pipeline_id as u64);
+            rows = rows.shuffle_seeded(train.shuffle, order);
+        }
+        rows = match train.epochs {
+            Some(epochs) => rows.repeat_times(epochs),
+            None => rows.repeat(),
+        };
+        let batches = rows.batch(train.batch_size);
+        if train.prefetch > 0 { batches.prefetch(train.prefetch) } else { batches }
+    }
+
+    pub(crate) fn evaluation(&self) -> Dataset {
+        self.evaluation_of(self.eval_files())
+    }
+
+    pub(crate) fn evaluation_of(&self, files: Vec<String>) -> Dataset {
+        self.spelled_rows(files).batch(self.eval.batch_size)
+    }
+
+    /// The rows to predict; the label column may be missing.
+    pub(crate) fn prediction(&self, files: Vec<String>) -> Dataset {
+        let mut data = self.data.clone();
+        if let Some(names) = &self.data.names
+            && self.data.csv(files.clone()).columns().is_err()
+        {
+            let others = names.value.iter().filter(|name| **name != self.label.name).cloned().collect();
+            data.names = Some(Spanned::without_span(others));
+        }
+        data.rows(files, &self.features, None).batch(PREDICTION_BATCH)
+    }
+}
+
+/// Replaces every label by its first spelling. Unknown labels stay, and the head rejects them.
+fn one_spelling(batch: &Batch, label: &str, spellings: &[Vec<String>]) -> Result<Batch> {
+    let words: Strings = batch
+        .bytes(label)?
+        .iter()
+        .map(|word| {
+            let is = |spelling: &String| spelling.as_bytes() == word;
+            spellings.iter().find(|all| all.iter().any(is)).map_or(word, |all| all[0].as_bytes())
+        })
+        .collect();
+    batch.with_column(label, Column::bytes(words))
+}

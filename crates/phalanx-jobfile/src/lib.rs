@@ -1,0 +1,56 @@
+//! Jobs described by a file: data, columns, model, training, evaluation and export without writing Rust.
+//!
+//! | item | purpose |
+//! | --- | --- |
+//! | [`Job`] | a parsed file: `train`, `dry_run`, `evaluate`, `predict`, `export` |
+//! | [`Overrides`] | command-line values that override the file |
+//! | [`TrainedJob`] | a run directory or an export, with the job that produced it |
+//! | [`schema`], [`reference()`], [`EXAMPLE`] | documentation of every key |
+//!
+//! The `schema` module declares every key once. Its lists decide which keys are accepted and suggested, and generate the
+//! JSON Schema and the reference page. Values keep their position in the text, so later errors, such as a missing column
+//! or a label out of range, point at their cause in the file.
+//!
+//! Training leaves a copy of the job (`job.toml`) in the run directory and in `assets.extra/` of its exports. Either one is
+//! enough for predictions.
+
+/// Calls a builder's setters for the values that are given, which leaves the builder's defaults for the others.
+macro_rules! set {
+    ($builder:expr, $($setter:ident: $value:expr),* $(,)?) => {{
+        let mut builder = $builder;
+        $(if let Some(value) = $value {
+            builder = builder.$setter(value);
+        })*
+        builder
+    }};
+}
+
+mod check;
+mod columns;
+mod copy;
+mod data;
+mod dry_run;
+mod explain;
+mod head;
+mod input;
+mod job;
+mod json;
+mod model;
+mod optimizer;
+mod paths;
+mod run;
+mod schema;
+mod section;
+mod settings;
+mod source;
+mod trained;
+mod tree;
+
+pub use copy::TrainedJob;
+pub use job::{Job, Overrides};
+pub use json::{done_json, error_json, evaluation_json, rows_json};
+pub use run::Done;
+pub use schema::{reference, schema};
+
+/// A commented example of a job.
+pub const EXAMPLE: &str = include_str!("example.toml");

@@ -1,0 +1,242 @@
+//! Training as the task that `TF_CONFIG` names.
+
+use crate::Job;
+use crate::job::Resume;
+use crate::source::Spanned;
+use phalanx_base::{Code, Context, Error, Result, Role, TaskId};
+use phalanx_cluster::TaskConfig;
+use phalanx_estimator::{
+    Canned, EarlyStopping, Estimator, EvalSpec, Report, RunConfig, TrainSpec, WarmStart, train_and_evaluate,
+};
+use phalanx_nn::with_threads;
+use phalanx_storage::Dir;
+use phalanx_train::{Server, ServerOptions, logging};
+
+/// The outcome of a task.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// The results of training and evaluation.
+    pub report: Report,
+    /// Steps per second: of all trainers for the chief and for a single-process job, otherwise of this task.
+    pub steps_per_s: Option<f64>,
+    /// The run directory.
+    pub model_dir: String,
+}
+
+impl Job {
+    /// Trains and evaluates as the task that `TF_CONFIG` names, or in this process alone without it.
+    ///
+    /// # Errors
+    /// If the job, its data or the cluster is not valid. Errors that the file causes point at their cause.
+    pub fn train(&self) -> Result<Done> {
+        let config = RunConfig::from_env()?;
+        with_threads(self.threads, || self.train_with(config))?.map_err(|error| self.explain(error))
+    }
+
+    fn train_with(&self, config: RunConfig) -> Result<Done> {
+        let task = config.task_config().clone();
+        let role = task.task().map(|task| task.role);
+        if role == Some(Role::Ps) {
+            // A parameter server needs neither data nor model.
+            let (train, eval) = (self.train_spec(None)?, self.eval_spec(false)?);
+            let report = train_and_evaluate(&self.model, train, eval, config)?;
+            return Ok(Done { report, steps_per_s: None, model_dir: String::new() });
+        }
+        let is_chief = task.is_local() || task.is_chief();
+        let ready = || {
+            let location = self.location(&config)?;
+            let config = self.configure(config.clone(), &location);
+            self.check()?;
+            let first = if is_chief { self.begin(&config, &location)? } else { 0 };
+            Ok((location, config, first))
+        };
+        let (location, config, first) = ready().inspect_err(|error| report_failure(&task, error))?;
+        let train = self.train_spec(is_chief.then_some(location.as_str()))?;
+        let mut report = train_and_evaluate(&self.model, train, self.eval_spec(true)?, config.clone())?;
+        let evaluates = role.is_none() || task.tasks().len() == 1 || task.cluster().has_job("master") && is_chief;
+        if evaluates && report.evaluation.is_none() {
+            // Nothing was left to train: evaluate the existing checkpoint.
+            report.evaluation = Some(self.evaluate_newest(&Estimator::new(&self.model, config)?, None)?);
+        }
+        let rate = |training: phalanx_estimator::Training| {
+            let steps = if is_chief { training.global_step.saturating_sub(first) } else { training.steps };
+            (training.seconds > 0.0).then(|| steps as f64 / training.seconds)
+        };
+        let steps_per_s = report.training.and_then(rate);
+        Ok(Done { report, steps_per_s, model_dir: location })
+    }
+
+    /// The run directory: from the command line, the file, `TF_CONFIG`, or a new temporary one.
+    fn location(&self, config: &RunConfig) -> Result<String> {
+        if let Some(dir) = &self.model_dir {
+            return Ok(dir.value.clone());
+        }
+        let task = config.task_config();
+        if let Some(given) = task.model_dir() {
+            return Ok(given.to_owned());
+        }
+        if !task.is_local() {
+            return Err(Error::new(Code::ConfigModelDir, "a job of several tasks needs a model_dir")
+                .because("its tasks share checkpoints, evaluations and exports there")
+                .help("add model_dir = \"runs/…\" at the top of the file, or give --model-dir"));
+        }
+        let made = tempfile::tempdir().context(Code::StorageWrite, "no directory for temporary files")?.keep();
+        let made = made.to_string_lossy().into_owned();
+        tracing::info!("no model_dir was given: using {made}");
+        Ok(made)
+    }
+
+    pub(crate) fn configure(&self, config: RunConfig, location: &str) -> RunConfig {
+        let config = self.train.configure(config).tf_random_seed(self.seed).model_dir(location);
+        let Some(warm) = &self.warm else { return config };
+        let mut start = WarmStart::new(self.paths.beside_file(&warm.from.value));
+        if !warm.only.is_empty() {
+            let only = warm.only.clone();
+            start = start.only(move |name| only.iter().any(|prefix| name.starts_with(prefix)));
+        }
+        for (ours, theirs) in &warm.rename {
+            start = start.rename(ours, theirs);
+        }
+        config.warm_start_from(start)
+    }
+
+    /// Applies `resume`, writes a copy of the job into the run directory, and returns the step to resume from.
+    fn begin(&self, config: &RunConfig, location: &str) -> Result<u64> {
+        let dir = Dir::open(location)?;
+        let newest = newest(&dir).map_err(|error| self.unusable(location, error))?;
+        self.check_resume(newest.as_deref(), location)?;
+        self.write_copy(&dir).map_err(|error| self.unusable(location, error))?;
+        let newest = match &self.resume.value {
+            Resume::From(path) => self.start_from(config, path, location)?,
+            _ => newest,
+        };
+        match &newest {
+            Some(name) => tracing::info!(checkpoint = name, "resuming from {name} of {location}"),
+            None => tracing::info!("starting a new run in {location}"),
+        }
+        Ok(newest.and_then(|name| name.rsplit_once('-')?.1.parse().ok()).unwrap_or(0))
+    }
+
+    /// An error about a run directory that cannot be read or written: a mistake in the job, so not worth a retry.
+    pub(crate) fn unusable(&self, location: &str, why: impl std::fmt::Display) -> Error {
+        let span = self.model_dir.as_ref().and_then(|dir| dir.span.clone());
+        let error = Error::new(Code::StorageLocation, format!("the model_dir {location} cannot be used")).because(why);
+        let help = "give a model_dir that this user may write to, here or with --model-dir";
+        self.source.point_with(error, span.as_ref(), "the run directory", help)
+    }
+
+    /// Checks a run directory against `resume`.
+    pub(crate) fn check_resume(&self, newest: Option<&str>, location: &str) -> Result<()> {
+        let Spanned { value, span } = &self.resume;
+        let wrong = |what: String, label: &str, help: &str| {
+            let error = Error::new(Code::JobResume, what).help(help);
+            Err(self.source.point(error, span.as_ref(), label))
+        };
+        match (value, newest) {
+            (Resume::Never, Some(name)) => wrong(
+                format!("{location} already has the checkpoint {name}"),
+                "never resumes",
+                "choose another model_dir, remove this one, or set resume = \"auto\"",
+            ),
+            (Resume::Must, None) => wrong(
+                format!("{location} has no checkpoint to resume from"),
+                "must resume",
+                "correct model_dir (or --model-dir), or set resume = \"auto\" to start a new run",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn start_from(&self, config: &RunConfig, path: &str, location: &str) -> Result<Option<String>> {
+        let estimator = Estimator::new(&self.model, config.clone())?;
+        match estimator.start_from(path)? {
+            Some(from) => tracing::info!("starting from {from}"),
+            None => {
+                let error = Error::new(Code::JobResume, format!("{location} already has a checkpoint"))
+                    .because(format!("resume = {path:?} starts a new run from there"))
+                    .help("choose another model_dir, or set resume = \"auto\"");
+                return Err(self.source.point(error, self.resume.span.as_ref(), "starts a new run"));
+            }
+        }
+        estimator.latest_checkpoint()
+    }
+
+    fn train_spec(&self, location: Option<&str>) -> Result<TrainSpec> {
+        let inputs = self.inputs.clone();
+        let train = set!(TrainSpec::new(move |cx| inputs.training(cx)), max_steps: self.max_steps);
+        // Only the chief stops early, and it ends the job for all tasks.
+        let (Some(stopping), Some(location)) = (&self.stopping, location) else { return Ok(train) };
+        let make = if stopping.higher { EarlyStopping::no_increase } else { EarlyStopping::no_decrease };
+        let mut hook = make(location, &stopping.metric.value, stopping.patience)?.run_every_secs(stopping.every_secs);
+        if let Some(name) = &self.eval.name {
+            hook = hook.evaluations(location, name)?;
+        }
+        Ok(train.hook(hook))
+    }
+
+    fn eval_spec(&self, exports: bool) -> Result<EvalSpec> {
+        let inputs = self.inputs.clone();
+        let mut eval = set!(
+            EvalSpec::new(move |_| inputs.evaluation()).steps(self.eval.steps).every_steps(self.eval.every_steps),
+            start_delay_secs: self.eval.start_delay_secs,
+            throttle_secs: self.eval.throttle_secs,
+            name: self.eval.name.clone(),
+        );
+        if !exports || self.exports.is_empty() {
+            return Ok(eval);
+        }
+        let assets = self.assets_extra()?;
+        for export in &self.exports {
+            let exporter = export.exporter();
+            let with = |exporter: phalanx_estimator::Exporter, (name, content): &(String, Vec<u8>)| {
+                exporter.asset_extra(name.clone(), content.clone())
+            };
+            eval = eval.exporter(assets.iter().fold(exporter, with));
+        }
+        Ok(eval)
+    }
+
+    /// Evaluates the newest checkpoint on `files`, or on the job's own files.
+    pub(crate) fn evaluate_newest(
+        &self,
+        estimator: &Estimator<Canned>,
+        files: Option<Vec<String>>,
+    ) -> Result<phalanx_estimator::Evaluation> {
+        let files = files.unwrap_or_else(|| self.inputs.eval_files());
+        let input = |_| self.inputs.evaluation_of(files.clone());
+        match &self.eval.name {
+            Some(name) => estimator.evaluate_named(name, input, self.eval.steps),
+            None => estimator.evaluate(input, self.eval.steps),
+        }
+    }
+}
+
+/// Joins the job only to report a failure. Parameter servers, which read no data and detect no error, would otherwise wait
+/// for this trainer until the formation of the job times out.
+fn report_failure(task: &TaskConfig, error: &Error) {
+    let trains = |task: TaskId| matches!(task.role, Role::Chief | Role::Worker);
+    if !task.task().is_some_and(trains) || task.tasks().len() == 1 {
+        return;
+    }
+    let start = || ServerOptions::from_env().and_then(|options| Server::start_with(task.clone(), options));
+    if let Ok(server) = logging::silence(start) {
+        server.leave(Some(&with_place(error)));
+    }
+}
+
+/// The error with its position in words, for tasks that receive its text but not its snippet.
+fn with_place(error: &Error) -> Error {
+    match (error.pointed_at(), error.place()) {
+        (Some(place), None) => error.clone().at(place),
+        _ => error.clone(),
+    }
+}
+
+/// The newest checkpoint of a directory. A missing directory is not created.
+pub(crate) fn newest(dir: &Dir) -> Result<Option<String>> {
+    use phalanx_train::checkpoint::{BASENAME, CheckpointStore, Retention};
+    if dir.size("checkpoint")?.is_none() {
+        return Ok(None);
+    }
+    Ok(CheckpointStore::open(dir, BASENAME, Retention::default())?.newest_first().into_iter().next())
+}

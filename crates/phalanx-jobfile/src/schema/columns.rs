@@ -1,0 +1,137 @@
+//! The kinds of feature columns, after `tf.feature_column`.
+
+use super::Takes::{Bool, Choice, Count, Counts, CrossKeys, Integer, Kind, Number, NumberOrNumbers, Numbers, Table};
+use super::Takes::{Text, Texts, Tokens};
+use super::{Key, Keys, REQUIRED, key, keys};
+
+const KIND: &[Key] = &[key("kind", Text, REQUIRED, "Kind of column.")];
+const INPUT: &[Key] = &[key("key", Text, "the column's name", "Input that the column reads.")];
+const COLUMN: &[Key] = &[key("column", Text, REQUIRED, "A categorical column of [columns].")];
+const BUCKETS: &[Key] = &[key("num_buckets", Count(1), REQUIRED, "Number of ids, which start at 0.")];
+const HASH: &[Key] = &[
+    key("hash_bucket_size", Count(1), REQUIRED, "Number of hash buckets."),
+    key("dtype", Choice(&["string", "int64"]), "string", "Type of the input."),
+];
+const DEFAULT_ID: &[Key] =
+    &[key("default_value", Integer, "", "Id of unknown or out-of-range values, which are dropped by default.")];
+const UNKNOWN: &[Key] = &[key("num_oov_buckets", Count(0), "0", "Number of hash buckets for unknown values.")];
+const WORDS: &[Key] = &[key("vocabulary_list", Tokens, REQUIRED, "Texts or integers; the first one has id 0.")];
+const FILE: &[Key] = &[
+    key("vocabulary_file", Text, REQUIRED, "File with one token per line; a relative path starts at data.dir."),
+    key("vocabulary_size", Count(1), "all lines", "Number of lines to use."),
+    key("dtype", Choice(&["string", "int64"]), "string", "Type of the tokens."),
+];
+const NUMBERS: &[Key] = &[
+    key("shape", Counts(1), "[1]", "Shape of the value of each row."),
+    key("dtype", Choice(&["float32", "int64"]), "float32", "Type of the input."),
+    key("default_value", NumberOrNumbers, "", "Value of a missing feature of an Example, and padding of a sequence."),
+    key("normalizer", Table(&NORMALIZER), "", "Normalization of every value: { subtract = 38.6, divide = 13.6 }."),
+];
+const EMBEDDING: &[Key] = &[
+    key("dimension", Count(1), REQUIRED, "Length of the vectors."),
+    key("combiner", Choice(&["mean", "sum", "sqrtn"]), "mean", "How to combine the vectors of several ids."),
+    key(
+        "initializer",
+        Kind("kind", INITIALIZERS),
+        "truncated_normal of 1/√dimension",
+        "Initial values of the vectors.",
+    ),
+    key("max_norm", Number, "", "Maximum L2 norm: longer vectors are scaled down before they are combined."),
+    key("trainable", Bool, "true", "Whether to train the vectors."),
+];
+
+pub(crate) const NORMALIZER: Keys = keys(
+    "normalizer",
+    "(x - subtract) / divide",
+    &[key("subtract", Number, "0", "Subtracted first."), key("divide", Number, "1", "Divisor of the difference.")],
+    &[],
+);
+
+pub(crate) const CROSS_COLUMN: Keys =
+    keys("column", "A column in a cross.", &[key("column", Text, REQUIRED, "A categorical column of [columns].")], &[]);
+
+pub(crate) const INITIALIZERS: &[Keys] = &[
+    keys("truncated_normal", "Normal distribution, truncated at two standard deviations.", NORMAL, &[KIND]),
+    keys("random_normal", "Normal distribution.", NORMAL, &[KIND]),
+    keys(
+        "random_uniform",
+        "Uniform distribution between two bounds.",
+        &[key("min", Number, "-0.05", "Lower bound."), key("max", Number, "0.05", "Upper bound.")],
+        &[KIND],
+    ),
+    keys("glorot_uniform", "Uniform distribution within ±√(6 / (rows + dimension)).", &[], &[KIND]),
+    keys("constant", "A constant.", &[key("value", Number, "0", "The constant.")], &[KIND]),
+];
+const NORMAL: &[Key] = &[key("mean", Number, "0", "Mean."), key("stddev", Number, "0.05", "Standard deviation.")];
+
+pub(crate) const COLUMN_KINDS: &[Keys] = &[
+    keys("numeric", "Numeric values, unchanged.", NUMBERS, &[INPUT, KIND]),
+    keys(
+        "bucketized",
+        "Numeric values by bucket; n boundaries make n + 1 buckets.",
+        &[
+            key("column", Text, "", "Numeric column of [columns], including its normalizer; replaces `key`."),
+            key(
+                "boundaries",
+                Numbers,
+                REQUIRED,
+                "Increasing numbers. A bucket includes its lower bound and excludes its upper bound.",
+            ),
+        ],
+        &[INPUT, KIND],
+    ),
+    keys("identity", "Integers that are ids.", &[], &[INPUT, BUCKETS, DEFAULT_ID, KIND]),
+    keys("hash_bucket", "Values by hash bucket.", &[], &[INPUT, HASH, KIND]),
+    keys("vocabulary_list", "Values by their index in a list.", &[], &[INPUT, WORDS, UNKNOWN, DEFAULT_ID, KIND]),
+    keys("vocabulary_file", "Values by their line number in a file.", &[], &[INPUT, FILE, UNKNOWN, DEFAULT_ID, KIND]),
+    keys(
+        "crossed",
+        "Combinations of several inputs, by hash bucket.",
+        &[
+            key(
+                "keys",
+                CrossKeys,
+                REQUIRED,
+                "Categorical columns of [columns], each as { column = \"…\" }, followed by inputs.",
+            ),
+            key("hash_bucket_size", Count(1), REQUIRED, "Number of hash buckets."),
+            key("hash_key", Count(0), "TensorFlow's", "Key of the hash."),
+        ],
+        &[KIND],
+    ),
+    keys(
+        "weighted",
+        "Ids of a categorical column with weights.",
+        &[
+            key("weight_key", Text, REQUIRED, "Input that holds the weights."),
+            key("dtype", Choice(&["float32", "int64"]), "float32", "Type of the weights."),
+        ],
+        &[COLUMN, KIND],
+    ),
+    keys("indicator", "Multi-hot counts of the ids of a categorical column.", &[], &[COLUMN, KIND]),
+    keys("embedding", "Trained vectors for the ids of a categorical column.", &[], &[COLUMN, EMBEDDING, KIND]),
+    keys(
+        "shared_embeddings",
+        "Embeddings of several categorical columns in one table; the name refers to all of them.",
+        &[
+            key("columns", Texts, REQUIRED, "Categorical columns of [columns]."),
+            key("collection_name", Text, "derived from the columns", "Name of the table."),
+        ],
+        &[EMBEDDING, KIND],
+    ),
+    keys("sequence_numeric", "`numeric` with a time axis.", NUMBERS, &[INPUT, KIND]),
+    keys("sequence_identity", "`identity` with a time axis.", &[], &[INPUT, BUCKETS, DEFAULT_ID, KIND]),
+    keys("sequence_hash_bucket", "`hash_bucket` with a time axis.", &[], &[INPUT, HASH, KIND]),
+    keys(
+        "sequence_vocabulary_list",
+        "`vocabulary_list` with a time axis.",
+        &[],
+        &[INPUT, WORDS, UNKNOWN, DEFAULT_ID, KIND],
+    ),
+    keys(
+        "sequence_vocabulary_file",
+        "`vocabulary_file` with a time axis.",
+        &[],
+        &[INPUT, FILE, UNKNOWN, DEFAULT_ID, KIND],
+    ),
+];

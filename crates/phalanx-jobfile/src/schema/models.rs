@@ -1,0 +1,176 @@
+//! The kinds of models and optimizers. A new kind of model is an entry here and an arm in `model.rs`.
+
+use super::Takes::{Bool, Choice, Count, Counts, NameOrKind, Number, Numbers, Text, Texts, Vocabulary};
+use super::{Key, Keys, REQUIRED, key, keys};
+
+const REDUCTIONS: &[&str] = &["sum_over_batch_size", "sum"];
+const COMBINERS: &[&str] = &["sum", "mean", "sqrtn"];
+const PRECISIONS: &[&str] = &["f32", "bf16"];
+
+const COMMON: &[Key] = &[
+    key("weight_column", Text, "", "Input that holds the weight of each row."),
+    key("loss_reduction", Choice(REDUCTIONS), "sum_over_batch_size", "How to reduce the losses of a batch to one."),
+    key("kind", Text, REQUIRED, "Kind of model."),
+];
+const CLASSIFIER: &[Key] = &[
+    key("n_classes", Count(2), "2, or the size of the vocabulary", "Number of classes."),
+    key(
+        "label_vocabulary",
+        Vocabulary,
+        "",
+        "Words that the labels consist of, in the order of the classes. A list in place of a word holds alternative spellings; the first one is the name of the class. Without a vocabulary, labels are class numbers from 0.",
+    ),
+    key("thresholds", Numbers, "", "Two classes only: additional thresholds for accuracy, precision and recall."),
+];
+const REGRESSOR: &[Key] = &[key("label_dimension", Count(1), "1", "Number of values to predict per row.")];
+
+const fn optimizer(name: &'static str, default: &'static str, description: &'static str) -> Key {
+    key(name, NameOrKind("name", OPTIMIZERS), default, description)
+}
+
+const BASELINE: &[Key] = &[optimizer("optimizer", "ftrl with a rate of 0.3", "Optimizer of the bias.")];
+const LINEAR: &[Key] = &[
+    key("columns", Texts, REQUIRED, "Names of [columns]."),
+    optimizer("optimizer", "ftrl with a rate of 0.2", "Optimizer of the weights."),
+    key("sparse_combiner", Choice(COMBINERS), "sum", "How to combine the weights of several ids of one column."),
+];
+const DNN: &[Key] = &[
+    key("columns", Texts, REQUIRED, "Names of [columns]: dense columns, indicators and embeddings."),
+    optimizer("optimizer", "adagrad with a rate of 0.001", "Optimizer of the weights."),
+];
+const DROPOUT: Key = key("dropout", Number, "", "Fraction of each hidden layer's outputs to drop during training.");
+const LAYERS: &[Key] = &[
+    key("hidden_units", Counts(1), REQUIRED, "Sizes of the hidden layers, from the input to the logits."),
+    key("activation", Text, "relu", "Activation function of the hidden layers: relu, tanh, sigmoid, …"),
+    DROPOUT,
+    key("batch_norm", Bool, "false", "Whether to apply batch normalization after each hidden layer."),
+    key("precision", Choice(PRECISIONS), "f32", "Precision to which hidden layers round the factors of a product."),
+];
+const FIELDS: Key =
+    key("columns", Texts, REQUIRED, "Names of [columns]: embeddings, all of the same dimension, and numeric columns.");
+const DEEPFM: &[Key] = &[
+    FIELDS,
+    optimizer("linear_optimizer", "ftrl with a rate of 0.15", "Optimizer of the first-order weights."),
+    optimizer("dnn_optimizer", "adagrad with a rate of 0.15", "Optimizer of the hidden layers and embeddings."),
+];
+const DLRM: &[Key] = &[
+    FIELDS,
+    key("bottom_units", Counts(1), REQUIRED, "Sizes of the bottom layers; the last equals the embedding dimension."),
+    key("top_units", Counts(1), REQUIRED, "Sizes of the top layers, without the logits."),
+    DROPOUT,
+    optimizer("optimizer", "adagrad with a rate of 0.15", "Optimizer of all weights."),
+];
+const COMBINED: &[Key] = &[
+    key("linear_columns", Texts, "", "Names of [columns] for the linear part."),
+    key("dnn_columns", Texts, "", "Names of [columns] for the deep part: dense columns, indicators and embeddings."),
+    optimizer("linear_optimizer", "ftrl with a rate of min(0.005, 1/√columns)", "Optimizer of the linear weights."),
+    optimizer("dnn_optimizer", "adagrad with a rate of 0.001", "Optimizer of the hidden layers and embeddings."),
+    key("linear_sparse_combiner", Choice(COMBINERS), "sum", "How to combine the linear weights of several ids."),
+];
+
+const fn also(kind: Keys, also: &'static [&'static str]) -> Keys {
+    Keys { also, ..kind }
+}
+
+pub(crate) const MODEL_KINDS: &[Keys] = &[
+    keys("linear_classifier", "tf.estimator.LinearClassifier.", LINEAR, &[CLASSIFIER, COMMON]),
+    keys("linear_regressor", "tf.estimator.LinearRegressor.", LINEAR, &[REGRESSOR, COMMON]),
+    keys("dnn_classifier", "tf.estimator.DNNClassifier.", DNN, &[LAYERS, CLASSIFIER, COMMON]),
+    keys("dnn_regressor", "tf.estimator.DNNRegressor.", DNN, &[LAYERS, REGRESSOR, COMMON]),
+    also(
+        keys(
+            "dnn_linear_combined_classifier",
+            "tf.estimator.DNNLinearCombinedClassifier: wide & deep.",
+            COMBINED,
+            &[LAYERS, CLASSIFIER, COMMON],
+        ),
+        &["wide_deep_classifier"],
+    ),
+    also(
+        keys(
+            "dnn_linear_combined_regressor",
+            "tf.estimator.DNNLinearCombinedRegressor: wide & deep.",
+            COMBINED,
+            &[LAYERS, REGRESSOR, COMMON],
+        ),
+        &["wide_deep_regressor"],
+    ),
+    keys(
+        "deepfm_classifier",
+        "DeepFM: a linear part, a factorization machine and hidden layers. Two classes only.",
+        DEEPFM,
+        &[LAYERS, CLASSIFIER, COMMON],
+    ),
+    keys(
+        "dlrm_classifier",
+        "DLRM: dot products of embeddings between two stacks of layers.",
+        DLRM,
+        &[CLASSIFIER, COMMON],
+    ),
+    keys(
+        "baseline_classifier",
+        "tf.estimator.BaselineClassifier: predicts the frequency of each class.",
+        BASELINE,
+        &[CLASSIFIER, COMMON],
+    ),
+    keys(
+        "baseline_regressor",
+        "tf.estimator.BaselineRegressor: predicts the mean of the labels.",
+        BASELINE,
+        &[REGRESSOR, COMMON],
+    ),
+];
+
+const NAME: &[Key] = &[
+    key("name", Text, REQUIRED, "Which optimizer."),
+    key("learning_rate", Number, "0.001 (sgd, momentum: 0.01)", "Learning rate."),
+];
+const NESTEROV: Key = key("nesterov", Bool, "false", "Whether to use Nesterov momentum.");
+const EPSILON: Key = key("epsilon", Number, "1e-7", "Constant that keeps divisors away from 0.");
+const BETAS: &[Key] = &[
+    key("beta_1", Number, "0.9", "Decay rate of the average of gradients."),
+    key("beta_2", Number, "0.999", "Decay rate of the average of squared gradients."),
+    EPSILON,
+];
+const ACCUMULATOR: &[Key] =
+    &[key("initial_accumulator_value", Number, "0.1", "Initial value of the sums of squared gradients.")];
+
+const fn momentum(default: &'static str) -> Key {
+    key("momentum", Number, default, "Fraction of the previous update to add to the next one.")
+}
+
+pub(crate) const OPTIMIZERS: &[Keys] = &[
+    keys("sgd", "Gradient descent.", &[momentum("0"), NESTEROV], &[NAME]),
+    keys("momentum", "Momentum as in TensorFlow 1.", &[momentum("0.9"), NESTEROV], &[NAME]),
+    keys("adagrad", "Adagrad.", &[EPSILON], &[ACCUMULATOR, NAME]),
+    keys(
+        "rmsprop",
+        "RMSprop.",
+        &[
+            key("rho", Number, "0.9", "Decay rate of the average of squared gradients."),
+            momentum("0"),
+            EPSILON,
+            key("centered", Bool, "false", "Whether to normalize by the variance instead of the mean square."),
+        ],
+        &[NAME],
+    ),
+    keys("adam", "Adam.", &[key("amsgrad", Bool, "false", "Whether to use the AMSGrad variant.")], &[BETAS, NAME]),
+    keys(
+        "adamw",
+        "Adam with decoupled weight decay.",
+        &[key("weight_decay", Number, "0.004", "Fraction of each weight to subtract per step.")],
+        &[BETAS, NAME],
+    ),
+    keys(
+        "ftrl",
+        "Follow the regularized leader.",
+        &[
+            key("learning_rate_power", Number, "-0.5", "Exponent of the learning rate's decay; at most 0."),
+            key("l1", Number, "0", "Strength of the L1 regularization."),
+            key("l2", Number, "0", "Strength of the L2 regularization."),
+            key("l2_shrinkage", Number, "0", "Strength of the L2 shrinkage, which is added to the gradient."),
+            key("beta", Number, "0", "Term added to the square root of the accumulator."),
+        ],
+        &[ACCUMULATOR, NAME],
+    ),
+];

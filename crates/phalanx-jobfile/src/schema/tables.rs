@@ -1,0 +1,179 @@
+//! The tables of a job, except columns and models.
+
+use super::Takes::{Bool, Choice, Count, CountOrAll, Integer, Kind, Named, Number, Renames, Table, Tables, Text};
+use super::Takes::{TextOrTexts, Texts, Values, Words};
+use super::{COLUMN_KINDS, Keys, MODEL_KINDS, REQUIRED, key, keys};
+
+/// The types that an input can be read as.
+pub(crate) const DTYPES: &[&str] = &["float32", "int64", "string"];
+
+const FORMATS: &[&str] = &["csv", "parquet", "tfrecord"];
+const DIRECTIONS: &[&str] = &["lower", "higher"];
+
+pub(crate) const ROOT: Keys = keys(
+    "",
+    "The whole file.",
+    &[
+        key(
+            "model_dir",
+            Text,
+            "a new temporary folder",
+            "Run directory: checkpoints, events, evaluations, exports and a copy of this file. A relative path starts at this file's folder. `--model-dir` overrides it.",
+        ),
+        key(
+            "resume",
+            Text,
+            "auto",
+            "`auto` resumes from the newest checkpoint of model_dir, if there is one. `never` refuses a model_dir that has a checkpoint; `must` refuses one that has none. A path (a run directory, or a checkpoint such as runs/a/model.ckpt-300) starts a new run from there, including optimizer state and step.",
+        ),
+        key("seed", Integer, "0", "Random seed. `--seed` overrides it."),
+        key("threads", Count(1), "1", "Number of compute threads in each task."),
+        key("data", Table(&DATA), REQUIRED, "The input files."),
+        key("columns", Named(COLUMN_KINDS), "", "Feature columns, by the names that `model` uses."),
+        key("model", Kind("kind", MODEL_KINDS), REQUIRED, "The model and its columns."),
+        key("train", Table(&TRAIN), REQUIRED, "Duration, batches and checkpoints of the training."),
+        key("eval", Table(&EVAL), "", "Frequency and size of evaluations."),
+        key("export", Tables(&EXPORT), "", "SavedModels to write into export/NAME/ of model_dir."),
+        key("early_stopping", Table(&EARLY_STOPPING), "", "Ends the training when evaluations stop improving."),
+        key("warm_start", Table(&WARM_START), "", "Initial values from another training, for a new model_dir."),
+        key("origin", Table(&ORIGIN), "", "Written by phalanx into its copies of this file; not for manual use."),
+    ],
+    &[],
+);
+
+pub(crate) const DATA: Keys = keys(
+    "data",
+    "The input files and their format.",
+    &[
+        key("format", Choice(FORMATS), "csv", "Format of the files. TFRecords hold tf.train.Examples."),
+        key("dir", Text, "this file's folder", "Folder of the files in `train` and `eval`. `--data-dir` overrides it."),
+        key("train", TextOrTexts, REQUIRED, "Training files: a path, a pattern (\"train-*.csv\"), or a list of them."),
+        key("eval", TextOrTexts, REQUIRED, "Evaluation files, in the same form."),
+        key("label", Text, REQUIRED, "Name of the label column."),
+        key("types", Words(DTYPES), "", "Types of inputs that columns do not determine: { zip = \"string\" }."),
+        key("read_at_once", Count(1), "1", "Number of files to interleave, one row from each in turn."),
+        key("skip_bad_rows", Count(0), "0", "Number of malformed rows to skip before reading fails (csv, tfrecord)."),
+        key("required", Texts, "", "Columns in which a missing value is an error (csv, parquet)."),
+        key("header", Bool, "true", "csv: whether the first row of each file holds the column names."),
+        key("names", Texts, "", "csv: names of all columns, in order."),
+        key("delimiter", Text, ",", "csv: field separator, one character."),
+        key("quotes", Bool, "true", "csv: whether \" quotes fields."),
+        key("trim", Bool, "false", "csv: whether to strip spaces around text fields."),
+        key("na_value", Text, "", "csv: text that marks a missing value, in addition to an empty field."),
+        key("comment", Text, "", "csv: character that starts a comment line."),
+        key("defaults", Values, "0 or empty", "csv: replacements of missing values, by column."),
+    ],
+    &[],
+);
+
+pub(crate) const TRAIN: Keys = keys(
+    "train",
+    "Training.",
+    &[
+        key(
+            "max_steps",
+            Count(1),
+            "until the input ends",
+            "Total number of steps, including those of earlier runs. `--max-steps` overrides it.",
+        ),
+        key("epochs", Count(1), "unlimited", "Passes over the input. One of max_steps and epochs is required."),
+        key("batch_size", Count(1), REQUIRED, "Number of rows per step."),
+        key("shuffle", Count(0), "10000", "Size of the shuffle buffer, in rows; 0 keeps the order."),
+        key("cache", Bool, "false", "Whether to keep the rows of this task in memory after the first epoch."),
+        key("prefetch", Count(0), "2", "Number of batches to prepare ahead."),
+        key("save_checkpoints_secs", Count(1), "600", "Seconds between checkpoints."),
+        key("save_checkpoints_steps", Count(1), "", "Steps between checkpoints; replaces save_checkpoints_secs."),
+        key("keep_checkpoint_max", Count(0), "5", "Number of recent checkpoints to keep; 0 keeps all."),
+        key("keep_checkpoint_every_n_hours", Number, "10000", "Hours between checkpoints that are kept permanently."),
+        key("save_summary_steps", Count(0), "100", "Steps between losses in the event file; 0 disables them."),
+        key("log_step_count_steps", Count(0), "100", "Steps between log lines with loss and rate; 0 disables them."),
+        key(
+            "session_creation_timeout_secs",
+            Count(1),
+            "7200",
+            "Seconds that a worker waits for the chief to create the model. Below 600, it also limits the wait for other tasks.",
+        ),
+        key(
+            "overlap",
+            Bool,
+            "false",
+            "Parameter servers only: whether to exchange gradients and values while the next step is computed. That step then misses the worker's own last update.",
+        ),
+    ],
+    &[],
+);
+
+pub(crate) const EVAL: Keys = keys(
+    "eval",
+    "Evaluation.",
+    &[
+        key("batch_size", Count(1), "train.batch_size", "Number of rows per batch."),
+        key("steps", CountOrAll, "100", "Number of batches per evaluation, or \"all\"."),
+        key("start_delay_secs", Count(0), "120", "Seconds that an evaluator waits before its first evaluation."),
+        key("throttle_secs", Count(0), "600", "Minimum number of seconds between the starts of two evaluations."),
+        key("every_steps", Count(0), "0", "Minimum number of steps between two evaluations."),
+        key("name", Text, "", "Name of the evaluation: results go to eval_NAME/ instead of eval/."),
+    ],
+    &[],
+);
+
+pub(crate) const EXPORT: Keys = keys(
+    "export",
+    "A SavedModel that TensorFlow and TensorFlow Serving load. There may be several: [[export]].",
+    &[
+        key("name", Text, REQUIRED, "Folder below export/."),
+        key(
+            "when",
+            Choice(&["final", "latest", "best"]),
+            "final",
+            "When to export: at the end of the training, after every evaluation, or after each evaluation that is better than all before it.",
+        ),
+        key("metric", Text, "loss", "best: metric to compare."),
+        key("better", Choice(DIRECTIONS), "lower for losses", "best: direction in which the metric improves."),
+        key(
+            "input",
+            Choice(&["examples", "raw"]),
+            "examples",
+            "Input of the exported model: serialized tf.train.Examples, or one tensor per feature.",
+        ),
+        key("keep", Count(0), "5", "Number of recent exports to keep; 0 keeps all."),
+    ],
+    &[],
+);
+
+pub(crate) const EARLY_STOPPING: Keys = keys(
+    "early_stopping",
+    "Early stopping.",
+    &[
+        key("metric", Text, "loss", "Metric of the evaluations to watch."),
+        key("better", Choice(DIRECTIONS), "lower for losses", "Direction in which the metric improves."),
+        key("patience_steps", Count(1), REQUIRED, "Steps without improvement after which the training ends."),
+        key("every_secs", Count(0), "60", "Seconds between checks of the evaluations."),
+    ],
+    &[],
+);
+
+pub(crate) const WARM_START: Keys = keys(
+    "warm_start",
+    "Initial values from another training, by Phalanx or TensorFlow. Optimizer slots are not taken over.",
+    &[
+        key("from", Text, REQUIRED, "A run directory, a checkpoint (runs/a/model.ckpt-300), or an exported model."),
+        key("only", Texts, "all", "Prefixes of the variables to take over."),
+        key("rename", Renames, "", "Names of variables in the other training: { ours = \"theirs\" }."),
+    ],
+    &[],
+);
+
+pub(crate) const ORIGIN: Keys = keys(
+    "origin",
+    "The origin of a copy.",
+    &[
+        key("folder", Text, REQUIRED, "Folder of the original file, which its paths are relative to."),
+        key("data_dir", Text, "", "Value of --data-dir."),
+        key("model_dir", Text, "", "Value of --model-dir."),
+        key("max_steps", Count(1), "", "Value of --max-steps."),
+        key("seed", Integer, "", "Value of --seed."),
+        key("files", Renames, "", "Copied files, by their path in the original file."),
+    ],
+    &[],
+);

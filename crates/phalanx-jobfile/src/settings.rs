@@ -1,0 +1,260 @@
+//! The tables `[train]`, `[eval]`, `[[export]]`, `[early_stopping]` and `[warm_start]`.
+
+use crate::schema::{EARLY_STOPPING, EVAL, EXPORT, TRAIN, WARM_START};
+use crate::section::Section;
+use crate::source::{Source, Span, Spanned};
+use crate::tree::{Node, TomlValue};
+use phalanx_base::Result;
+use phalanx_estimator::{Exporter, RunConfig, ServingInput};
+
+/// `[train]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Train {
+    pub(crate) max_steps: Option<u64>,
+    pub(crate) epochs: Option<u64>,
+    pub(crate) batch_size: usize,
+    pub(crate) shuffle: usize,
+    pub(crate) cache: bool,
+    pub(crate) prefetch: usize,
+    save_secs: Option<u64>,
+    save_steps: Option<u64>,
+    keep: Option<usize>,
+    keep_hours: Option<f64>,
+    summary_steps: Option<u64>,
+    log_steps: Option<u64>,
+    session_secs: Option<u64>,
+    overlap: bool,
+}
+
+impl Train {
+    pub(crate) fn read(source: &Source, node: &Node, max_steps: Option<u64>) -> Result<Self> {
+        let own = Section::open(source, "[train]", TRAIN, node)?;
+        let count = |key, least| own.plain_count(key, least);
+        let train = Self {
+            max_steps: max_steps.or(count("max_steps", 1)?),
+            epochs: count("epochs", 1)?,
+            batch_size: own.need_count("batch_size", 1)?.value as usize,
+            shuffle: count("shuffle", 0)?.unwrap_or(10_000) as usize,
+            cache: own.boolean("cache")?.unwrap_or(false),
+            prefetch: count("prefetch", 0)?.unwrap_or(2) as usize,
+            save_secs: count("save_checkpoints_secs", 1)?,
+            save_steps: count("save_checkpoints_steps", 1)?,
+            keep: count("keep_checkpoint_max", 0)?.map(|count| count as usize),
+            keep_hours: own.number("keep_checkpoint_every_n_hours")?.map(|hours| hours.value),
+            summary_steps: count("save_summary_steps", 0)?,
+            log_steps: count("log_step_count_steps", 0)?,
+            session_secs: count("session_creation_timeout_secs", 1)?,
+            overlap: own.boolean("overlap")?.unwrap_or(false),
+        };
+        own.node("max_steps");
+        if train.max_steps.is_none() && train.epochs.is_none() {
+            return Err(own.missing("max_steps").because("nothing determines when the training ends"));
+        }
+        if train.save_secs.is_some() && train.save_steps.is_some() {
+            let what = "checkpoints are saved by seconds or by steps, not by both";
+            let error = own.wrong(&own.span_of("save_checkpoints_steps"), what, "together with save_checkpoints_secs");
+            return Err(error.help("leave one of the two out"));
+        }
+        own.close();
+        Ok(train)
+    }
+
+    /// Applies the settings of the file to a configuration.
+    pub(crate) fn configure(&self, config: RunConfig) -> RunConfig {
+        set!(
+            config.overlap(self.overlap),
+            save_checkpoints_secs: self.save_secs,
+            save_checkpoints_steps: self.save_steps,
+            keep_checkpoint_max: self.keep,
+            keep_checkpoint_every_n_hours: self.keep_hours,
+            save_summary_steps: self.summary_steps,
+            log_step_count_steps: self.log_steps,
+            session_creation_timeout_secs: self.session_secs,
+        )
+    }
+}
+
+/// `[eval]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Eval {
+    pub(crate) batch_size: usize,
+    /// `None` for all batches.
+    pub(crate) steps: Option<u64>,
+    pub(crate) start_delay_secs: Option<u64>,
+    pub(crate) throttle_secs: Option<u64>,
+    pub(crate) every_steps: u64,
+    pub(crate) name: Option<String>,
+}
+
+impl Eval {
+    pub(crate) fn read(source: &Source, node: Option<&Node>, train: &Train) -> Result<Self> {
+        let nothing = Node { value: TomlValue::Table(Vec::new()), span: 0..0 };
+        let own = Section::open(source, "[eval]", EVAL, node.unwrap_or(&nothing))?;
+        let count = |key, least| own.plain_count(key, least);
+        let steps = match own.node("steps") {
+            None => Some(100),
+            Some(Node { value: TomlValue::Text(word), .. }) if word == "all" => None,
+            Some(node) => match node.value {
+                TomlValue::Integer(_) => Some(own.as_count("steps", node, 1)?.value),
+                _ => return Err(own.not("steps", node, "an integer, or \"all\"")),
+            },
+        };
+        let eval = Self {
+            batch_size: count("batch_size", 1)?.map_or(train.batch_size, |count| count as usize),
+            steps,
+            start_delay_secs: count("start_delay_secs", 0)?,
+            throttle_secs: count("throttle_secs", 0)?,
+            every_steps: count("every_steps", 0)?.unwrap_or(0),
+            name: own.text("name")?.map(|name| folder_name(&own, name)).transpose()?,
+        };
+        own.close();
+        Ok(eval)
+    }
+}
+
+fn folder_name(own: &Section<'_>, name: Spanned<String>) -> Result<String> {
+    let good = !name.value.is_empty() && !name.value.contains(['/', '\\']) && name.value != "..";
+    if good {
+        return Ok(name.value);
+    }
+    let what = format!("{:?} is not a valid folder name", name.value);
+    Err(own.wrong(&own.span_of("name"), what, "not a folder name").help("give letters and digits"))
+}
+
+/// One `[[export]]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Export {
+    pub(crate) name: String,
+    when: When,
+    pub(crate) input: ServingInput,
+    keep: Option<usize>,
+    pub(crate) span: Span,
+}
+
+#[derive(Clone, Debug)]
+enum When {
+    Final,
+    Latest,
+    Best { metric: Spanned<String>, higher: bool },
+}
+
+impl Export {
+    /// The metric that selects the best evaluation, if any.
+    pub(crate) fn metric(&self) -> Option<&Spanned<String>> {
+        match &self.when {
+            When::Best { metric, .. } => Some(metric),
+            When::Final | When::Latest => None,
+        }
+    }
+
+    pub(crate) fn read_all(source: &Source, node: Option<&Node>) -> Result<Vec<Self>> {
+        let Some(node) = node else { return Ok(Vec::new()) };
+        let nodes = match &node.value {
+            TomlValue::List(nodes) => nodes.as_slice(),
+            _ => std::slice::from_ref(node),
+        };
+        let mut all: Vec<Self> = Vec::new();
+        for node in nodes {
+            let export = Self::read(source, node)?;
+            if all.iter().any(|other| other.name == export.name) {
+                let what = format!("two exports are called {:?}", export.name);
+                let error = source.wrong(phalanx_base::Code::JobValue, &export.span, what, "a second time");
+                return Err(error.help("give each export a different name"));
+            }
+            all.push(export);
+        }
+        Ok(all)
+    }
+
+    fn read(source: &Source, node: &Node) -> Result<Self> {
+        let own = Section::open(source, "[[export]]", EXPORT, node)?;
+        let when = own.choice("when", &[("final", 0), ("latest", 1), ("best", 2)])?.map_or(0, |when| when.value);
+        let (metric, higher) = better(&own)?;
+        if when != 2
+            && let Some(key) = ["metric", "better"].into_iter().find(|key| own.node(key).is_some())
+        {
+            let what = format!("`{key}` is for when = \"best\"");
+            return Err(own.wrong(&own.span_of(key), what, "has no effect").help("leave it out, or export the best"));
+        }
+        let input = own.choice("input", &[("examples", ServingInput::Examples), ("raw", ServingInput::Raw)])?;
+        let export = Self {
+            span: own.span_of("name"),
+            name: folder_name(&own, own.need_text("name")?)?,
+            when: match when {
+                0 => When::Final,
+                1 => When::Latest,
+                _ => When::Best { metric, higher },
+            },
+            input: input.map_or(ServingInput::Examples, |input| input.value),
+            keep: own.count("keep", 0)?.map(|keep| keep.value as usize),
+        };
+        own.close();
+        Ok(export)
+    }
+
+    pub(crate) fn exporter(&self) -> Exporter {
+        let exporter = match &self.when {
+            When::Final => Exporter::at_end(&self.name),
+            When::Latest => Exporter::latest(&self.name),
+            When::Best { metric, higher: true } => Exporter::best(&self.name).by_highest(&metric.value),
+            When::Best { metric, higher: false } => Exporter::best(&self.name).by_lowest(&metric.value),
+        };
+        set!(exporter.serving_input(self.input), exports_to_keep: self.keep)
+    }
+}
+
+/// A metric, and whether a higher value is better, which is the default for all metrics but losses.
+fn better(own: &Section<'_>) -> Result<(Spanned<String>, bool)> {
+    let metric = own.text("metric")?.unwrap_or_else(|| Spanned::without_span("loss".to_owned()));
+    let higher = own.choice("better", &[("lower", false), ("higher", true)])?;
+    let higher = higher.map_or(!metric.value.contains("loss"), |higher| higher.value);
+    Ok((metric, higher))
+}
+
+/// `[early_stopping]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Stopping {
+    pub(crate) metric: Spanned<String>,
+    pub(crate) higher: bool,
+    pub(crate) patience: u64,
+    pub(crate) every_secs: u64,
+}
+
+impl Stopping {
+    pub(crate) fn read(source: &Source, node: &Node) -> Result<Self> {
+        let own = Section::open(source, "[early_stopping]", EARLY_STOPPING, node)?;
+        let (metric, higher) = better(&own)?;
+        let patience = own.need_count("patience_steps", 1)?.value;
+        let every_secs = own.plain_count("every_secs", 0)?.unwrap_or(60);
+        own.close();
+        Ok(Self { metric, higher, patience, every_secs })
+    }
+}
+
+/// `[warm_start]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Warm {
+    pub(crate) from: Spanned<String>,
+    pub(crate) only: Vec<String>,
+    pub(crate) rename: Vec<(String, String)>,
+}
+
+impl Warm {
+    pub(crate) fn read(source: &Source, node: &Node) -> Result<Self> {
+        let own = Section::open(source, "[warm_start]", WARM_START, node)?;
+        let only = own.texts("only")?.map_or_else(Vec::new, |list| list.value);
+        let warm = Self {
+            from: own.need_text("from")?,
+            only: only.into_iter().map(|name| name.value).collect(),
+            rename: renames(&own, "rename")?,
+        };
+        own.close();
+        Ok(warm)
+    }
+}
+
+/// A table of texts.
+pub(crate) fn renames(own: &Section<'_>, key: &'static str) -> Result<Vec<(String, String)>> {
+    let entries = own.table(key)?.unwrap_or_default();
+    entries.iter().map(|entry| Ok((entry.key.clone(), own.as_text(key, &entry.node)?.value))).collect()
+}

@@ -1,0 +1,109 @@
+//! Evaluation, prediction and export with a trained job.
+
+use crate::Job;
+use crate::copy::TrainedJob;
+use phalanx_base::{Code, Error, Result};
+use phalanx_data::{Batch, Files};
+use phalanx_estimator::{Canned, Estimator, Evaluation, Predictions, RunConfig, ServingInput};
+use phalanx_nn::with_threads;
+use phalanx_storage::Dir;
+use std::path::{Path, PathBuf};
+
+impl Job {
+    fn estimator(&self, model_dir: &Path) -> Result<Estimator<Canned>> {
+        let config = RunConfig::new().model_dir(model_dir.to_string_lossy()).tf_random_seed(self.seed);
+        Estimator::new(&self.model, config)
+    }
+
+    /// An estimator for exports; its run directory is required but not used.
+    fn bare_estimator(&self) -> Result<Estimator<Canned>> {
+        self.estimator(&std::env::temp_dir())
+    }
+
+    /// Evaluates the newest checkpoint of a run directory, or an export, on `input` or on the job's own files.
+    ///
+    /// # Errors
+    /// If there is no checkpoint, or data and model do not match.
+    pub fn evaluate(&self, trained: &TrainedJob, input: Option<&str>) -> Result<Evaluation> {
+        let work = || {
+            let files = input.map(|input| vec![input.to_owned()]);
+            Files::from(files.clone().unwrap_or_else(|| self.inputs.eval_files())).list()?;
+            match trained {
+                TrainedJob::ModelDir(folder) => {
+                    self.must_have_checkpoint(folder)?;
+                    self.evaluate_newest(&self.estimator(folder)?, files)
+                }
+                TrainedJob::Export(folder) => {
+                    let files = files.unwrap_or_else(|| self.inputs.eval_files());
+                    let exported = self.bare_estimator()?.open_export(folder)?;
+                    exported.evaluate(|_| self.inputs.evaluation_of(files.clone()), self.eval.steps)
+                }
+            }
+        };
+        with_threads(self.threads, work)?.map_err(|error| self.explain_with(error, input))
+    }
+
+    /// Predicts every row of a file and passes the predictions to `each`, in batches under TensorFlow's names.
+    ///
+    /// # Errors
+    /// If there is no checkpoint, or data and model do not match.
+    pub fn predict(
+        &self,
+        trained: &TrainedJob,
+        input: &str,
+        mut each: impl FnMut(&Batch) -> Result<()> + Send,
+    ) -> Result<()> {
+        let mut work = || {
+            let files = Files::from(input).list()?;
+            let input = |_| self.inputs.prediction(files.clone());
+            let predictions: Predictions<Canned> = match trained {
+                TrainedJob::ModelDir(folder) => {
+                    self.must_have_checkpoint(folder)?;
+                    self.estimator(folder)?.predict(input)?
+                }
+                TrainedJob::Export(folder) => self.bare_estimator()?.open_export(folder)?.predict(input)?,
+            };
+            for batch in predictions {
+                each(&batch?)?;
+            }
+            Ok(())
+        };
+        with_threads(self.threads, &mut work)?.map_err(|error| self.explain_with(error, Some(input)))
+    }
+
+    /// Exports the newest checkpoint of a run directory as a SavedModel into a new folder of `base`. Returns the folder, and
+    /// whether its predictions were compared with those of the checkpoint.
+    ///
+    /// # Errors
+    /// If there is no checkpoint, or the export cannot be written.
+    pub fn export(&self, model_dir: &Path, base: &Path, input: ServingInput) -> Result<(PathBuf, bool)> {
+        let work = || {
+            self.must_have_checkpoint(model_dir)?;
+            let estimator = self.estimator(model_dir)?;
+            // A model can be exported without its data.
+            let held = self.inputs.evaluation().iter().ok().and_then(|mut batches| batches.next()?.ok());
+            let folder = estimator.export_saved_model_with(base, input, held.as_ref(), &self.assets_extra()?)?;
+            Ok((folder, held.is_some()))
+        };
+        with_threads(self.threads, work)?.map_err(|error| self.explain(error))
+    }
+
+    fn must_have_checkpoint(&self, folder: &Path) -> Result<()> {
+        if crate::run::newest(&Dir::local(folder))?.is_some() {
+            return Ok(());
+        }
+        Err(Error::new(Code::CheckpointMissing, format!("{} has no checkpoint", folder.display()))
+            .because("no training of it has saved one yet")
+            .help("train it first: phalanx train JOB.toml --model-dir DIR"))
+    }
+
+    /// Explains an error, unless files given on the command line caused it.
+    fn explain_with(&self, error: Error, input: Option<&str>) -> Error {
+        let is_theirs = match error.code() {
+            Code::DataMissing | Code::DataFormat | Code::DataRow | Code::CheckpointMissing => true,
+            Code::DataColumn => self.named_in(&error).is_none(),
+            _ => false,
+        };
+        if input.is_some() && is_theirs { error } else { self.explain(error) }
+    }
+}

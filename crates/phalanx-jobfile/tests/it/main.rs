@@ -1,0 +1,6 @@
+//! Jobs described by a file, from parsing to prediction.
+
+mod common;
+mod jobs;
+mod mistakes;
+mod schema;

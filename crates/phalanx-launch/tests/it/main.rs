@@ -1,0 +1,6 @@
+//! Real launchers of real processes.
+
+mod launching;
+mod leaving_nothing;
+mod support;
+mod trouble;

@@ -1,0 +1,4 @@
+//! Tests of the update rules through their public interface.
+
+mod against_tensorflow;
+mod properties;

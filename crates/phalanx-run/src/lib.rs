@@ -1,0 +1,40 @@
+//! The files of a launched run: their formats, the code that writes them, and the code that reads them while they grow.
+//!
+//! Start with [`RunDir`] (where the files are), [`JobFile`], [`Event`] and [`TaskStatus`] (what they contain), [`Journal`] (writes
+//! the launcher's files), [`StatusDir`] (read and written by launcher and tasks), [`RunTailer`] and [`RunState`] (what
+//! `phalanx status`, the terminal and the dashboard show).
+
+mod checkpoints;
+mod curves;
+mod event;
+mod format;
+mod job_file;
+mod journal;
+mod loads;
+mod run_dir;
+mod shared_tailer;
+mod state;
+mod tail;
+mod tailer;
+mod task_status;
+mod timestamp;
+mod token;
+
+pub use checkpoints::CheckpointFile;
+pub use curves::{Curve, Point};
+pub use event::{Event, EventKind, Outcome};
+pub use format::FORMAT_VERSION;
+pub use job_file::{JobFile, JobTask};
+pub use journal::Journal;
+pub use run_dir::{RunDir, host_name};
+pub use shared_tailer::{SharedTailer, StateGuard};
+pub use state::{JobState, LogLine, RunState, TaskState, TaskView};
+pub use tailer::RunTailer;
+pub use task_status::{Holding, StatusDir, TaskFailure, TaskPhase, TaskStatus};
+pub use timestamp::{now_ms, timestamp};
+pub use token::new_token;
+
+/// The environment variable that names the directory for a task's status files.
+pub const STATUS_DIR_VAR: &str = "PHALANX_STATUS_DIR";
+/// The environment variable with the number of times that a task has been started, from 1.
+pub const ATTEMPT_VAR: &str = "PHALANX_ATTEMPT";

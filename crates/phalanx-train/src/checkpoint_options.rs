@@ -1,0 +1,50 @@
+//! Where and how often a job saves checkpoints and summaries.
+
+use crate::Server;
+use crate::checkpoint::{CheckpointInterval, CheckpointStore, Retention, RunLock, Saver};
+use crate::services::Timer;
+use phalanx_base::Result;
+use phalanx_storage::Dir;
+use std::time::Duration;
+
+/// The settings of a supervisor's run directory; the defaults are TensorFlow's.
+#[derive(Clone)]
+pub(crate) struct CheckpointOptions {
+    pub(crate) dir: Option<Dir>,
+    pub(crate) basename: String,
+    pub(crate) retention: Retention,
+    pub(crate) save_secs: Option<u64>,
+    pub(crate) save_steps: Option<u64>,
+    pub(crate) summary_secs: Option<u64>,
+}
+
+impl Default for CheckpointOptions {
+    fn default() -> Self {
+        Self {
+            dir: None,
+            basename: "model.ckpt".to_owned(),
+            retention: Retention::default(),
+            save_secs: Some(600),
+            save_steps: None,
+            summary_secs: Some(120),
+        }
+    }
+}
+
+impl CheckpointOptions {
+    /// Locks the directory, if there is one, for the job of `server`, and returns its saver; `rounds` for synchronous training.
+    pub(crate) fn saver(&self, server: &Server, rounds: bool) -> Result<Option<Saver>> {
+        let Some(dir) = &self.dir else { return Ok(None) };
+        dir.create_all()?;
+        let lock = RunLock::take(dir, server)?;
+        Ok(Some(Saver::new(CheckpointStore::open(dir, &self.basename, self.retention)?, lock, rounds)))
+    }
+
+    pub(crate) fn save_interval(&self) -> CheckpointInterval {
+        CheckpointInterval { time: self.save_secs.map(Duration::from_secs), steps: self.save_steps }
+    }
+
+    pub(crate) fn summary_timer(&self) -> Option<Timer> {
+        self.summary_secs.map(|seconds| Timer::new(Duration::from_secs(seconds)))
+    }
+}

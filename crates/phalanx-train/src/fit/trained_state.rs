@@ -1,0 +1,94 @@
+//! The state of a compiled model that callbacks and backups read and write, whatever its network type.
+
+use super::{Compiled, Weight};
+use crate::Strategy;
+use phalanx_base::{Code, Error, Result};
+use phalanx_nn::{Network, Parameter};
+
+/// State that can be saved and restored.
+pub(crate) trait TrainedState {
+    fn strategy(&self) -> &Strategy;
+    fn iterations(&self) -> u64;
+    fn learning_rate(&self) -> f32;
+    fn set_learning_rate(&mut self, rate: f32) -> Result<()>;
+    /// The weights of the model, moving averages included.
+    fn weights(&mut self) -> Result<Vec<Weight>>;
+    /// The moving averages alone. Within an epoch every worker updates its own.
+    fn states(&mut self) -> Result<Vec<Weight>>;
+    fn set_weights(&mut self, weights: Vec<Weight>) -> Result<()>;
+    fn save_weights(&mut self, location: &str) -> Result<()>;
+    fn load_weights(&mut self, location: &str) -> Result<()>;
+    /// The optimizer's slots, under the names of TensorFlow's checkpoints.
+    fn slots(&mut self) -> Vec<Weight>;
+    fn set_slots(&mut self, slots: Vec<Weight>, iterations: u64) -> Result<()>;
+    /// Fails if backups are not supported.
+    fn check_backup(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<M: Network> TrainedState for Compiled<M> {
+    fn strategy(&self) -> &Strategy {
+        Self::strategy(self)
+    }
+
+    fn iterations(&self) -> u64 {
+        Self::iterations(self)
+    }
+
+    fn learning_rate(&self) -> f32 {
+        self.optimizer().map_or(0.0, |optimizer| optimizer.learning_rate())
+    }
+
+    fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
+        Self::set_learning_rate(self, rate)
+    }
+
+    fn weights(&mut self) -> Result<Vec<Weight>> {
+        Self::weights(self)
+    }
+
+    fn states(&mut self) -> Result<Vec<Weight>> {
+        Ok(Self::weights(self)?.split_off(self.model.registry.parameters().len()))
+    }
+
+    fn set_weights(&mut self, weights: Vec<Weight>) -> Result<()> {
+        Self::set_weights(self, weights)
+    }
+
+    fn save_weights(&mut self, location: &str) -> Result<()> {
+        Self::save_weights(self, location)
+    }
+
+    fn load_weights(&mut self, location: &str) -> Result<()> {
+        Self::load_weights(self, location)
+    }
+
+    fn slots(&mut self) -> Vec<Weight> {
+        let Some(update) = &self.model.update else { return Vec::new() };
+        let optimizer = update.optimizer;
+        let of = |(parameter, slots): (&Parameter, &Vec<Vec<f32>>)| {
+            let named = slots.iter().enumerate().map(|(slot, values)| Weight {
+                name: optimizer.slot_in_checkpoint(&parameter.name, slot),
+                shape: parameter.shape.clone(),
+                values: values.clone(),
+            });
+            named.collect::<Vec<_>>()
+        };
+        self.model.registry.parameters().iter().zip(&update.slots).flat_map(of).collect()
+    }
+
+    fn set_slots(&mut self, slots: Vec<Weight>, iterations: u64) -> Result<()> {
+        let Some(update) = &mut self.model.update else { return Ok(()) };
+        let mut given = slots.into_iter();
+        for slot in update.slots.iter_mut().flatten() {
+            let Some(weight) = given.next() else { break };
+            if weight.values.len() != slot.len() {
+                return Err(Error::new(Code::ShapeMismatch, format!("{} has a different size here", weight.name)));
+            }
+            *slot = weight.values;
+        }
+        update.iterations = iterations;
+        Ok(())
+    }
+}

@@ -1,0 +1,15 @@
+//! Jobs, strategies and `fit` in one process.
+
+mod backups;
+mod checkpoints;
+mod clusters;
+mod coordinator;
+mod coordinator_fit;
+mod coordinator_sync;
+mod fit;
+mod overlap;
+mod run_dirs;
+mod saved_model;
+mod strategies;
+mod support;
+mod training;

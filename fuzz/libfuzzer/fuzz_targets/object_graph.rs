@@ -1,0 +1,2 @@
+#![no_main]
+phalanx_libfuzzer::fuzz_parser!("object-graph");

@@ -1,0 +1,24 @@
+//! Tests over several crates or processes, as one binary: each binary would link Burn once more.
+//!
+//! Jobs of processes: `coordinated`, `estimator_processes`, `fitted`, `mirrored`, `processes`, `returning`, `starting`. Jobs inside
+//! the test process: all others.
+
+mod canned;
+mod checkpoints;
+mod click_models;
+mod conflicts;
+mod coordinated;
+mod estimator;
+mod estimator_processes;
+mod fitted;
+mod hostile;
+mod input;
+mod ledger;
+mod mirrored;
+mod model_fn;
+mod parts;
+mod processes;
+mod returning;
+mod starting;
+mod store;
+mod sync;
