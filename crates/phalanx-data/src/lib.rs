@@ -20,6 +20,7 @@ mod position;
 mod reader;
 mod records;
 mod shard;
+mod statistics;
 mod strided;
 #[cfg(test)]
 mod testing;
@@ -45,5 +46,6 @@ pub use shard::{
     AutoShardPolicy, InputContext, ReplicaDataset, ReplicaIterator, ShardedBy, Sharding, datasets_from_function,
     distribute_dataset, replica_batch_sizes,
 };
+pub use statistics::{ColumnStatistics, QuantileSketch};
 pub use text::{TextLines, text_lines};
 pub use values::{DType, Values, ValuesView};
