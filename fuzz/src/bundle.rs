@@ -2,7 +2,7 @@
 //! data file.
 
 use crate::mutate::{bytes, halves, join};
-use crate::proto::{Field, Message, Value, encode, parse, take_varint};
+use crate::proto::{Field, FieldValue, Message, encode, parse, take_varint};
 use crate::table::{change_entry, entries, from_entries};
 use crate::{Rng, table};
 use phalanx_base::{Code, Error, Result};
@@ -90,7 +90,7 @@ fn repair(value: &mut Vec<u8>, data: &mut [u8]) {
         return;
     }
     message.retain(|field| field.number != 6);
-    message.push(Field { number: 6, value: Value::Fixed32(crc.to_le_bytes()) });
+    message.push(Field { number: 6, value: FieldValue::Fixed32(crc.to_le_bytes()) });
     *value = encode(&message);
 }
 
@@ -114,9 +114,9 @@ fn repair_strings(found: &mut [u8], count: usize) -> u32 {
 /// Returns the number of elements in an entry's shape.
 fn elements(message: &Message) -> usize {
     let shape = message.iter().rev().find(|field| field.number == 2).map(|field| &field.value);
-    let Some(Value::Message(shape)) = shape else { return 1 };
+    let Some(FieldValue::Message(shape)) = shape else { return 1 };
     let dims = shape.iter().filter_map(|field| match &field.value {
-        Value::Message(dim) => Some(dim.iter().find_map(|field| field.as_varint(1)).unwrap_or(0) as usize),
+        FieldValue::Message(dim) => Some(dim.iter().find_map(|field| field.as_varint(1)).unwrap_or(0) as usize),
         _ => None,
     });
     dims.fold(1, usize::saturating_mul)

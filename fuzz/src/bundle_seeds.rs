@@ -1,7 +1,7 @@
 //! Checkpoints as seeds.
 
 use crate::mutate::{join, varint};
-use crate::proto::{Field, Value, encode};
+use crate::proto::{Field, FieldValue, encode};
 use crate::table::{Entries, from_entries};
 use phalanx_base::{Result, Shape};
 use phalanx_formats::bundle::{BundleIndex, BundleWriter, Dtype, TensorSlice, slice_key};
@@ -66,7 +66,7 @@ fn entry(dtype: u64, dims: &[u64], offset: u64, size: u64) -> Vec<Field> {
         shape,
         Field::varint(4, offset),
         Field::varint(5, size),
-        Field { number: 6, value: Value::Fixed32([0; 4]) },
+        Field { number: 6, value: FieldValue::Fixed32([0; 4]) },
     ]
 }
 

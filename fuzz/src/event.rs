@@ -1,6 +1,6 @@
 //! Event files: records of `Event` messages.
 
-use crate::proto::{Field, Value, encode};
+use crate::proto::{Field, FieldValue, encode};
 use crate::record::{file, records};
 use crate::{Rng, mutate, proto};
 use phalanx_base::Result;
@@ -21,7 +21,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     histogram.extend([packed(6, [-1.0, 0.0, 1.0]), packed(7, [0.0, 2.0, 3.0])]);
     let image = vec![Field::varint(1, 2), Field::varint(2, 3), Field::bytes(4, b"png")];
     let values = [
-        Field { number: 2, value: Value::Fixed32(1.5_f32.to_le_bytes()) },
+        Field { number: 2, value: FieldValue::Fixed32(1.5_f32.to_le_bytes()) },
         Field::message(5, histogram),
         Field::message(4, image),
     ];
@@ -60,7 +60,7 @@ fn summaries<const N: usize>(values: [Vec<Field>; N]) -> Vec<u8> {
 }
 
 fn double(number: u64, value: f64) -> Field {
-    Field { number, value: Value::Fixed64(value.to_le_bytes()) }
+    Field { number, value: FieldValue::Fixed64(value.to_le_bytes()) }
 }
 
 /// Mutates an event or two, and rarely the records around them.

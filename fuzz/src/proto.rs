@@ -11,26 +11,26 @@ pub(crate) type Message = Vec<Field>;
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     pub(crate) number: u64,
-    pub(crate) value: Value,
+    pub(crate) value: FieldValue,
 }
 
 impl Field {
     pub(crate) fn varint(number: u64, value: u64) -> Self {
-        Self { number, value: Value::Varint(value) }
+        Self { number, value: FieldValue::Varint(value) }
     }
 
     pub(crate) fn bytes(number: u64, value: &[u8]) -> Self {
-        Self { number, value: Value::Bytes(value.to_vec()) }
+        Self { number, value: FieldValue::Bytes(value.to_vec()) }
     }
 
     pub(crate) fn message(number: u64, value: Message) -> Self {
-        Self { number, value: Value::Message(value) }
+        Self { number, value: FieldValue::Message(value) }
     }
 
     /// Returns the value of a varint field with the number `wanted`.
     pub(crate) fn as_varint(&self, wanted: u64) -> Option<u64> {
         match self.value {
-            Value::Varint(number) if self.number == wanted => Some(number),
+            FieldValue::Varint(number) if self.number == wanted => Some(number),
             _ => None,
         }
     }
@@ -38,7 +38,7 @@ impl Field {
 
 /// The value of a field.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub(crate) enum FieldValue {
     Varint(u64),
     Fixed64([u8; 8]),
     Bytes(Vec<u8>),
@@ -67,7 +67,7 @@ fn change(rng: &mut Rng, message: &mut Message, other: &[u8]) {
         return;
     }
     let at = rng.below(message.len());
-    if let Value::Message(inner) = &mut message[at].value
+    if let FieldValue::Message(inner) = &mut message[at].value
         && !rng.one_in(6)
     {
         return change(rng, inner, other);
@@ -89,22 +89,22 @@ fn change(rng: &mut Rng, message: &mut Message, other: &[u8]) {
             message.swap(at, to);
         }
         _ => match &mut message[at].value {
-            Value::Varint(number) => *number = rng.edge(),
-            Value::Fixed64(word) => *word = rng.edge().to_le_bytes(),
-            Value::Fixed32(word) => *word = (rng.edge() as u32).to_le_bytes(),
-            Value::Bytes(content) => bytes(rng, content, other),
-            Value::Message(inner) => inner.clear(),
+            FieldValue::Varint(number) => *number = rng.edge(),
+            FieldValue::Fixed64(word) => *word = rng.edge().to_le_bytes(),
+            FieldValue::Fixed32(word) => *word = (rng.edge() as u32).to_le_bytes(),
+            FieldValue::Bytes(content) => bytes(rng, content, other),
+            FieldValue::Message(inner) => inner.clear(),
         },
     }
 }
 
-fn any(rng: &mut Rng) -> Value {
+fn any(rng: &mut Rng) -> FieldValue {
     match rng.below(5) {
-        0 => Value::Varint(rng.edge()),
-        1 => Value::Fixed64(rng.edge().to_le_bytes()),
-        2 => Value::Bytes((0..rng.below(12)).map(|_| rng.next() as u8).collect()),
-        3 => Value::Message(Vec::new()),
-        _ => Value::Fixed32((rng.edge() as u32).to_le_bytes()),
+        0 => FieldValue::Varint(rng.edge()),
+        1 => FieldValue::Fixed64(rng.edge().to_le_bytes()),
+        2 => FieldValue::Bytes((0..rng.below(12)).map(|_| rng.next() as u8).collect()),
+        3 => FieldValue::Message(Vec::new()),
+        _ => FieldValue::Fixed32((rng.edge() as u32).to_le_bytes()),
     }
 }
 
@@ -114,15 +114,15 @@ pub(crate) fn parse(mut input: &[u8], depth: usize) -> Option<Message> {
     while !input.is_empty() {
         let tag = take_varint(&mut input)?;
         let value = match tag & 7 {
-            0 => Value::Varint(take_varint(&mut input)?),
-            1 => Value::Fixed64(take(&mut input, 8)?.try_into().ok()?),
+            0 => FieldValue::Varint(take_varint(&mut input)?),
+            1 => FieldValue::Fixed64(take(&mut input, 8)?.try_into().ok()?),
             2 => {
                 let length = usize::try_from(take_varint(&mut input)?).ok()?;
                 let content = take(&mut input, length)?;
                 let inner = if depth < 8 && !content.is_empty() { parse(content, depth + 1) } else { None };
-                inner.map_or_else(|| Value::Bytes(content.to_vec()), Value::Message)
+                inner.map_or_else(|| FieldValue::Bytes(content.to_vec()), FieldValue::Message)
             }
-            5 => Value::Fixed32(take(&mut input, 4)?.try_into().ok()?),
+            5 => FieldValue::Fixed32(take(&mut input, 4)?.try_into().ok()?),
             _ => return None,
         };
         fields.push(Field { number: Some(tag >> 3).filter(|&number| number > 0)?, value });
@@ -139,14 +139,14 @@ pub(crate) fn encode(message: &[Field]) -> Vec<u8> {
             output.extend_from_slice(content);
         };
         match value {
-            Value::Varint(number) => put(0, &varint(*number)),
-            Value::Fixed64(word) => put(1, word),
-            Value::Bytes(content) => put(2, &[varint(content.len() as u64), content.clone()].concat()),
-            Value::Message(inner) => {
+            FieldValue::Varint(number) => put(0, &varint(*number)),
+            FieldValue::Fixed64(word) => put(1, word),
+            FieldValue::Bytes(content) => put(2, &[varint(content.len() as u64), content.clone()].concat()),
+            FieldValue::Message(inner) => {
                 let content = encode(inner);
                 put(2, &[varint(content.len() as u64), content].concat());
             }
-            Value::Fixed32(word) => put(5, word),
+            FieldValue::Fixed32(word) => put(5, word),
         }
     }
     output

@@ -197,7 +197,7 @@ def test_screenshots_of_the_demo(demo, page, tmp_path):
             for tab in tabs:
                 page.keyboard.press(str(TABS.index(tab) + 1))
                 page.wait_for_timeout(400)
-                path = kept / f"page-{tab}-{screen}-{theme}.png"
+                path = kept / f"dashboard-{tab}-{screen}-{theme}.png"
                 page.screenshot(path=path)
                 # The dashboard has no more than 256 colours.
                 small = Image.open(path).convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)

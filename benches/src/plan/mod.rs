@@ -2,7 +2,7 @@
 
 mod cluster;
 mod costs;
-mod machine;
+mod resources;
 mod simulation;
 
 use crate::limits::Limits;

@@ -5,7 +5,7 @@
 
 use super::cluster::{Cluster, Prediction};
 use super::costs::Costs;
-use super::machine::{Machine, Threads, Wire, Work};
+use super::resources::{Host, Threads, Wire, Work};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -47,7 +47,7 @@ struct Simulation<'a> {
     costs: &'a Costs,
     /// Each server's share of a step's bytes.
     shares: Vec<f64>,
-    machines: Vec<Machine>,
+    machines: Vec<Host>,
     threads: Vec<Threads>,
     /// Out of and into each machine.
     wires: Vec<[Wire; 2]>,
@@ -60,7 +60,7 @@ struct Simulation<'a> {
 /// Predicts the rate of a job: the costs of one step, on these machines.
 pub(crate) fn predict(cluster: Cluster, costs: &Costs) -> Prediction {
     let machines = if cluster.together { 1 } else { cluster.workers + cluster.servers };
-    let machine = || Machine { free: cluster.cores, waiting: VecDeque::new(), busy: 0.0 };
+    let machine = || Host { free: cluster.cores, waiting: VecDeque::new(), busy: 0.0 };
     let threads = || Threads { free: cluster.threads, waiting: VecDeque::new(), busy: 0.0 };
     let worker = || Worker { answers_missing: 0, computing: false };
     let mut simulation = Simulation {

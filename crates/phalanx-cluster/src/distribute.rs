@@ -4,7 +4,7 @@ use phalanx_base::{Code, Result, nearest};
 
 use crate::document::{Document, brief};
 use crate::lints::{self, Warnings, did_you_mean};
-use crate::node::{Node, Value};
+use crate::node::{JsonValue, Node};
 use crate::{ClusterSpec, Json, Warning, python};
 
 /// The job names that these rules accept, which exclude `master`.
@@ -246,9 +246,9 @@ fn read_task(doc: &Document<'_>, found: &mut Warnings) -> Result<(Option<String>
 /// no value.
 fn lookup<'n>(doc: &Document<'_>, node: &'n Node, key: &str) -> Result<Option<&'n Node>> {
     let fine = match &node.value {
-        Value::Object(_) => return Ok(node.get(key)),
-        Value::List(items) => !items.iter().any(|item| item.as_str() == Some(key)),
-        Value::Text(text) => !text.text.contains(key),
+        JsonValue::Object(_) => return Ok(node.get(key)),
+        JsonValue::List(items) => !items.iter().any(|item| item.as_str() == Some(key)),
+        JsonValue::Text(text) => !text.text.contains(key),
         _ => false,
     };
     if fine {
@@ -268,10 +268,10 @@ fn not_an_object(doc: &Document<'_>, node: &Node, name: &str, found: &mut Warnin
 /// Python's `str(value)`, except for fractions, lists and objects, which have no meaning here.
 fn python_str(node: &Node) -> String {
     match &node.value {
-        Value::Null => "None".to_owned(),
-        Value::Bool(true) => "True".to_owned(),
-        Value::Bool(false) => "False".to_owned(),
-        Value::Text(text) => text.text.clone(),
+        JsonValue::Null => "None".to_owned(),
+        JsonValue::Bool(true) => "True".to_owned(),
+        JsonValue::Bool(false) => "False".to_owned(),
+        JsonValue::Text(text) => text.text.clone(),
         _ => node.to_json().to_string(),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use phalanx_base::{Address, Code, Error, Result, Snippet};
 
 use crate::ClusterSpec;
-use crate::node::{Entry, Node, Span, Value};
+use crate::node::{Entry, JsonValue, Node, Span};
 use crate::parse;
 use crate::python::{self, NoInt};
 
@@ -65,7 +65,7 @@ impl<'a> Document<'a> {
     /// Reads `cluster` as TensorFlow's `ClusterSpec` does.
     pub(crate) fn cluster(&self) -> Result<ClusterSpec> {
         let Some(cluster) = self.root.get("cluster") else { return Ok(ClusterSpec::new()) };
-        let Value::Object(jobs) = &cluster.value else {
+        let JsonValue::Object(jobs) = &cluster.value else {
             let what = format!("`cluster` is {}, not an object", cluster.kind());
             let error = self.error(Code::ConfigType, &cluster.span, what, "expected an object");
             return Err(error.help("write job names and their addresses: {\"worker\": [\"host:port\"]}"));
@@ -83,8 +83,10 @@ impl<'a> Document<'a> {
             return Err(self.error(Code::ConfigJobName, &job.key_span, what, "not text"));
         }
         match &job.value.value {
-            Value::List(addresses) => (0..).zip(addresses).map(|(i, a)| Ok((i, self.address(name, i, a)?))).collect(),
-            Value::Object(tasks) => tasks
+            JsonValue::List(addresses) => {
+                (0..).zip(addresses).map(|(i, a)| Ok((i, self.address(name, i, a)?))).collect()
+            }
+            JsonValue::Object(tasks) => tasks
                 .iter()
                 .map(|task| {
                     let index = self.sparse_index(name, task)?;
@@ -125,7 +127,7 @@ impl<'a> Document<'a> {
     fn address(&self, job: &str, index: u32, node: &Node) -> Result<String> {
         node.as_str().map(str::to_owned).ok_or_else(|| {
             let what = match &node.value {
-                Value::Text(_) => format!("the address of {job}/{index} holds half of a surrogate pair"),
+                JsonValue::Text(_) => format!("the address of {job}/{index} holds half of a surrogate pair"),
                 _ => format!("the address of {job}/{index} is {}, not a string", node.kind()),
             };
             self.error(Code::ConfigType, &node.span, what, "expected \"host:port\"").at(path(job, Some(index)))

@@ -4,7 +4,7 @@ use phalanx_base::{Code, Error, Result};
 
 use crate::document::Document;
 use crate::lints::{self, Warnings, not_text};
-use crate::node::{Node, Value};
+use crate::node::{JsonValue, Node};
 use crate::{ClusterSpec, Json, Warning, checks, derive};
 
 /// A `TF_CONFIG` as the Estimator interprets it. The names are those of TensorFlow's `RunConfig`.
@@ -119,7 +119,7 @@ fn read_model_dir(doc: &Document<'_>, own: Option<&str>, why: Purpose, found: &m
     let given = doc.root.get("model_dir").filter(|node| !node.is_null());
     let Some(given) = given else { return Ok(own.map(Json::text)) };
     let error = |what: String, label| doc.error(Code::ConfigModelDir, &given.span, what, label);
-    let empty = matches!(&given.value, Value::Text(text) if text.text.is_empty());
+    let empty = matches!(&given.value, JsonValue::Text(text) if text.text.is_empty());
     match own {
         // The program's own value overrides a falsy one, except for the empty string.
         Some(own) if !given.truthy() && !empty => Ok(Some(Json::text(own))),

@@ -6,7 +6,7 @@ use phalanx_base::{Code, Error, Result, nearest};
 
 use crate::Warning;
 use crate::document::{Document, brief, path};
-use crate::node::{Entry, Node, Span, Value};
+use crate::node::{Entry, JsonValue, Node, Span};
 use crate::python;
 
 /// The top-level keys that TensorFlow reads.
@@ -134,8 +134,8 @@ pub(crate) fn check_addresses(doc: &Document<'_>) -> Result<()> {
 /// Returns the tasks of a job in either notation. Skips what is not a task.
 fn tasks(job: &Node) -> Vec<(u32, &Node)> {
     match &job.value {
-        Value::List(items) => (0..).zip(items).collect(),
-        Value::Object(entries) => entries
+        JsonValue::List(items) => (0..).zip(items).collect(),
+        JsonValue::Object(entries) => entries
             .iter()
             .filter_map(|task| Some((u32::try_from(python::int_of_text(&task.key.text).ok()?).ok()?, &task.value)))
             .collect(),

@@ -11,12 +11,12 @@ pub(crate) type Span = Range<usize>;
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) span: Span,
-    pub(crate) value: Value,
+    pub(crate) value: JsonValue,
 }
 
 /// A value as Python's `json.loads` sees it.
 #[derive(Clone, Debug)]
-pub(crate) enum Value {
+pub(crate) enum JsonValue {
     Null,
     Bool(bool),
     /// The digits, with a sign if there is one.
@@ -55,7 +55,7 @@ impl Node {
     /// Returns the entries of an object; empty for other values.
     pub(crate) fn entries(&self) -> &[Entry] {
         match &self.value {
-            Value::Object(entries) => entries,
+            JsonValue::Object(entries) => entries,
             _ => &[],
         }
     }
@@ -63,54 +63,54 @@ impl Node {
     /// Returns the string, if it is one and valid.
     pub(crate) fn as_str(&self) -> Option<&str> {
         match &self.value {
-            Value::Text(Text { text, broken: false }) => Some(text),
+            JsonValue::Text(Text { text, broken: false }) => Some(text),
             _ => None,
         }
     }
 
     pub(crate) fn is_null(&self) -> bool {
-        matches!(self.value, Value::Null)
+        matches!(self.value, JsonValue::Null)
     }
 
     pub(crate) fn is_object(&self) -> bool {
-        matches!(self.value, Value::Object(_))
+        matches!(self.value, JsonValue::Object(_))
     }
 
     /// Python's `bool(value)`.
     pub(crate) fn truthy(&self) -> bool {
         match &self.value {
-            Value::Null => false,
-            Value::Bool(truth) => *truth,
-            Value::Int(digits) => digits.bytes().any(|b| matches!(b, b'1'..=b'9')),
-            Value::Float(digits) => digits.parse::<f64>().is_ok_and(|number| number != 0.0),
-            Value::NotFinite => true,
-            Value::Text(text) => !text.text.is_empty(),
-            Value::List(items) => !items.is_empty(),
-            Value::Object(entries) => !entries.is_empty(),
+            JsonValue::Null => false,
+            JsonValue::Bool(truth) => *truth,
+            JsonValue::Int(digits) => digits.bytes().any(|b| matches!(b, b'1'..=b'9')),
+            JsonValue::Float(digits) => digits.parse::<f64>().is_ok_and(|number| number != 0.0),
+            JsonValue::NotFinite => true,
+            JsonValue::Text(text) => !text.text.is_empty(),
+            JsonValue::List(items) => !items.is_empty(),
+            JsonValue::Object(entries) => !entries.is_empty(),
         }
     }
 
     /// Returns the kind of the value, with its article.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.value {
-            Value::Null => "null",
-            Value::Bool(_) => "a boolean",
-            Value::Int(_) | Value::Float(_) | Value::NotFinite => "a number",
-            Value::Text(_) => "a string",
-            Value::List(_) => "a list",
-            Value::Object(_) => "an object",
+            JsonValue::Null => "null",
+            JsonValue::Bool(_) => "a boolean",
+            JsonValue::Int(_) | JsonValue::Float(_) | JsonValue::NotFinite => "a number",
+            JsonValue::Text(_) => "a string",
+            JsonValue::List(_) => "a list",
+            JsonValue::Object(_) => "an object",
         }
     }
 
     /// Returns the value without its spans.
     pub(crate) fn to_json(&self) -> Json {
         match &self.value {
-            Value::Null | Value::NotFinite => Json::Null,
-            Value::Bool(truth) => Json::Bool(*truth),
-            Value::Int(digits) | Value::Float(digits) => Json::Number(digits.clone()),
-            Value::Text(text) => Json::text(&text.text),
-            Value::List(items) => Json::List(items.iter().map(Self::to_json).collect()),
-            Value::Object(entries) => {
+            JsonValue::Null | JsonValue::NotFinite => Json::Null,
+            JsonValue::Bool(truth) => Json::Bool(*truth),
+            JsonValue::Int(digits) | JsonValue::Float(digits) => Json::Number(digits.clone()),
+            JsonValue::Text(text) => Json::text(&text.text),
+            JsonValue::List(items) => Json::List(items.iter().map(Self::to_json).collect()),
+            JsonValue::Object(entries) => {
                 Json::object(entries.iter().map(|entry| (entry.key.text.clone(), entry.value.to_json())))
             }
         }

@@ -8,7 +8,7 @@ mod string;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
 
-use crate::node::{Entry, Node, Span, Value};
+use crate::node::{Entry, JsonValue, Node, Span};
 
 /// No scheduler writes deeper nesting. Python's own limit is its stack.
 const MAX_DEPTH: usize = 64;
@@ -114,20 +114,20 @@ impl Reader<'_> {
     fn value(&mut self) -> Result<Node, SyntaxError> {
         let start = self.at;
         let value = match self.peek() {
-            Some(b'"') => Value::Text(self.string()?),
+            Some(b'"') => JsonValue::Text(self.string()?),
             Some(b'{') => self.nested(Self::object)?,
             Some(b'[') => self.nested(Self::list)?,
             Some(b'-' | b'0'..=b'9') if !self.rest().starts_with("-Infinity") => self.number()?,
-            _ if self.take("null") => Value::Null,
-            _ if self.take("true") => Value::Bool(true),
-            _ if self.take("false") => Value::Bool(false),
-            _ if self.take("NaN") || self.take("Infinity") || self.take("-Infinity") => Value::NotFinite,
+            _ if self.take("null") => JsonValue::Null,
+            _ if self.take("true") => JsonValue::Bool(true),
+            _ if self.take("false") => JsonValue::Bool(false),
+            _ if self.take("NaN") || self.take("Infinity") || self.take("-Infinity") => JsonValue::NotFinite,
             _ => return Err(self.unexpected("a value")),
         };
         Ok(Node { span: start..self.at, value })
     }
 
-    fn nested(&mut self, read: fn(&mut Self) -> Result<Value, SyntaxError>) -> Result<Value, SyntaxError> {
+    fn nested(&mut self, read: fn(&mut Self) -> Result<JsonValue, SyntaxError>) -> Result<JsonValue, SyntaxError> {
         if self.depth == MAX_DEPTH {
             return Err(self.error(self.at..self.at + 1, format!("nested more than {MAX_DEPTH} deep")));
         }
@@ -138,17 +138,17 @@ impl Reader<'_> {
         Ok(value)
     }
 
-    fn list(&mut self) -> Result<Value, SyntaxError> {
+    fn list(&mut self) -> Result<JsonValue, SyntaxError> {
         let mut items = Vec::new();
         self.space();
         if self.take("]") {
-            return Ok(Value::List(items));
+            return Ok(JsonValue::List(items));
         }
         loop {
             items.push(self.value()?);
             self.space();
             if self.take("]") {
-                return Ok(Value::List(items));
+                return Ok(JsonValue::List(items));
             }
             if !self.take(",") {
                 return Err(self.unexpected("`,` or `]`"));
@@ -157,12 +157,12 @@ impl Reader<'_> {
         }
     }
 
-    fn object(&mut self) -> Result<Value, SyntaxError> {
+    fn object(&mut self) -> Result<JsonValue, SyntaxError> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut places = HashMap::new();
         self.space();
         if self.take("}") {
-            return Ok(Value::Object(entries));
+            return Ok(JsonValue::Object(entries));
         }
         loop {
             let start = self.at;
@@ -190,7 +190,7 @@ impl Reader<'_> {
             }
             self.space();
             if self.take("}") {
-                return Ok(Value::Object(entries));
+                return Ok(JsonValue::Object(entries));
             }
             if !self.take(",") {
                 return Err(self.unexpected("`,` or `}`"));
@@ -207,7 +207,7 @@ impl Reader<'_> {
         self.at - start
     }
 
-    fn number(&mut self) -> Result<Value, SyntaxError> {
+    fn number(&mut self) -> Result<JsonValue, SyntaxError> {
         let start = self.at;
         self.take("-");
         if !self.take("0") && self.digits() == 0 {
@@ -227,11 +227,11 @@ impl Reader<'_> {
         }
         let raw = self.text[start..self.at].to_owned();
         if self.at > whole {
-            return Ok(Value::Float(raw));
+            return Ok(JsonValue::Float(raw));
         }
         if raw.trim_start_matches('-').len() > MAX_DIGITS {
             return Err(self.error(start..self.at, format!("an integer of more than {MAX_DIGITS} digits")));
         }
-        Ok(Value::Int(raw))
+        Ok(JsonValue::Int(raw))
     }
 }

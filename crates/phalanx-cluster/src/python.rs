@@ -1,6 +1,6 @@
 //! Python's `int(value)`, which TensorFlow applies to an index.
 
-use crate::node::{Node, Value};
+use crate::node::{JsonValue, Node};
 
 /// Why a value is not an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +34,9 @@ const ZEROS: [u32; 65] = [
 /// Python's `int(value)` of a JSON value: truncates fractions, converts booleans, parses strings.
 pub(crate) fn int(node: &Node) -> Result<i64, NoInt> {
     match &node.value {
-        Value::Bool(truth) => Ok(i64::from(*truth)),
-        Value::Int(digits) => int_of_text(digits),
-        Value::Float(digits) => {
+        JsonValue::Bool(truth) => Ok(i64::from(*truth)),
+        JsonValue::Int(digits) => int_of_text(digits),
+        JsonValue::Float(digits) => {
             let number = digits.parse::<f64>().map_err(|_| NoInt::NotANumber)?;
             match number.trunc() {
                 n if n.is_infinite() => Err(NoInt::NotANumber),
@@ -46,7 +46,7 @@ pub(crate) fn int(node: &Node) -> Result<i64, NoInt> {
                 n => Ok(n as i64),
             }
         }
-        Value::Text(text) if !text.broken => int_of_text(&text.text),
+        JsonValue::Text(text) if !text.broken => int_of_text(&text.text),
         _ => Err(NoInt::NotANumber),
     }
 }

@@ -1,9 +1,9 @@
 //! The promises that must hold when a run is over.
 
 use crate::chief::Chief;
+use crate::ground_truth::result_of;
 use crate::net::{Net, StepKey};
 use crate::server::Server;
-use crate::truth::result_of;
 use phalanx_cluster::schedule::{StepEffect, StepId, StepOutcome, UpdateReach};
 
 pub(crate) fn check(net: &mut Net, chief: &Chief, servers: &[Server]) {

@@ -3,11 +3,11 @@
 mod members;
 
 use crate::checkpoints::CheckpointManager;
+use crate::ground_truth::update_key;
 use crate::net::{Alarm, Message, Net, Node, Report, StepKey};
 use crate::pusher::{Push, Pusher};
 use crate::rpc::{Calls, Op, Purpose, Reply};
 use crate::settings::Plant;
-use crate::truth::update_key;
 use phalanx_base::{Code, Error, Role, TaskId};
 use phalanx_cluster::Roster;
 use phalanx_cluster::schedule::{

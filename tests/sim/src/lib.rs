@@ -17,13 +17,13 @@ mod check;
 mod checkpoints;
 mod chief;
 mod fate;
+mod ground_truth;
 mod net;
 mod pusher;
 mod random;
 mod rpc;
 mod server;
 mod settings;
-mod truth;
 mod worker;
 
 pub use settings::Plant;

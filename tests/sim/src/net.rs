@@ -1,9 +1,9 @@
 //! Time, messages and the faults of the network; and what really happened, for the checks.
 
+use crate::ground_truth::GroundTruth;
 use crate::random::Random;
 use crate::rpc::{Op, Reply};
 use crate::settings::Settings;
-use crate::truth::Truth;
 use phalanx_base::{Code, Error, UpdateId};
 use phalanx_cluster::schedule::{Assignment, AttemptId, StepId, TaskIncarnation};
 use std::cmp::Reverse;
@@ -150,7 +150,7 @@ pub(crate) struct Net {
     pub(crate) now: u64,
     pub(crate) random: Random,
     pub(crate) settings: Settings,
-    pub(crate) truth: Truth,
+    pub(crate) truth: GroundTruth,
     faults_left: u64,
     order: u64,
     heap: BinaryHeap<Reverse<(u64, u64)>>,
@@ -163,7 +163,7 @@ pub(crate) struct Net {
 
 impl Net {
     pub(crate) fn new(random: Random, settings: Settings, tracing: bool) -> Self {
-        let truth = Truth { tracing, ..Truth::default() };
+        let truth = GroundTruth { tracing, ..GroundTruth::default() };
         let faults_left = settings.faults;
         Self {
             now: 0,

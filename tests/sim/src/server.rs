@@ -1,9 +1,9 @@
 //! A parameter server: the real deduplication of updates, and a ledger in place of the numbers.
 
+use crate::ground_truth::{Recovered, UpdateKey, update_key};
 use crate::net::{Alarm, Message, Net, Node, Part, StepKey};
 use crate::rpc::{Op, Reply};
 use crate::settings::Plant;
-use crate::truth::{Recovered, UpdateKey, update_key};
 use phalanx_base::{Code, Incarnation, Role, TaskId};
 use phalanx_cluster::schedule::TaskIncarnation;
 use phalanx_ps::recovery::{Record, Survey};

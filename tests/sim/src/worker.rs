@@ -1,9 +1,9 @@
 //! A worker that follows the rules of `phalanx_cluster::schedule`: it polls the chief, runs steps in the order of their
 //! turns, and pushes the gradients of a step with the exchange of the next.
 
+use crate::ground_truth::{result_of, update_key};
 use crate::net::{Alarm, Message, Net, Node, Report, StepKey};
 use crate::pusher::{Push, Pusher, Servers};
-use crate::truth::{result_of, update_key};
 use phalanx_base::{Code, Error, Incarnation, Role, TaskId};
 use phalanx_cluster::schedule::{Assignment, AttemptId, StepEffect, TaskIncarnation};
 use std::collections::VecDeque;

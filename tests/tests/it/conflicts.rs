@@ -163,8 +163,6 @@ fn what_was_meant_for_a_former_incarnation_of_a_server_is_refused() {
         let state = client.describe(0).unwrap();
         assert!(!state.ready && state.survey.records.is_empty(), "{state:?}");
         assert_eq!((state.incarnation, client.global_step().unwrap()), (remote.incarnation(0), 0));
-        // Nor may a message that names none declare a server ready: it may reach one that was restarted.
-        assert_eq!(client.set_server_ready(0, Incarnation(0)).unwrap_err().code(), Code::BadMessage);
         client.set_server_ready(0, remote.incarnation(0)).unwrap();
         assert!(client.describe(0).unwrap().ready);
         chief.leave(None);

@@ -1,6 +1,6 @@
 //! Tests over several crates or processes, as one binary: each binary would link Burn once more.
 //!
-//! Jobs of processes: `coordinated`, `estimator_processes`, `fitted`, `mirrored`, `processes`, `returning`, `starting`. Jobs inside
+//! Jobs of processes: `coordinated`, `estimator_processes`, `fit_processes`, `mirrored`, `processes`, `returning`, `starting`. Jobs inside
 //! the test process: all others.
 
 mod canned;
@@ -10,7 +10,7 @@ mod conflicts;
 mod coordinated;
 mod estimator;
 mod estimator_processes;
-mod fitted;
+mod fit_processes;
 mod hostile;
 mod input;
 mod ledger;

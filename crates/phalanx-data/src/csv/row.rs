@@ -23,7 +23,7 @@ pub(super) enum Walk {
 
 /// The text in memory and the position of a row in it.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct RowCursor<'a> {
     pub(super) text: &'a [u8],
     pub(super) marks: &'a [u32],
     pub(super) row: usize,
@@ -35,12 +35,12 @@ pub(super) struct Place<'a> {
 /// Hands every field of the row to `each`, with its number.
 #[inline]
 pub(super) fn walk(
-    place: Place<'_>,
+    place: RowCursor<'_>,
     dialect: Dialect,
     scratch: &mut Vec<u8>,
     mut each: impl FnMut(usize, &[u8]),
 ) -> Walk {
-    let Place { text, marks, row: mut start, mut mark, ended } = place;
+    let RowCursor { text, marks, row: mut start, mut mark, ended } = place;
     let (mut fields, mut lines) = (0, 1);
     loop {
         let Some(&at) = marks.get(mark) else {
@@ -103,8 +103,8 @@ struct Quoted {
 }
 
 /// Finds the end of the field whose opening quote is at `open` in the marks; `None` where it is not in memory.
-fn quoted(place: Place<'_>, open: usize, scratch: &mut Vec<u8>) -> Result<Option<Quoted>, &'static str> {
-    let Place { text, marks, ended, .. } = place;
+fn quoted(place: RowCursor<'_>, open: usize, scratch: &mut Vec<u8>) -> Result<Option<Quoted>, &'static str> {
+    let RowCursor { text, marks, ended, .. } = place;
     let more = |why| if ended { Err(why) } else { Ok(None) };
     let mut from = marks[open] as usize + 1;
     let (mut mark, mut lines, mut escaped) = (open + 1, 0, false);
@@ -142,7 +142,7 @@ fn quoted(place: Place<'_>, open: usize, scratch: &mut Vec<u8>) -> Result<Option
 }
 
 /// Where the line ends that begins at `row`: what follows a row that breaks the rules.
-pub(super) fn line_end(place: Place<'_>) -> Option<(usize, usize)> {
+pub(super) fn line_end(place: RowCursor<'_>) -> Option<(usize, usize)> {
     let newline = |&at: &u32| matches!(place.text[at as usize], b'\n' | b'\r');
     match place.marks[place.mark..].iter().position(newline) {
         Some(far) => {
@@ -173,7 +173,7 @@ mod tests {
         let (mut row, mut mark, mut rows) = (0, 0, Vec::new());
         loop {
             let mut fields = Vec::new();
-            let place = Place { text: text.as_bytes(), marks: &marks, row, mark, ended };
+            let place = RowCursor { text: text.as_bytes(), marks: &marks, row, mark, ended };
             let walked = walk(place, COMMA, &mut Vec::new(), |_, field| {
                 fields.push(String::from_utf8(field.to_vec()).unwrap());
             });

@@ -2,7 +2,7 @@
 
 use super::marks::Marks;
 use super::options::CsvOptions;
-use super::row::{Dialect, Place, Walk, line_end, walk};
+use super::row::{Dialect, RowCursor, Walk, line_end, walk};
 use super::text::Text;
 use crate::PartPosition;
 use phalanx_base::{Code, Error, Result};
@@ -67,7 +67,7 @@ impl Scan {
         loop {
             let (row, mark) = self.text.next();
             let place =
-                Place { text: self.text.bytes(), marks: self.text.found(), row, mark, ended: self.text.ended() };
+                RowCursor { text: self.text.bytes(), marks: self.text.found(), row, mark, ended: self.text.ended() };
             let Some(&first) = place.text.get(row) else {
                 if self.text.is_done() {
                     return Ok(Found::End);

@@ -1,6 +1,6 @@
 //! The `checkpoint` file: which checkpoints there are, and which is the newest.
 
-use super::text::{Value, fields};
+use super::text::{TextValue, fields};
 use phalanx_base::{Code, Error, Result, Snippet};
 
 /// What the file `checkpoint` beside the checkpoints says. Its paths are relative to its folder, or absolute.
@@ -52,12 +52,12 @@ impl CheckpointState {
     }
 
     /// Takes one field.
-    fn fill(&mut self, name: &str, value: Value) -> Result<()> {
+    fn fill(&mut self, name: &str, value: TextValue) -> Result<()> {
         match (name, value) {
-            ("model_checkpoint_path", Value::Bytes(path)) => self.latest = Some(utf8(path)?),
-            ("all_model_checkpoint_paths", Value::Bytes(path)) => self.all.push(utf8(path)?),
-            ("all_model_checkpoint_timestamps", Value::Word(time)) => self.timestamps.push(number(&time)?),
-            ("last_preserved_timestamp", Value::Word(time)) => self.last_preserved = Some(number(&time)?),
+            ("model_checkpoint_path", TextValue::Bytes(path)) => self.latest = Some(utf8(path)?),
+            ("all_model_checkpoint_paths", TextValue::Bytes(path)) => self.all.push(utf8(path)?),
+            ("all_model_checkpoint_timestamps", TextValue::Word(time)) => self.timestamps.push(number(&time)?),
+            ("last_preserved_timestamp", TextValue::Word(time)) => self.last_preserved = Some(number(&time)?),
             (
                 "model_checkpoint_path"
                 | "all_model_checkpoint_paths"

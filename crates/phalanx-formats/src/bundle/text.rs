@@ -2,7 +2,7 @@
 
 /// A value of a field.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum TextValue {
     /// A string, its escapes resolved.
     Bytes(Vec<u8>),
     /// A number or a word, as it is written.
@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 64;
 
 /// Hands the fields of a text and their values to `each`, in order; lists become one field per item. Nothing is kept
 /// here: a few bytes of text would take many of memory. On error, what is wrong and the byte where.
-pub(super) fn fields(text: &[u8], each: &mut dyn FnMut(&str, Value)) -> Result<(), (usize, &'static str)> {
+pub(super) fn fields(text: &[u8], each: &mut dyn FnMut(&str, TextValue)) -> Result<(), (usize, &'static str)> {
     let mut parser = Parser { text, at: 0 };
     let done = parser.message(None, 0, each);
     done.map_err(|what| (parser.at.min(text.len()), what))
@@ -30,7 +30,7 @@ struct Parser<'a> {
 type Parsed<T> = Result<T, &'static str>;
 
 impl Parser<'_> {
-    fn message(&mut self, end: Option<u8>, depth: usize, each: &mut dyn FnMut(&str, Value)) -> Parsed<()> {
+    fn message(&mut self, end: Option<u8>, depth: usize, each: &mut dyn FnMut(&str, TextValue)) -> Parsed<()> {
         if depth > MAX_DEPTH {
             return Err("messages are nested too deeply");
         }
@@ -55,7 +55,7 @@ impl Parser<'_> {
         }
     }
 
-    fn value_after_name(&mut self, name: &str, depth: usize, each: &mut dyn FnMut(&str, Value)) -> Parsed<()> {
+    fn value_after_name(&mut self, name: &str, depth: usize, each: &mut dyn FnMut(&str, TextValue)) -> Parsed<()> {
         let colon = self.peek() == Some(b':');
         self.at += usize::from(colon);
         match self.peek() {
@@ -79,13 +79,13 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn value(&mut self, depth: usize) -> Parsed<Value> {
+    fn value(&mut self, depth: usize) -> Parsed<TextValue> {
         match self.peek() {
             Some(open @ (b'{' | b'<')) => {
                 self.at += 1;
                 let close = if open == b'{' { b'}' } else { b'>' };
                 self.message(Some(close), depth + 1, &mut |_, _| {})?;
-                Ok(Value::Message)
+                Ok(TextValue::Message)
             }
             Some(b'"' | b'\'') => {
                 // Strings side by side are one string.
@@ -93,9 +93,9 @@ impl Parser<'_> {
                 while let Some(quote @ (b'"' | b'\'')) = self.peek() {
                     self.string(quote, &mut bytes)?;
                 }
-                Ok(Value::Bytes(bytes))
+                Ok(TextValue::Bytes(bytes))
             }
-            _ => self.word().map(Value::Word).ok_or("a value is expected"),
+            _ => self.word().map(TextValue::Word).ok_or("a value is expected"),
         }
     }
 

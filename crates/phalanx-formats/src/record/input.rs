@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// A source of decompressed bytes with a limit on how much they may grow.
-pub(super) struct Input<R> {
+pub(super) struct RecordInput<R> {
     stream: Stream<R>,
     delivered: u64,
     max_ratio: u64,
@@ -20,13 +20,13 @@ enum Stream<R> {
     Zlib(Inflate<BufReader<Counted<R>>>),
 }
 
-impl<R: Read> Input<R> {
-    /// Input of a known compression; reads nothing yet.
+impl<R: Read> RecordInput<R> {
+    /// An input of a known compression; reads nothing yet.
     pub(super) fn new(read: R, compression: Compression, max_ratio: u64) -> Self {
         Self::from_counted(Counted { head: Vec::new(), read, count: 0 }, compression, max_ratio)
     }
 
-    /// Input whose first bytes tell its compression.
+    /// An input whose first bytes tell its compression.
     pub(super) fn detect(read: R, max_ratio: u64) -> Result<(Self, Compression)> {
         let mut counted = Counted { head: Vec::new(), read, count: 0 };
         let compression = Compression::detect(counted.peek()?);

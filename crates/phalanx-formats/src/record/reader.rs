@@ -1,6 +1,6 @@
 //! Reads a record file from front to back.
 
-use super::input::Input;
+use super::input::RecordInput;
 use super::{Compression, FOOTER_BYTES, HEADER_BYTES, ReadOptions};
 use crate::checksum;
 use phalanx_base::{Code, Context, Error, Result};
@@ -11,7 +11,7 @@ use std::io::{ErrorKind, Read};
 /// Errors carry the record's number, counted from 0, and the offset of its first byte in the decompressed file. After
 /// an error the reader stays there: every further call gives the same error.
 pub struct RecordReader<R> {
-    input: Input<R>,
+    input: RecordInput<R>,
     compression: Compression,
     max_record_bytes: u64,
     /// Never shrinks, so that its zeros are written once.
@@ -29,7 +29,7 @@ impl<R: Read> RecordReader<R> {
     #[must_use]
     pub fn new(read: R) -> Self {
         let options = ReadOptions::default();
-        let input = Input::new(read, Compression::None, options.max_ratio);
+        let input = RecordInput::new(read, Compression::None, options.max_ratio);
         Self::from_input(input, Compression::None, &options)
     }
 
@@ -39,15 +39,14 @@ impl<R: Read> RecordReader<R> {
     /// When the compression is not given and the first bytes cannot be read.
     pub fn with_options(read: R, options: &ReadOptions) -> Result<Self> {
         let (input, compression) = match options.compression {
-            Some(compression) => (Input::new(read, compression, options.max_ratio), compression),
-            None => {
-                Input::detect(read, options.max_ratio).context(Code::DataMissing, "the record file cannot be read")?
-            }
+            Some(compression) => (RecordInput::new(read, compression, options.max_ratio), compression),
+            None => RecordInput::detect(read, options.max_ratio)
+                .context(Code::DataMissing, "the record file cannot be read")?,
         };
         Ok(Self::from_input(input, compression, options))
     }
 
-    fn from_input(input: Input<R>, compression: Compression, options: &ReadOptions) -> Self {
+    fn from_input(input: RecordInput<R>, compression: Compression, options: &ReadOptions) -> Self {
         Self {
             input,
             compression,

@@ -27,14 +27,14 @@ pub struct TensorEntry {
 /// What a safetensors file contains. To read a large file in parts, read this first and then the ranges wanted.
 ///
 /// ```
-/// use phalanx_formats::safetensors::{Header, SafeTensorsWriter};
+/// use phalanx_formats::safetensors::{SafeTensorsHeader, SafeTensorsWriter};
 /// let file = SafeTensorsWriter::new().write(Vec::new())?;
-/// let header = Header::read(&mut file.as_slice(), file.len() as u64)?;
+/// let header = SafeTensorsHeader::read(&mut file.as_slice(), file.len() as u64)?;
 /// assert!(header.tensors().is_empty());
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct SafeTensorsHeader {
     metadata: BTreeMap<String, String>,
     /// In the order of their bytes.
     tensors: Vec<TensorEntry>,
@@ -42,7 +42,7 @@ pub struct Header {
     names: BTreeMap<String, usize>,
 }
 
-impl Header {
+impl SafeTensorsHeader {
     /// Reads the header from the start of a file of `file_size` bytes, and nothing behind it.
     ///
     /// # Errors

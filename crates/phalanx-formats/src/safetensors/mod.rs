@@ -29,7 +29,7 @@ mod reader;
 mod writer;
 
 use crate::bundle::Dtype;
-pub use header::{Header, TensorEntry};
+pub use header::{SafeTensorsHeader, TensorEntry};
 use phalanx_base::{Code, Error};
 pub use reader::{SafeTensors, TensorView};
 pub use writer::SafeTensorsWriter;

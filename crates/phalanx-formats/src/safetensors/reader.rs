@@ -1,6 +1,6 @@
 //! A safetensors file in memory.
 
-use super::{Header, TensorEntry, malformed};
+use super::{SafeTensorsHeader, TensorEntry, malformed};
 use crate::bundle::Dtype;
 use phalanx_base::{Code, Error, Result, Shape};
 
@@ -9,7 +9,7 @@ use phalanx_base::{Code, Error, Result, Shape};
 /// The example is at the [module](super).
 #[derive(Clone, Debug)]
 pub struct SafeTensors<'a> {
-    header: Header,
+    header: SafeTensorsHeader,
     file: &'a [u8],
 }
 
@@ -30,13 +30,13 @@ impl<'a> SafeTensors<'a> {
     /// # Errors
     /// When it is not what the format wants.
     pub fn parse(file: &'a [u8]) -> Result<Self> {
-        let header = Header::read(&mut &*file, file.len() as u64)?;
+        let header = SafeTensorsHeader::read(&mut &*file, file.len() as u64)?;
         Ok(Self { header, file })
     }
 
     /// What the file contains.
     #[must_use]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &SafeTensorsHeader {
         &self.header
     }
 

@@ -15,7 +15,7 @@ const EPOCHS: usize = 3;
 
 /// The training data of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Input {
+enum FitInput {
     /// Arrays that are shuffled for every epoch; the last batch has 5 rows.
     Arrays,
     /// Arrays with epochs shorter than a pass.
@@ -26,7 +26,7 @@ enum Input {
     Dataset,
 }
 
-impl Input {
+impl FitInput {
     const ALL: [Self; 4] = [Self::Arrays, Self::ShortEpochs, Self::Repeating, Self::Dataset];
 
     fn steps_per_epoch(self) -> u64 {
@@ -94,13 +94,13 @@ struct Outcome {
     iterations: u64,
 }
 
-fn run(strategy: &Strategy, input: Input, more: impl FnOnce(Fit) -> Fit) -> Result<Outcome> {
+fn run(strategy: &Strategy, input: FitInput, more: impl FnOnce(Fit) -> Fit) -> Result<Outcome> {
     let mut model = compiled(strategy)?;
     let history = model.fit(input.data(), more(input.fit()))?;
     Ok(Outcome { history, weights: model.weights()?, iterations: model.iterations() })
 }
 
-fn alone(input: Input, more: impl FnOnce(Fit) -> Fit) -> Result<Outcome> {
+fn alone(input: FitInput, more: impl FnOnce(Fit) -> Fit) -> Result<Outcome> {
     run(&Strategy::default(), input, more)
 }
 
@@ -136,7 +136,7 @@ fn assert_went_on(outcome: &Outcome, whole: &Outcome, dir: &Path, what: &str) {
 
 #[test]
 fn a_fit_that_fails_after_any_step_goes_on_as_if_nothing_had_happened() {
-    for input in Input::ALL {
+    for input in FitInput::ALL {
         let whole = alone(input, |fit| fit).unwrap();
         assert_eq!(whole.iterations, input.steps());
         for every in [None, Some(1), Some(4)] {
@@ -158,7 +158,7 @@ fn a_fit_that_fails_after_any_step_goes_on_as_if_nothing_had_happened() {
 
 #[test]
 fn a_fit_that_fails_again_and_again_comes_to_the_same() {
-    let input = Input::Arrays;
+    let input = FitInput::Arrays;
     let whole = alone(input, |fit| fit).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let mut starts = 0;
@@ -192,7 +192,7 @@ impl Callback for FailAt {
 
 #[test]
 fn a_fit_that_fails_between_epochs_goes_on() {
-    for input in Input::ALL {
+    for input in FitInput::ALL {
         let whole = alone(input, |fit| fit).unwrap();
         for (epoch, end, before) in
             (0..EPOCHS).flat_map(|epoch| [(epoch, false, false), (epoch, true, false), (epoch, true, true)])
@@ -216,13 +216,13 @@ fn a_fit_that_fails_between_epochs_goes_on() {
 #[test]
 fn a_backup_that_is_kept_makes_the_next_fit_go_on_with_more_epochs() {
     let dir = tempfile::tempdir().unwrap();
-    alone(Input::Arrays, |fit| fit.callback(backup(dir.path(), None).keep())).unwrap();
+    alone(FitInput::Arrays, |fit| fit.callback(backup(dir.path(), None).keep())).unwrap();
     let mut model = compiled(&Strategy::default()).unwrap();
     let more = Fit::epochs(5).verbose(Verbose::Silent).batch_size(8).seed(7).callback(backup(dir.path(), None));
-    assert_eq!(model.fit(Input::Arrays.data(), more).unwrap().epochs(), [3, 4]);
+    assert_eq!(model.fit(FitInput::Arrays.data(), more).unwrap().epochs(), [3, 4]);
     assert_eq!(model.iterations(), 25);
     let dir = tempfile::tempdir().unwrap();
-    alone(Input::ShortEpochs, |fit| fit.callback(backup(dir.path(), None).keep())).unwrap();
+    alone(FitInput::ShortEpochs, |fit| fit.callback(backup(dir.path(), None).keep())).unwrap();
     let mut model = compiled(&Strategy::default()).unwrap();
     let more = Fit::epochs(5).verbose(Verbose::Silent).batch_size(8).seed(7).steps_per_epoch(3);
     assert_eq!(model.fit(rows(ROWS, 0), more.callback(backup(dir.path(), None))).unwrap().epochs(), [3, 4]);
@@ -232,9 +232,9 @@ fn a_backup_that_is_kept_makes_the_next_fit_go_on_with_more_epochs() {
 #[test]
 fn a_backup_of_other_data_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let failed = alone(Input::Dataset, |fit| fit.callback(backup(dir.path(), Some(2))).callback(stop_after(7)));
+    let failed = alone(FitInput::Dataset, |fit| fit.callback(backup(dir.path(), Some(2))).callback(stop_after(7)));
     assert!(failed.is_err());
-    let error = alone(Input::Repeating, |fit| fit.callback(backup(dir.path(), Some(2)))).unwrap_err();
+    let error = alone(FitInput::Repeating, |fit| fit.callback(backup(dir.path(), Some(2)))).unwrap_err();
     assert_eq!(error.code(), Code::CheckpointMismatch, "{}", error.report());
     assert!(error.what().contains("belongs to another input pipeline"), "{}", error.report());
 }
@@ -242,7 +242,7 @@ fn a_backup_of_other_data_is_refused() {
 #[test]
 fn replicas_of_one_process_go_on_too() {
     let strategy = Strategy::mirrored(["cpu:0", "cpu:1"]).unwrap();
-    for input in [Input::Arrays, Input::Repeating] {
+    for input in [FitInput::Arrays, FitInput::Repeating] {
         let whole = run(&strategy, input, |fit| fit).unwrap();
         for stop in 1..=input.steps() {
             let (dir, what) = (tempfile::tempdir().unwrap(), format!("mirrored, {input:?}, {stop}"));
@@ -256,10 +256,10 @@ fn replicas_of_one_process_go_on_too() {
 #[test]
 fn a_backup_of_other_metrics_or_another_model_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let failed = alone(Input::Arrays, |fit| fit.callback(backup(dir.path(), Some(2))).callback(stop_after(3)));
+    let failed = alone(FitInput::Arrays, |fit| fit.callback(backup(dir.path(), Some(2))).callback(stop_after(3)));
     assert!(failed.is_err());
     let resume = |mut model: Compiled<Model>| {
-        model.fit(Input::Arrays.data(), Input::Arrays.fit().callback(backup(dir.path(), None))).unwrap_err()
+        model.fit(FitInput::Arrays.data(), FitInput::Arrays.fit().callback(backup(dir.path(), None))).unwrap_err()
     };
     let error = resume(model().unwrap().compile(Adam::new(0.01), "mse", ["mae", "AUC"]).unwrap());
     assert_eq!(error.code(), Code::CheckpointMismatch, "{}", error.report());
@@ -271,7 +271,7 @@ fn a_backup_of_other_metrics_or_another_model_is_refused() {
 
 #[test]
 fn two_workers_that_fail_together_go_on_together() {
-    let input = Input::Dataset;
+    let input = FitInput::Dataset;
     let both = |dir: &Path, stop: Option<u64>| {
         workers(2, |strategy| {
             run(&strategy, input, |fit| {
@@ -296,7 +296,7 @@ fn two_workers_that_fail_together_go_on_together() {
 const CHILD: &str = "PHALANX_TEST_INTERRUPTED_CHILD";
 
 /// The interrupted process: after `step` steps it sends itself SIGTERM and waits until that has arrived.
-fn interrupted_child(input: Input, step: u64, dir: &Path) {
+fn interrupted_child(input: FitInput, step: u64, dir: &Path) {
     let interrupt = Interrupt::listen().unwrap();
     let (heard, mut done) = (interrupt.clone(), 0);
     let ask = Lambda::new().on_batch_end(move |_, _, _| {
@@ -320,9 +320,13 @@ fn interrupted_child(input: Input, step: u64, dir: &Path) {
 fn a_fit_that_is_asked_to_stop_saves_the_step_and_goes_on() {
     if let Ok(case) = std::env::var(CHILD) {
         let [input, step, dir] = case.splitn(3, ' ').collect::<Vec<_>>()[..] else { panic!("{case}") };
-        return interrupted_child(Input::ALL[input.parse::<usize>().unwrap()], step.parse().unwrap(), Path::new(dir));
+        return interrupted_child(
+            FitInput::ALL[input.parse::<usize>().unwrap()],
+            step.parse().unwrap(),
+            Path::new(dir),
+        );
     }
-    for (number, input) in Input::ALL.into_iter().enumerate() {
+    for (number, input) in FitInput::ALL.into_iter().enumerate() {
         let whole = alone(input, |fit| fit).unwrap();
         for step in 1..=input.steps() {
             let dir = tempfile::tempdir().unwrap();

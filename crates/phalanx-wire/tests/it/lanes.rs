@@ -1,7 +1,7 @@
 //! The bulk lane over every transport, against a task that answers with what it got.
 
 use crate::support::{
-    Echo, Hanging, Header, KEPT, SECONDS, block_on, frame, over_all_transports, over_transports_to, serve, serve_at,
+    Echo, EchoHeader, Hanging, KEPT, SECONDS, block_on, frame, over_all_transports, over_transports_to, serve, serve_at,
 };
 use bytes::Bytes;
 use phalanx_base::Code;
@@ -17,12 +17,12 @@ fn answers_that_are_kept_do_not_change() {
     over_all_transports(None, None, async |lane| {
         let mut kept = Vec::new();
         for i in 0..12_u8 {
-            let mut frame = OutFrame::new(&Header { number: i.into() });
+            let mut frame = OutFrame::new(&EchoHeader { number: i.into() });
             frame.push(Bytes::from(vec![i; 100_000]));
             kept.push(lane.call(frame, SECONDS).await.ok().unwrap());
         }
         for (i, answer) in kept.iter().enumerate() {
-            assert_eq!(answer.header::<Header>().unwrap().number, i as u32);
+            assert_eq!(answer.header::<EchoHeader>().unwrap().number, i as u32);
             assert!(answer.body().len() == 100_000 && answer.body().iter().all(|&b| usize::from(b) == i));
         }
     });
@@ -34,7 +34,7 @@ fn a_reply_buffer_is_the_body_of_its_answer_and_of_no_other() {
     over_all_transports(None, None, async |lane| {
         for size in [0, 1, 70_000, limits::PART_BYTES] {
             let answer = lane.call(frame(200, size), SECONDS).await.ok().unwrap();
-            assert_eq!(answer.header::<Header>().unwrap().number, 200);
+            assert_eq!(answer.header::<EchoHeader>().unwrap().number, 200);
             assert!(answer.body().len() == size && answer.body().iter().all(|&byte| byte == 7 || byte == 8));
         }
         let answer = lane.call(frame(201, 4), SECONDS).await.ok().unwrap();
@@ -64,7 +64,7 @@ fn frames_of_every_size_come_back() {
     over_all_transports(None, None, async |lane| {
         for size in [0, 1, 5, 70_000, 3_000_000, limits::PART_BYTES, 17] {
             let answer = lane.call(frame(3, size), SECONDS).await.ok().unwrap();
-            assert_eq!(answer.header::<Header>().unwrap().number, 3);
+            assert_eq!(answer.header::<EchoHeader>().unwrap().number, 3);
             assert_eq!(answer.body().len(), size);
             assert!(answer.body().iter().enumerate().all(|(i, &b)| b == if i < size / 2 { 7 } else { 8 }));
         }
@@ -90,7 +90,7 @@ fn an_answer_that_does_not_come_in_time_is_unknown_and_the_lane_works_afterwards
         let late = lane.call(frame(3000, 0), Duration::from_millis(50)).await;
         assert!(matches!(&late, Outcome::Unknown(error) if error.code() == Code::OutcomeUnknown), "{late:?}");
         let answer = lane.call(frame(5, 100), SECONDS).await.ok().unwrap();
-        assert_eq!(answer.header::<Header>().unwrap().number, 5, "not the late answer");
+        assert_eq!(answer.header::<EchoHeader>().unwrap().number, 5, "not the late answer");
     });
 }
 
@@ -193,7 +193,7 @@ fn a_server_of_an_ipv6_address_is_reached_over_ipv6() {
         let address: Address = format!("[::1]:{}", listening.port()).parse().unwrap();
         over_transports_to(&[&address], None, async |lane| {
             let answer = lane.call(frame(5, 100), SECONDS).await.ok().unwrap();
-            assert_eq!(answer.header::<Header>().unwrap().number, 5);
+            assert_eq!(answer.header::<EchoHeader>().unwrap().number, 5);
         });
     }
 }

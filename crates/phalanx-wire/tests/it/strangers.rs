@@ -3,7 +3,7 @@
 // A process of this program prints what the test that started it reads.
 #![allow(clippy::print_stdout)]
 
-use crate::support::{Echo, Header, SECONDS, block_on, frame, serve, serve_at};
+use crate::support::{Echo, EchoHeader, SECONDS, block_on, frame, serve, serve_at};
 use hmac::{Hmac, Mac};
 use phalanx_base::Code;
 use phalanx_wire::bulk::{self, Transport};
@@ -325,7 +325,7 @@ fn two_thousand_idle_and_half_connections_keep_nobody_out_and_are_closed() {
     };
     let call = |lane: &dyn Transport| {
         let answer = runtime.block_on(lane.call(frame(3, 1000), SECONDS)).ok();
-        assert_eq!(answer.expect("an honest call").header::<Header>().unwrap().number, 3);
+        assert_eq!(answer.expect("an honest call").header::<EchoHeader>().unwrap().number, 3);
     };
     call(&*early);
     runtime.block_on(control.identify()).unwrap();

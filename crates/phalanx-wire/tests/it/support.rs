@@ -14,7 +14,7 @@ pub(crate) const SECONDS: Duration = Duration::from_secs(20);
 
 /// The header of every frame: what [`Echo`] does with it.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct Header {
+pub(crate) struct EchoHeader {
     #[prost(uint32, tag = "1")]
     pub(crate) number: u32,
 }
@@ -27,7 +27,7 @@ pub(crate) static KEPT: Mutex<Option<ReplyBuffer>> = Mutex::new(None);
 impl Handler for Echo {
     fn call(self: Arc<Self>, mut frame: InFrame) -> Pending<'static, Result<OutFrame>> {
         Box::pin(async move {
-            let header: Header = frame.header()?;
+            let header: EchoHeader = frame.header()?;
             match header.number {
                 500 => panic!("as requested"),
                 501 => {
@@ -133,7 +133,7 @@ pub(crate) fn over_transports_to(addresses: &[&Address], token: Option<&Token>, 
 }
 
 pub(crate) fn frame(number: u32, body: usize) -> OutFrame {
-    let mut frame = OutFrame::new(&Header { number });
+    let mut frame = OutFrame::new(&EchoHeader { number });
     frame.push(Bytes::from(vec![7; body / 2]));
     frame.push(Bytes::from(vec![8; body - body / 2]));
     frame

@@ -1,15 +1,15 @@
 //! Replays the calls that `fixtures/make.py` recorded from Keras, and compares the output.
 
 use super::super::{Progress, ProgressMode};
-use super::{Screen, Ticks, display};
+use super::{Terminal, Ticks, display};
 
 const RECORDED: &str = include_str!("fixtures/keras.txt");
 
 /// The display of the current case, and the last call to it.
 struct Replay {
     case: String,
-    progress: Progress<Screen>,
-    screen: Screen,
+    progress: Progress<Terminal>,
+    screen: Terminal,
     ticks: Ticks,
 }
 

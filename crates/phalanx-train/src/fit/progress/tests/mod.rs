@@ -15,16 +15,16 @@ const TICK: Duration = Duration::from_nanos(1_953_125);
 
 /// An output that can be read while a display writes to it.
 #[derive(Clone, Default)]
-struct Screen(Arc<Mutex<Vec<u8>>>);
+struct Terminal(Arc<Mutex<Vec<u8>>>);
 
-impl Screen {
+impl Terminal {
     /// Returns what was written since the last call.
     fn take(&self) -> String {
         String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap()
     }
 }
 
-impl Write for Screen {
+impl Write for Terminal {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }
@@ -49,8 +49,8 @@ impl Ticks {
 }
 
 /// A display with its screen and its clock, in a terminal of `columns`.
-fn display(mode: ProgressMode, target: Option<u64>, columns: usize) -> (Progress<Screen>, Screen, Ticks) {
-    let (screen, ticks) = (Screen::default(), Ticks::default());
+fn display(mode: ProgressMode, target: Option<u64>, columns: usize) -> (Progress<Terminal>, Terminal, Ticks) {
+    let (screen, ticks) = (Terminal::default(), Ticks::default());
     let clock = ticks.clone();
     let progress =
         Progress::new(screen.clone(), mode, target).with_columns(move || columns).with_clock(move || clock.now());

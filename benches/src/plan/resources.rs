@@ -10,7 +10,7 @@ pub(super) enum Work {
 }
 
 /// Cores, and who waits for one.
-pub(super) struct Machine {
+pub(super) struct Host {
     pub(super) free: usize,
     pub(super) waiting: VecDeque<Work>,
     pub(super) busy: f64,

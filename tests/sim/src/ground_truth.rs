@@ -25,7 +25,7 @@ pub(crate) struct Recovered {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Truth {
+pub(crate) struct GroundTruth {
     /// Steps that some worker began to compute.
     pub(crate) started: BTreeSet<StepKey>,
     /// What was scheduled by former incarnations of the chief.
@@ -52,7 +52,7 @@ pub(crate) struct Truth {
     pub(crate) counts: BTreeMap<&'static str, u64>,
 }
 
-impl Truth {
+impl GroundTruth {
     /// Whether this update of a step was lost on a server within what was reported.
     pub(crate) fn is_lost(&self, server: usize, step: StepKey) -> bool {
         self.lost.iter().any(|(where_, update)| *where_ == server && self.updates.get(update) == Some(&step))
