@@ -2,7 +2,7 @@
 
 use phalanx_tests::job::{Job, LONG};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_phalanx_fitted_task");
+const PROGRAM: &str = env!("CARGO_BIN_EXE_phalanx_fit_task");
 
 fn job(more: &[&str]) -> Job {
     let mut job = Job::new(PROGRAM, 2, 3, more);
