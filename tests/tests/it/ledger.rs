@@ -78,7 +78,7 @@ impl FaultyJob {
             worked.collect::<Result<Vec<_>, String>>().and(train)
         });
         outcome?;
-        let finished = log.events().into_iter().filter(|event| event.fields.contains_key("finished_step"));
+        let finished = log.events().into_iter().filter(|event| event.field("finished_step").is_some());
         self.finished.fetch_add(finished.count() as u64, Ordering::Relaxed);
         self.deliver_late(&cluster, &grave, partitioner)
     }

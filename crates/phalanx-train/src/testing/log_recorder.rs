@@ -21,7 +21,16 @@ pub struct LogEvent {
     /// The task that logged it.
     pub task: Option<String>,
     /// Its fields, and those of its spans, but the task and the message.
-    pub fields: Map<String, Value>,
+    fields: Map<String, Value>,
+}
+
+impl LogEvent {
+    /// Returns the value of a field as text.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<String> {
+        let value = self.fields.get(name)?;
+        Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+    }
 }
 
 /// Keeps the events of the tasks that are started while it records, whichever threads they come from.

@@ -176,7 +176,7 @@ fn a_run_directory_that_was_deleted_is_noticed_and_the_next_checkpoint_is_whole(
     std::fs::remove_dir_all(&run).unwrap();
     steps(&mut session, 1);
     session.save().unwrap();
-    let deleted = |event: &LogEvent| event.fields.get("code").is_some_and(|code| code == "PX0505");
+    let deleted = |event: &LogEvent| event.field("code").as_deref() == Some("PX0505");
     assert_eq!(log.events().iter().filter(|event| deleted(event)).count(), 1, "{log:?}");
     assert!(log.contains("deleted while the job runs"), "{log:?}");
     let catalog = CheckpointStore::open(&dir, BASENAME, Retention::default()).unwrap();
