@@ -1,10 +1,10 @@
-//! `phalanx train`, `eval`, `predict` and `export`: jobs that a file describes.
+//! `phalanx train`, `eval` and `export`: jobs that a file describes.
 
 use crate::output::{eprint, print};
 use phalanx::estimator::ServingInput;
 use phalanx_base::{Code, Error, Result};
 use phalanx_cluster::Json;
-use phalanx_jobfile::{EXAMPLE, Job, Overrides, TrainedJob, done_json, error_json, evaluation_json, rows_json, schema};
+use phalanx_jobfile::{EXAMPLE, Job, Overrides, TrainedJob, done_json, error_json, evaluation_json, schema};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -44,10 +44,10 @@ pub(crate) struct TrainArgs {
 }
 
 #[derive(Debug, clap::Args)]
-struct OverrideArgs {
+pub(crate) struct OverrideArgs {
     /// Directory of the data, instead of the file's data.dir
     #[arg(long, value_name = "DIR")]
-    data_dir: Option<String>,
+    pub(crate) data_dir: Option<String>,
 }
 
 /// Evaluates the newest checkpoint of a job
@@ -63,21 +63,6 @@ pub(crate) struct EvalArgs {
     #[arg(long, value_name = "FILE")]
     input: Option<String>,
     /// Print one JSON object
-    #[arg(long)]
-    json: bool,
-}
-
-/// Predicts every row of a file with a trained job
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example: phalanx predict runs/a --input new.csv --json")]
-pub(crate) struct PredictArgs {
-    /// The model_dir of a job, a model that it exported, or a JOB.toml with a model_dir
-    #[arg(value_name = "MODEL_DIR|EXPORT_DIR")]
-    model: PathBuf,
-    /// File of rows to predict, in the format of the training data; labels may be missing
-    #[arg(long, value_name = "FILE")]
-    input: String,
-    /// Print one JSON object per row, with TensorFlow's names
     #[arg(long)]
     json: bool,
 }
@@ -149,7 +134,7 @@ fn run_train(args: &TrainArgs) -> Result<()> {
 }
 
 /// The job that produced a model, and where the model is.
-fn job_of(model: &PathBuf, overrides: &OverrideArgs) -> Result<(TrainedJob, Job)> {
+pub(crate) fn job_of(model: &PathBuf, overrides: &OverrideArgs) -> Result<(TrainedJob, Job)> {
     let overrides = Overrides { data_dir: overrides.data_dir.clone(), ..Overrides::default() };
     if model.is_file() {
         let job = Job::read(model, overrides)?;
@@ -165,43 +150,12 @@ pub(crate) fn evaluate(args: &EvalArgs) -> ExitCode {
         let (place, job) = job_of(&args.model, &args.overrides)?;
         let found = job.evaluate(&place, args.input.as_deref())?;
         print(&if args.json { format!("{}\n", evaluation_json(&found)) } else { format!("{found}\n") });
+        if let Some(remark) = found.remark() {
+            eprint(&format!("{remark}; steps = \"all\" in [eval] evaluates all\n"));
+        }
         Ok(())
     };
     finish(args.json, run())
-}
-
-pub(crate) fn predict(args: &PredictArgs) -> ExitCode {
-    let run = || {
-        let (place, job) = job_of(&args.model, &OverrideArgs { data_dir: None })?;
-        job.predict(&place, &args.input, |batch| {
-            let mut text = String::new();
-            for row in rows_json(batch) {
-                text += &if args.json { row.to_string() } else { prediction_text(&row) };
-                text.push('\n');
-            }
-            if print(&text) { Ok(()) } else { Err(Error::new(Code::Terminated, "standard output is closed")) }
-        })
-    };
-    match run() {
-        // A closed pipe, as with `| head`, is not an error.
-        Err(error) if error.code() == Code::Terminated => ExitCode::SUCCESS,
-        done => finish(args.json, done),
-    }
-}
-
-/// A prediction as text: the class and its probabilities, or the numbers.
-fn prediction_text(row: &Json) -> String {
-    let Json::Object(entries) = row else { return row.to_string() };
-    let list = |name: &str| match entries.iter().find(|(key, _)| key == name) {
-        Some((_, Json::List(items))) => items.as_slice(),
-        _ => &[],
-    };
-    let shown = |item: &Json| item.as_str().map_or_else(|| item.to_string(), str::to_owned);
-    let all = |items: &[Json]| items.iter().map(shown).collect::<Vec<_>>().join(" ");
-    match list("classes") {
-        [] => all(list("predictions")),
-        classes => format!("{}\tprobabilities {}", all(classes), all(list("probabilities"))),
-    }
 }
 
 pub(crate) fn export(args: &ExportArgs) -> ExitCode {
@@ -228,7 +182,7 @@ pub(crate) fn export(args: &ExportArgs) -> ExitCode {
 }
 
 /// Reports an error on standard error, and with `--json` on standard output too.
-fn finish(json: bool, result: Result<()>) -> ExitCode {
+pub(crate) fn finish(json: bool, result: Result<()>) -> ExitCode {
     if let (true, Err(error)) = (json, &result) {
         print(&format!("{}\n", error_json(error)));
     }

@@ -5,10 +5,12 @@ mod dashboard;
 mod demo;
 mod demo_task;
 mod doctor;
+mod explain;
 mod job;
 mod launch;
 mod manifest;
 mod output;
+mod predict;
 mod records;
 #[cfg(test)]
 mod reference;
@@ -32,7 +34,9 @@ enum Command {
     /// Evaluates the newest checkpoint of a job
     Eval(job::EvalArgs),
     /// Predicts every row of a file with a trained job
-    Predict(job::PredictArgs),
+    Predict(predict::PredictArgs),
+    /// Measures how much a trained job depends on each input: a metric before and after the input is permuted
+    Explain(explain::ExplainArgs),
     /// Exports the newest checkpoint of a job as a SavedModel that TensorFlow loads
     Export(job::ExportArgs),
     /// Launches a job of any program that reads TF_CONFIG: chief, workers, parameter servers, evaluator
@@ -70,7 +74,8 @@ fn main() -> ExitCode {
         Command::DemoTask(args) => phalanx::exit(demo_task::run(&args)),
         Command::Train(args) => job::train(&args),
         Command::Eval(args) => job::evaluate(&args),
-        Command::Predict(args) => job::predict(&args),
+        Command::Predict(args) => predict::predict(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Export(args) => job::export(&args),
         Command::TfConfig(args) => tf_config::run(&args),
         Command::Ckpt(args) => ckpt::run(&args),

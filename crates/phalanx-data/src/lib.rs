@@ -36,7 +36,7 @@ pub use files::{BadRows, Files};
 pub use idx::{Idx, idx, mnist_test, mnist_train};
 pub use numpy::{Npy, Npz, npy, npz};
 #[cfg(feature = "parquet")]
-pub use parquet::{Parquet, parquet};
+pub use parquet::{Parquet, ParquetWriter, parquet};
 pub use phalanx_formats::example::{FeatureKind, FeatureSpec, FeatureValues};
 pub use phalanx_formats::{Strings, StringsView};
 pub use position::Position;

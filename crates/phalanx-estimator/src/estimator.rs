@@ -175,7 +175,7 @@ impl<M: Trainable> Estimator<M> {
     pub fn predict(&self, input_fn: impl Fn(InputContext) -> Dataset) -> Result<Predictions<M>> {
         let data = input_fn(InputContext::default());
         check_batched(&data)?;
-        Ok(Predictions { trained: Arc::new(self.load()?), model: Arc::clone(&self.model), batches: data.iter()? })
+        Ok(Predictions::new(Arc::new(self.load()?), Arc::clone(&self.model), data.iter()?))
     }
 
     /// Loads the newest checkpoint.
@@ -197,14 +197,30 @@ pub(crate) fn eval_folder(name: Option<&str>) -> String {
 
 /// An iterator over the predictions of each batch, made by [`Estimator::predict`].
 pub struct Predictions<M: Trainable> {
-    pub(crate) trained: Arc<TrainedModel<M>>,
-    pub(crate) model: Arc<M>,
-    pub(crate) batches: DatasetIter,
+    trained: Arc<TrainedModel<M>>,
+    model: Arc<M>,
+    batches: DatasetIter,
+    carried: Vec<String>,
 }
 
 impl<M: Trainable> Predictions<M> {
+    pub(crate) fn new(trained: Arc<TrainedModel<M>>, model: Arc<M>, batches: DatasetIter) -> Self {
+        Self { trained, model, batches, carried: Vec::new() }
+    }
+
+    /// Carries columns of the input through, such as an id: the predictions of each batch begin with them.
+    #[must_use]
+    pub fn carrying<N: Into<String>>(self, columns: impl IntoIterator<Item = N>) -> Self {
+        Self { carried: columns.into_iter().map(Into::into).collect(), ..self }
+    }
+
     fn predict(&self, batch: &Batch) -> Result<Batch> {
-        self.model.head().predictions(self.trained.logits(batch)?)
+        let predictions = self.model.head().predictions(self.trained.logits(batch)?)?;
+        if self.carried.is_empty() {
+            return Ok(predictions);
+        }
+        let names: Vec<&str> = self.carried.iter().map(String::as_str).collect();
+        batch.select(&names)?.beside(&predictions)
     }
 }
 

@@ -16,6 +16,12 @@ pub struct Evaluation {
     pub checkpoint: String,
     /// Every metric by name, except `global_step`.
     pub metrics: BTreeMap<String, f64>,
+    /// The number of batches that were evaluated.
+    pub batches: u64,
+    /// The number of rows that were evaluated.
+    pub rows: u64,
+    /// Whether the input ended. If not, the metrics are those of its first batches.
+    pub reached_end: bool,
 }
 
 impl Evaluation {
@@ -23,6 +29,14 @@ impl Evaluation {
     #[must_use]
     pub fn get(&self, name: &str) -> Option<f64> {
         if name == "global_step" { Some(self.global_step as f64) } else { self.metrics.get(name).copied() }
+    }
+
+    /// Returns a remark if the evaluation did not reach the end of its input.
+    #[must_use]
+    pub fn remark(&self) -> Option<String> {
+        let Self { batches, rows, .. } = self;
+        (!self.reached_end)
+            .then(|| format!("only the first {batches} batches ({rows} rows) were evaluated; there are more"))
     }
 }
 
@@ -49,16 +63,20 @@ pub(crate) fn evaluate<M: Trainable>(
     steps: Option<u64>,
 ) -> Result<Evaluation> {
     let mut metrics = head.metrics()?;
-    let (mut losses, mut batches) = (0.0, 0_u64);
+    let (mut losses, mut batches, mut rows) = (0.0, 0_u64, 0_u64);
     let mut iter = data.iter()?;
+    let mut reached_end = false;
     while steps.is_none_or(|steps| batches < steps) {
-        let Some(batch) = iter.next().transpose()? else { break };
+        let Some(batch) = iter.next().transpose()? else {
+            reached_end = true;
+            break;
+        };
         if batch.rows() == 0 {
             continue;
         }
         let targets = head.targets(&batch)?;
         losses += head.measure(&mut metrics, &trained.logits(&batch)?, &targets)?;
-        batches += 1;
+        (batches, rows) = (batches + 1, rows + batch.rows() as u64);
     }
     if batches == 0 {
         return Err(Error::new(Code::DataMissing, "there is nothing to evaluate")
@@ -67,5 +85,7 @@ pub(crate) fn evaluate<M: Trainable>(
     }
     let mut found: BTreeMap<String, f64> = metrics.results().into_iter().collect();
     found.insert("loss".to_owned(), losses / batches as f64);
-    Ok(Evaluation { global_step: trained.global_step, checkpoint: trained.checkpoint.clone(), metrics: found })
+    let reached_end = reached_end || iter.next().is_none();
+    let (global_step, checkpoint) = (trained.global_step, trained.checkpoint.clone());
+    Ok(Evaluation { global_step, checkpoint, metrics: found, batches, rows, reached_end })
 }

@@ -1,5 +1,6 @@
 //! The evaluator: evaluates the checkpoints of the run directory until training has ended.
 
+use crate::run_config::CheckpointInterval;
 use crate::trained::{TrainedModel, newest_first};
 use crate::{Estimator, EvalSpec, Evaluation, Trainable};
 use phalanx_base::Result;
@@ -33,6 +34,12 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
     pub(crate) fn new(estimator: &'a Estimator<M>, spec: &'a EvalSpec) -> Self {
         logging::init();
         Self { estimator, spec, started: None, ended: false, last: None, damaged: BTreeSet::new() }
+    }
+
+    /// Returns whether a training that has this age may be evaluated in its own process. The first checkpoints of the default
+    /// interval come so early that evaluating them would only delay the training.
+    pub(crate) fn may_begin(&self, age: Duration) -> bool {
+        self.estimator.config.checkpoint_interval != CheckpointInterval::Growing || age >= self.spec.start_delay
     }
 
     /// Returns whether enough time has passed since the last evaluation.
@@ -85,6 +92,10 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
         if is_new {
             let step = found.global_step;
             tracing::info!(step, "evaluated step {step}: {found}");
+            // Once is enough: every evaluation reads the same batches.
+            if let Some(remark) = found.remark().filter(|_| self.last.is_none()) {
+                tracing::info!(step, "{remark}");
+            }
         }
         for exporter in self.spec.exporters.iter().filter(|exporter| is_new || exporter.is_final_only()) {
             if let Some(folder) = exporter.export(self.estimator, self.spec, &trained, &found, is_final)? {
@@ -171,6 +182,19 @@ mod tests {
         assert!(!log.contains("is skipped"), "it was read although it is not due: {log:?}");
         log.record(|| evaluator.evaluate(true)).unwrap();
         assert!(log.contains("is skipped"), "{log:?}");
+    }
+
+    #[test]
+    fn early_checkpoints_of_the_default_interval_are_not_evaluated_in_the_trainer() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = || RunConfig::new().model_dir(folder.path().to_string_lossy());
+        let spec = EvalSpec::new(|_| rows().batch(8)).start_delay_secs(60);
+        for (config, early) in [(config(), false), (config().save_checkpoints_secs(5), true)] {
+            let estimator = Estimator::new(&LinearRegressor::new([numeric_column("x")]), config).unwrap();
+            let evaluator = Evaluator::new(&estimator, &spec);
+            assert_eq!(evaluator.may_begin(Duration::from_secs(59)), early);
+            assert!(evaluator.may_begin(Duration::from_secs(60)));
+        }
     }
 
     /// Flips a bit in every tensor but the step.

@@ -11,13 +11,16 @@ use std::time::Duration;
 /// How often checkpoints are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckpointInterval {
+    /// After 5 seconds, then less and less often, and every 600 seconds in the long run.
+    Growing,
     Seconds(u64),
     Steps(u64),
     /// Only at the start and at the end.
     Ends,
 }
 
-/// The run directory, checkpoint settings, and the identity of this task, with TensorFlow's defaults.
+/// The run directory, checkpoint settings, and the identity of this task, with TensorFlow's defaults; only the first
+/// checkpoints are saved sooner.
 ///
 /// ```
 /// use phalanx_estimator::RunConfig;
@@ -46,7 +49,7 @@ impl Default for RunConfig {
             model_dir: None,
             seed: 0,
             save_summary_steps: 100,
-            checkpoint_interval: CheckpointInterval::Seconds(600),
+            checkpoint_interval: CheckpointInterval::Growing,
             retention: Retention::default(),
             log_step_count_steps: Some(100),
             session_creation_timeout: Duration::from_secs(7200),
@@ -91,11 +94,12 @@ impl RunConfig {
         tf_random_seed(seed: u64) { seed = seed }
         /// Writes the loss every `steps` steps; 0 turns it off.
         save_summary_steps(steps: u64) { save_summary_steps = steps }
-        /// Saves a checkpoint every `steps` steps, instead of every 600 seconds.
+        /// Saves a checkpoint every `steps` steps, instead of by time.
         save_checkpoints_steps(steps: u64) {
             checkpoint_interval = if steps == 0 { CheckpointInterval::Ends } else { CheckpointInterval::Steps(steps) }
         }
-        /// Saves a checkpoint every `seconds` seconds; `None` saves only at the start and at the end.
+        /// Saves a checkpoint every `seconds` seconds; `None` saves only at the start and at the end. By default, checkpoints
+        /// are saved after 5 seconds, then less and less often, and every 600 seconds in the long run.
         save_checkpoints_secs(seconds: impl Into<Option<u64>>) {
             checkpoint_interval = seconds.into().map_or(CheckpointInterval::Ends, CheckpointInterval::Seconds)
         }

@@ -7,6 +7,7 @@ use phalanx_cluster::TaskConfig;
 use phalanx_train::Server;
 use phalanx_train::checkpoint::Saved;
 use phalanx_train::job_state::HeartbeatWriter;
+use std::time::Instant;
 
 /// The result of `train_and_evaluate` in this task.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -114,9 +115,10 @@ fn run<M: Trainable>(
     let heartbeat = server.is_chief().then(|| HeartbeatWriter::start(&estimator.dir)).transpose()?;
     let steps = train.max_steps.map_or(TrainSteps::UntilEnd, TrainSteps::Max);
     let input_fn = &*train.input_fn;
+    let began = Instant::now();
     let trained = {
         let mut on_saved = |_: &Saved| match &mut evaluator {
-            Some(evaluator) if evaluator.is_due() => evaluator.evaluate(false),
+            Some(evaluator) if evaluator.may_begin(began.elapsed()) && evaluator.is_due() => evaluator.evaluate(false),
             _ => Ok(()),
         };
         estimator.train_on(&server, &input_fn, steps, &mut train.hooks, &mut on_saved)

@@ -10,6 +10,7 @@ use phalanx_nn::model::Mode;
 use phalanx_optim::Sgd;
 use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_train::checkpoint::Saved;
+use phalanx_train::fit::progress::eta;
 use phalanx_train::{Server, Session, Step, Supervisor};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
@@ -148,6 +149,7 @@ impl<M: Trainable> Trainer<'_, M> {
             .save_summaries_secs(None)
             .overlap(config.overlap);
         supervisor = match config.checkpoint_interval {
+            CheckpointInterval::Growing => supervisor,
             CheckpointInterval::Seconds(seconds) => supervisor.save_model_secs(seconds),
             CheckpointInterval::Steps(steps) if !self.saves_itself() => {
                 supervisor.save_model_secs(None).save_model_steps(steps)
@@ -197,7 +199,7 @@ impl<M: Trainable> Trainer<'_, M> {
         last: Option<u64>,
         made: &mut Training,
     ) -> Result<Ended> {
-        let mut state = LoopState::new(session.global_step());
+        let mut state = LoopState::new(session.global_step(), last);
         state.told = session.newest_checkpoint().map(|saved| saved.name);
         let mut input = BatchStream::new(input);
         while let Some(ready) = input.take()? {
@@ -261,7 +263,10 @@ impl<M: Trainable> Trainer<'_, M> {
             let rate = (step.global_step - state.said.1) as f64 / state.said.0.elapsed().as_secs_f64();
             session.summaries().scalar(step.global_step, "global_step/sec", rate as f32);
             let Step { global_step: step, loss, .. } = *step;
-            self.server.in_scope(|| tracing::info!(step, loss, rate, "step {step}: loss {loss:.5}, {rate:.0} steps/s"));
+            let progress = state.last.map_or_else(String::new, |last| progress(step, last, rate));
+            self.server.in_scope(|| {
+                tracing::info!(step, loss, rate, "step {step}: loss {loss:.5}, {rate:.0} steps/s{progress}")
+            });
             state.said = (Instant::now(), step);
         }
     }
@@ -289,6 +294,8 @@ impl<M: Trainable> Trainer<'_, M> {
 
 /// What the loop has done last.
 struct LoopState {
+    /// The step at which training ends, if that is known.
+    last: Option<u64>,
     made: u64,
     said: (Instant, u64),
     saved: u64,
@@ -296,9 +303,18 @@ struct LoopState {
 }
 
 impl LoopState {
-    fn new(step: u64) -> Self {
-        Self { made: 0, said: (Instant::now(), step), saved: step, told: None }
+    fn new(step: u64, last: Option<u64>) -> Self {
+        Self { last, made: 0, said: (Instant::now(), step), saved: step, told: None }
     }
+}
+
+/// Returns how far a training is, and how long it takes from here: `, 60 %, 3:21 left`.
+fn progress(step: u64, last: u64, rate: f64) -> String {
+    let percent = (100.0 * step as f64 / last.max(1) as f64).min(100.0);
+    let left = last.saturating_sub(step) as f64 / rate;
+    // Rounded down: 100 % means done.
+    let left = if left.is_finite() { format!(", {} left", eta(left)) } else { String::new() };
+    format!(", {:.0} %{left}", percent.floor())
 }
 
 /// Refuses an input that is not batched.
@@ -309,4 +325,17 @@ pub(crate) fn check_batched(data: &Dataset) -> Result<()> {
     Err(Error::new(Code::BadSetting, "the input is not batched")
         .because(format!("it is {}", data.describe()))
         .help("end it with .batch(128), or another size"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_is_a_percentage_and_the_time_left() {
+        assert_eq!(progress(1_200, 2_000, 4.0), ", 60 %, 3:20 left");
+        assert_eq!(progress(1_999, 2_000, 1e3), ", 99 %, 0s left");
+        assert_eq!(progress(2_000, 2_000, 1e3), ", 100 %, 0s left");
+        assert_eq!(progress(10, 2_000, 0.0), ", 0 %", "a rate of 0 has no end");
+    }
 }

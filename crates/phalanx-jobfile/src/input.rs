@@ -1,12 +1,12 @@
 //! The datasets for training, evaluation and prediction.
 
-use crate::data::Data;
+use crate::data::{Data, Format};
 use crate::model::Model;
 use crate::paths::Paths;
 use crate::settings::{Eval, Train};
 use crate::source::Spanned;
 use phalanx_base::Result;
-use phalanx_data::{Batch, Column, Dataset, FeatureKind, FeatureSpec, InputContext, Parallel, Strings};
+use phalanx_data::{Batch, Column, Dataset, FeatureKind, FeatureSpec, InputContext, Parallel, Strings, tfrecord};
 use phalanx_feature::make_parse_example_spec;
 use std::sync::Arc;
 
@@ -116,8 +116,21 @@ impl Inputs {
         self.spelled_rows(files).batch(self.eval.batch_size)
     }
 
-    /// The rows to predict; the label column may be missing.
-    pub(crate) fn prediction(&self, files: Vec<String>) -> Dataset {
+    /// The column that is carried through predictions, as it is read from `files`.
+    pub(crate) fn id_spec(&self, name: &str, files: &[String]) -> Result<FeatureSpec> {
+        if let Some(known) = self.features.iter().find(|spec| spec.name == name) {
+            return Ok(known.clone());
+        }
+        let kind = match self.data.format {
+            // Unlike the others, these need a type to be read.
+            Format::TfRecord => tfrecord(files.to_vec()).feature_kind(name)?,
+            Format::Csv | Format::Parquet => None,
+        };
+        Ok(FeatureSpec::fixed(name, kind.unwrap_or(FeatureKind::Bytes), 1))
+    }
+
+    /// The rows to predict, with the id if there is one; the label column may be missing.
+    pub(crate) fn prediction(&self, files: Vec<String>, id: Option<&FeatureSpec>) -> Dataset {
         let mut data = self.data.clone();
         if let Some(names) = &self.data.names
             && self.data.csv(files.clone()).columns().is_err()
@@ -125,7 +138,9 @@ impl Inputs {
             let others = names.value.iter().filter(|name| **name != self.label.name).cloned().collect();
             data.names = Some(Spanned::without_span(others));
         }
-        data.rows(files, &self.features, None).batch(PREDICTION_BATCH)
+        let mut features = self.features.clone();
+        features.extend(id.filter(|id| features.iter().all(|known| known.name != id.name)).cloned());
+        data.rows(files, &features, None).batch(PREDICTION_BATCH)
     }
 }
 

@@ -6,17 +6,22 @@ use phalanx_cluster::Json;
 use phalanx_data::{Batch, ValuesView};
 use phalanx_estimator::Evaluation;
 
-/// A number; NaN and infinities become texts.
-fn number(value: f64) -> Json {
+/// Returns a number; NaN and infinities become texts.
+#[must_use]
+pub fn number_json(value: f64) -> Json {
     if value.is_finite() { Json::Number(format!("{value:?}")) } else { Json::text(value.to_string()) }
 }
 
-/// Returns an evaluation under TensorFlow's names, sorted by name.
+/// Returns an evaluation under TensorFlow's names, sorted by name; with `reached_end`, which is false, if it did not reach
+/// the end of its set.
 #[must_use]
 pub fn evaluation_json(found: &Evaluation) -> Json {
     let mut entries: Vec<(String, Json)> =
-        found.metrics.iter().map(|(name, value)| (name.clone(), number(*value))).collect();
+        found.metrics.iter().map(|(name, value)| (name.clone(), number_json(*value))).collect();
     entries.push(("global_step".to_owned(), Json::number(found.global_step)));
+    if !found.reached_end {
+        entries.push(("reached_end".to_owned(), Json::Bool(false)));
+    }
     entries.sort_by(|a, b| a.0.cmp(&b.0));
     Json::Object(entries)
 }
@@ -35,7 +40,7 @@ pub fn done_json(done: &Done) -> Json {
         entries.push(("steps".to_owned(), Json::number(training.steps)));
     }
     if let Some(rate) = done.steps_per_s {
-        entries.push(("steps_per_s".to_owned(), number((rate * 10.0).round() / 10.0)));
+        entries.push(("steps_per_s".to_owned(), number_json((rate * 10.0).round() / 10.0)));
     }
     if let Some(task) = &done.report.task {
         entries.push(("task".to_owned(), Json::text(task.to_string())));

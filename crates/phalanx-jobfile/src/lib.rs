@@ -2,8 +2,9 @@
 //!
 //! | item | purpose |
 //! | --- | --- |
-//! | [`Job`] | a parsed file: `train`, `dry_run`, `evaluate`, `predict`, `export` |
+//! | [`Job`] | a parsed file: `train`, `dry_run`, `evaluate`, `predict`, `importances`, `export` |
 //! | [`Overrides`] | command-line values that override the file |
+//! | [`PredictionWriter`] | predictions as text, JSON lines, CSV or Parquet |
 //! | [`TrainedJob`] | a run directory or an export, with the job that produced it |
 //! | [`schema`], [`reference()`], [`EXAMPLE`] | documentation of every key |
 //!
@@ -32,12 +33,14 @@ mod data;
 mod dry_run;
 mod explain;
 mod head;
+mod importance;
 mod input;
 mod job;
 mod json;
 mod model;
 mod optimizer;
 mod paths;
+mod predictions;
 mod run;
 mod schema;
 mod section;
@@ -48,9 +51,11 @@ mod tree;
 
 pub use copy::TrainedJob;
 pub use job::{Job, Overrides};
-pub use json::{done_json, error_json, evaluation_json, rows_json};
+pub use json::{done_json, error_json, evaluation_json, number_json, rows_json};
+pub use predictions::{PredictionFormat, PredictionWriter};
 pub use run::Done;
 pub use schema::{reference, schema};
+pub use trained::PredictOptions;
 
 /// A commented example of a job.
 pub const EXAMPLE: &str = include_str!("example.toml");

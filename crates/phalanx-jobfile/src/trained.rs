@@ -3,20 +3,27 @@
 use crate::Job;
 use crate::copy::TrainedJob;
 use phalanx_base::{Code, Error, Result};
-use phalanx_data::{Batch, Files};
+use phalanx_data::{Batch, Column, DType, Files};
 use phalanx_estimator::{Canned, Estimator, Evaluation, Predictions, RunConfig, ServingInput};
 use phalanx_nn::with_threads;
 use phalanx_storage::Dir;
 use std::path::{Path, PathBuf};
 
+/// How rows are predicted.
+#[derive(Clone, Debug, Default)]
+pub struct PredictOptions {
+    /// The column of the input that is carried through.
+    pub id: Option<String>,
+}
+
 impl Job {
-    fn estimator(&self, model_dir: &Path) -> Result<Estimator<Canned>> {
+    pub(crate) fn estimator(&self, model_dir: &Path) -> Result<Estimator<Canned>> {
         let config = RunConfig::new().model_dir(model_dir.to_string_lossy()).tf_random_seed(self.seed);
         Estimator::new(&self.model, config)
     }
 
     /// An estimator for exports; its run directory is required but not used.
-    fn bare_estimator(&self) -> Result<Estimator<Canned>> {
+    pub(crate) fn bare_estimator(&self) -> Result<Estimator<Canned>> {
         self.estimator(&std::env::temp_dir())
     }
 
@@ -43,7 +50,8 @@ impl Job {
         with_threads(self.threads, work)?.map_err(|error| self.explain_with(error, input))
     }
 
-    /// Predicts every row of a file and passes the predictions to `each`, in batches under TensorFlow's names.
+    /// Predicts every row of a file and passes the predictions to `each`, in batches under TensorFlow's names, which begin
+    /// with the id column if one is carried through.
     ///
     /// # Errors
     /// If there is no checkpoint, or data and model do not match.
@@ -51,11 +59,13 @@ impl Job {
         &self,
         trained: &TrainedJob,
         input: &str,
+        options: &PredictOptions,
         mut each: impl FnMut(&Batch) -> Result<()> + Send,
     ) -> Result<()> {
         let mut work = || {
             let files = Files::from(input).list()?;
-            let input = |_| self.inputs.prediction(files.clone());
+            let id = options.id.as_deref().map(|id| self.inputs.id_spec(id, &files)).transpose()?;
+            let input = |_| self.inputs.prediction(files.clone(), id.as_ref());
             let predictions: Predictions<Canned> = match trained {
                 TrainedJob::ModelDir(folder) => {
                     self.must_have_checkpoint(folder)?;
@@ -63,8 +73,10 @@ impl Job {
                 }
                 TrainedJob::Export(folder) => self.bare_estimator()?.open_export(folder)?.predict(input)?,
             };
-            for batch in predictions {
-                each(&batch?)?;
+            for batch in predictions.carrying(id.iter().map(|id| id.name.as_str())) {
+                let batch = batch?;
+                id.as_ref().map_or(Ok(()), |id| check_id(&id.name, batch.column(&id.name)?))?;
+                each(&batch)?;
             }
             Ok(())
         };
@@ -88,7 +100,7 @@ impl Job {
         with_threads(self.threads, work)?.map_err(|error| self.explain(error))
     }
 
-    fn must_have_checkpoint(&self, folder: &Path) -> Result<()> {
+    pub(crate) fn must_have_checkpoint(&self, folder: &Path) -> Result<()> {
         if crate::run::newest(&Dir::local(folder))?.is_some() {
             return Ok(());
         }
@@ -98,7 +110,7 @@ impl Job {
     }
 
     /// Explains an error, unless files given on the command line caused it.
-    fn explain_with(&self, error: Error, input: Option<&str>) -> Error {
+    pub(crate) fn explain_with(&self, error: Error, input: Option<&str>) -> Error {
         let is_theirs = match error.code() {
             Code::DataMissing | Code::DataFormat | Code::DataRow | Code::CheckpointMissing => true,
             Code::DataColumn => self.named_in(&error).is_none(),
@@ -106,4 +118,15 @@ impl Job {
         };
         if input.is_some() && is_theirs { error } else { self.explain(error) }
     }
+}
+
+/// Checks that ids are carried through unchanged: a float32 would round large numbers.
+fn check_id(name: &str, ids: &Column) -> Result<()> {
+    let why = match ids.dtype() {
+        _ if ids.is_ragged() || ids.width() != 1 => "its rows have several values",
+        DType::F32 => "it is read as float32, which rounds large numbers",
+        DType::I64 | DType::U8 | DType::Bytes => return Ok(()),
+    };
+    let error = Error::new(Code::DataColumn, format!("the column {name:?} cannot be carried through as an id"));
+    Err(error.because(why).help("name a column of texts or integers with --id"))
 }

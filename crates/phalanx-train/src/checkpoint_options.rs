@@ -1,20 +1,19 @@
 //! Where and how often a job saves checkpoints and summaries.
 
 use crate::Server;
-use crate::checkpoint::{CheckpointInterval, CheckpointStore, Retention, RunLock, Saver};
+use crate::checkpoint::{CheckpointInterval, CheckpointStore, Retention, RunLock, SavePeriod, Saver};
 use crate::services::Timer;
 use phalanx_base::Result;
 use phalanx_storage::Dir;
 use std::time::Duration;
 
-/// The settings of a supervisor's run directory; the defaults are TensorFlow's.
+/// The settings of a supervisor's run directory; the defaults are TensorFlow's, except that the first checkpoints come sooner.
 #[derive(Clone)]
 pub(crate) struct CheckpointOptions {
     pub(crate) dir: Option<Dir>,
     pub(crate) basename: String,
     pub(crate) retention: Retention,
-    pub(crate) save_secs: Option<u64>,
-    pub(crate) save_steps: Option<u64>,
+    pub(crate) save: CheckpointInterval,
     pub(crate) summary_secs: Option<u64>,
 }
 
@@ -24,8 +23,7 @@ impl Default for CheckpointOptions {
             dir: None,
             basename: "model.ckpt".to_owned(),
             retention: Retention::default(),
-            save_secs: Some(600),
-            save_steps: None,
+            save: CheckpointInterval { time: Some(SavePeriod::Growing), steps: None },
             summary_secs: Some(120),
         }
     }
@@ -38,10 +36,6 @@ impl CheckpointOptions {
         dir.create_all()?;
         let lock = RunLock::take(dir, server)?;
         Ok(Some(Saver::new(CheckpointStore::open(dir, &self.basename, self.retention)?, lock, rounds)))
-    }
-
-    pub(crate) fn save_interval(&self) -> CheckpointInterval {
-        CheckpointInterval { time: self.save_secs.map(Duration::from_secs), steps: self.save_steps }
     }
 
     pub(crate) fn summary_timer(&self) -> Option<Timer> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-const PHALANX: &str = env!("CARGO_BIN_EXE_phalanx");
+pub(crate) const PHALANX: &str = env!("CARGO_BIN_EXE_phalanx");
 
 /// How long anything may take on a busy machine.
 const LONG: Duration = Duration::from_secs(120);
@@ -16,14 +16,14 @@ const LONG: Duration = Duration::from_secs(120);
 #[path = "../../../phalanx-jobfile/tests/it/common/mod.rs"]
 mod common;
 
-fn folder() -> tempfile::TempDir {
+pub(crate) fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     common::write_data(folder.path());
     std::fs::write(folder.path().join("job.toml"), common::JOB).unwrap();
     folder
 }
 
-fn run(arguments: &[&str], folder: &Path) -> Output {
+pub(crate) fn run(arguments: &[&str], folder: &Path) -> Output {
     let mut command = Command::new(PHALANX);
     command.args(arguments).current_dir(folder).env_remove("TF_CONFIG").env_remove("PHALANX_TOKEN");
     // A dry run creates its temporary files here.
@@ -31,14 +31,14 @@ fn run(arguments: &[&str], folder: &Path) -> Output {
     command.env("TMPDIR", folder.join("tmp")).output().unwrap()
 }
 
-fn succeeds(arguments: &[&str], folder: &Path) -> String {
+pub(crate) fn succeeds(arguments: &[&str], folder: &Path) -> String {
     let output = run(arguments, folder);
     let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8_lossy(&output.stderr).into_owned());
     assert!(output.status.success(), "phalanx {arguments:?}:\n{out}{err}");
     out
 }
 
-fn object(text: &str) -> Value {
+pub(crate) fn object(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 

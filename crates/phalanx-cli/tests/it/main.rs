@@ -3,4 +3,5 @@
 mod commands;
 mod demo;
 mod jobs;
+mod predictions;
 mod transcripts;

@@ -50,6 +50,25 @@ impl Batch {
         self.pick_rows(keep.iter().enumerate().filter(|&(_, &keep)| keep).map(|(row, _)| row as u32))
     }
 
+    /// Copies rows into a new batch, in this order; a row may be taken several times.
+    ///
+    /// # Errors
+    /// When a number is not that of a row.
+    ///
+    /// ```
+    /// use phalanx_data::{Batch, Column};
+    /// let batch = Batch::new([("x", Column::i64(vec![10, 20, 30]))])?;
+    /// assert_eq!(batch.take_rows(&[2, 0, 0])?.i64("x")?, [30, 10, 10]);
+    /// assert!(batch.take_rows(&[3]).is_err());
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    pub fn take_rows(&self, rows: &[u32]) -> Result<Self> {
+        if let Some(row) = rows.iter().find(|&&row| row as usize >= self.rows) {
+            return Err(Error::new(Code::ShapeMismatch, format!("there is no row {row} in a batch of {}", self.rows)));
+        }
+        Ok(self.pick_rows(rows.iter().copied()))
+    }
+
     /// Copies the rows of these numbers.
     pub(crate) fn pick_rows(&self, rows: impl Iterator<Item = u32>) -> Self {
         let picks: Vec<Pick> = rows.map(|row| Pick { batch: 0, row }).collect();

@@ -1,4 +1,4 @@
-//! Parquet files: columns by name, decoded a few thousand rows at a time.
+//! Parquet files: columns by name, decoded a few thousand rows at a time; and a writer.
 //!
 //! | in the file | here |
 //! | --- | --- |
@@ -15,12 +15,14 @@ mod convert;
 mod plan;
 mod reader;
 mod source;
+mod writer;
 
 #[cfg(test)]
 mod tests;
 
 use crate::Files;
 pub use source::Parquet;
+pub use writer::ParquetWriter;
 
 /// Reads Parquet files: a path, a pattern or a list of them.
 ///

@@ -4,7 +4,7 @@ use super::Examples;
 use crate::files::{FileList, Files, OpenFile, open};
 use crate::{Batch, Column, PartPosition, Reader, Schema, Source, Strings};
 use phalanx_base::{Code, Context, Error, Result};
-use phalanx_formats::example::FeatureSpec;
+use phalanx_formats::example::{FeatureKind, FeatureSpec, read_any_example};
 use phalanx_formats::record::{Compression, ReadOptions, RecordReader};
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -33,6 +33,23 @@ impl Records {
     /// Reads the records as Examples with these features.
     pub fn parse(self, features: impl IntoIterator<Item = FeatureSpec>) -> Examples {
         Examples::new(self, features.into_iter().collect())
+    }
+
+    /// Returns the type of a feature in the first record that has it, of those in the first megabyte of the first file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or the records are no Examples.
+    pub fn feature_kind(&self, name: &str) -> Result<Option<FeatureKind>> {
+        let Some(batch) = self.open(0, PartPosition::START)?.read(1 << 16)? else { return Ok(None) };
+        for record in batch.bytes("record")?.iter() {
+            let example = read_any_example(record).map_err(|error| error.at(self.part_name(0)))?;
+            let found =
+                example.features.iter().find(|(known, _)| known == name).and_then(|(_, feature)| feature.kind());
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
     }
 
     pub(super) fn open_file(&self, part: usize, from: PartPosition) -> Result<RecordFile> {

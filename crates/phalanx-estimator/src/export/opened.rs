@@ -18,8 +18,8 @@ const LARGEST_GRAPH: u64 = 1 << 30;
 
 /// An exported model with its variables; made by [`Estimator::open_export`].
 pub struct Exported<M: Trainable> {
-    trained: Arc<TrainedModel<M>>,
-    model: Arc<M>,
+    pub(crate) trained: Arc<TrainedModel<M>>,
+    pub(crate) model: Arc<M>,
 }
 
 impl<M: Trainable> Estimator<M> {
@@ -130,6 +130,6 @@ impl<M: Trainable> Exported<M> {
     pub fn predict(&self, input_fn: impl Fn(InputContext) -> Dataset) -> Result<Predictions<M>> {
         let data = input_fn(InputContext::default());
         check_batched(&data)?;
-        Ok(Predictions { trained: Arc::clone(&self.trained), model: Arc::clone(&self.model), batches: data.iter()? })
+        Ok(Predictions::new(Arc::clone(&self.trained), Arc::clone(&self.model), data.iter()?))
     }
 }

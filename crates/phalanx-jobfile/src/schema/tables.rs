@@ -81,7 +81,12 @@ pub(crate) const TRAIN: Keys = keys(
         key("shuffle", Count(0), "10000", "Size of the shuffle buffer, in rows; 0 keeps the order."),
         key("cache", Bool, "false", "Whether to keep the rows of this task in memory after the first epoch."),
         key("prefetch", Count(0), "2", "Number of batches to prepare ahead."),
-        key("save_checkpoints_secs", Count(1), "600", "Seconds between checkpoints."),
+        key(
+            "save_checkpoints_secs",
+            Count(1),
+            "5, growing to 600",
+            "Seconds between checkpoints. By default, half of the time since the start: from 5 up to TensorFlow's 600, and longer where a save takes more than a tenth of it.",
+        ),
         key("save_checkpoints_steps", Count(1), "", "Steps between checkpoints; replaces save_checkpoints_secs."),
         key("keep_checkpoint_max", Count(0), "5", "Number of recent checkpoints to keep; 0 keeps all."),
         key("keep_checkpoint_every_n_hours", Number, "10000", "Hours between checkpoints that are kept permanently."),
@@ -109,7 +114,12 @@ pub(crate) const EVAL: Keys = keys(
     &[
         key("batch_size", Count(1), "train.batch_size", "Number of rows per batch."),
         key("steps", CountOrAll, "100", "Number of batches per evaluation, or \"all\"."),
-        key("start_delay_secs", Count(0), "120", "Seconds that an evaluator waits before its first evaluation."),
+        key(
+            "start_delay_secs",
+            Count(0),
+            "120",
+            "Seconds that an evaluator, or a single process with the default interval of checkpoints, waits before its first evaluation.",
+        ),
         key("throttle_secs", Count(0), "600", "Minimum number of seconds between the starts of two evaluations."),
         key("every_steps", Count(0), "0", "Minimum number of steps between two evaluations."),
         key("name", Text, "", "Name of the evaluation: results go to eval_NAME/ instead of eval/."),

@@ -4,7 +4,7 @@ use crate::common::{JOB, write_data};
 use phalanx_base::Result;
 use phalanx_data::Batch;
 use phalanx_formats::{example::ExampleWriter, record::RecordWriter};
-use phalanx_jobfile::{Done, Job, Overrides, TrainedJob, rows_json};
+use phalanx_jobfile::{Done, Job, Overrides, PredictOptions, TrainedJob, rows_json};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ fn predictions(path: &Path, input: &Path) -> Vec<String> {
     let trained = well(TrainedJob::find(path));
     let job = well(trained.job(Overrides::default()));
     let mut rows = Vec::new();
-    well(job.predict(&trained, &input.to_string_lossy(), |batch| {
+    well(job.predict(&trained, &input.to_string_lossy(), &PredictOptions::default(), |batch| {
         rows.extend(rows_json(batch).map(|row| row.to_string()));
         Ok(())
     }));
@@ -97,12 +97,16 @@ fn an_export_with_the_variables_of_another_graph_is_rejected() {
     std::fs::copy(b.join("saved_model.pb"), a.join("saved_model.pb")).unwrap();
     let trained = well(TrainedJob::find(&a));
     let job = well(trained.job(Overrides::default()));
-    let error = job.predict(&trained, &folder.path().join("test.csv").to_string_lossy(), |_| Ok(())).unwrap_err();
+    let error = job
+        .predict(&trained, &folder.path().join("test.csv").to_string_lossy(), &PredictOptions::default(), |_| Ok(()))
+        .unwrap_err();
     assert!(error.what().contains("belong to different models"), "{}", error.report());
     // Graph and variables match each other, but not the job.
     std::fs::remove_dir_all(a.join("variables")).unwrap();
     std::fs::rename(b.join("variables"), a.join("variables")).unwrap();
-    let error = job.predict(&trained, &folder.path().join("test.csv").to_string_lossy(), |_| Ok(())).unwrap_err();
+    let error = job
+        .predict(&trained, &folder.path().join("test.csv").to_string_lossy(), &PredictOptions::default(), |_| Ok(()))
+        .unwrap_err();
     assert!(error.what().contains("another model"), "{}", error.report());
 }
 

@@ -1,6 +1,6 @@
 //! The chief's thread that saves at an interval and restores a server that returns. Training does not wait for it.
 
-use super::{Recovered, Restorer, Saved, Saver};
+use super::{CheckpointInterval, Recovered, Restorer, Saved, Saver};
 use crate::Server;
 use crate::job::Job;
 use crate::summary::SummaryWriter;
@@ -25,13 +25,6 @@ const COUNT_FOR: Duration = Duration::from_secs(30);
 
 /// How often the run directory is checked.
 const CHECK_DIRECTORY: Duration = Duration::from_secs(2);
-
-/// When to save: at once, then after this time or this many steps; never, where neither is given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CheckpointInterval {
-    pub(crate) time: Option<Duration>,
-    pub(crate) steps: Option<u64>,
-}
 
 /// Returns the global step, for a chief that does not train itself.
 pub(crate) type StepSource = Arc<dyn Fn() -> u64 + Send + Sync>;
@@ -90,9 +83,24 @@ impl CheckpointManager {
         let saving = server.client_until(move |job| needless(job) || job.lacks_a_server())?;
         let (server, theirs) = (server.clone(), Arc::clone(&shared));
         let counting = uncounted.into_iter().map(Counting::new).collect();
-        let (last, retry, checked, empty) = (None, Retry::default(), Instant::now(), Vec::new());
-        let work =
-            Work { server, client, saving, remote, saver, interval, summaries, last, retry, checked, empty, counting };
+        let (last, retry, began, empty) = (None, Retry::default(), Instant::now(), Vec::new());
+        let (pause, checked) = (Duration::ZERO, began);
+        let work = Work {
+            server,
+            client,
+            saving,
+            remote,
+            saver,
+            interval,
+            summaries,
+            began,
+            last,
+            pause,
+            retry,
+            checked,
+            empty,
+            counting,
+        };
         let thread = std::thread::Builder::new().name("phalanx-ckpt".into()).spawn(move || work.run(&theirs));
         let thread = thread.context(Code::Internal, "the thread that saves cannot be started")?;
         Ok(Self { shared, ending, thread: Some(thread) })
@@ -152,8 +160,11 @@ struct Work {
     saver: Saver,
     interval: CheckpointInterval,
     summaries: Arc<SummaryWriter>,
+    began: Instant,
     /// The time and the step of the last attempt to save.
     last: Option<(Instant, u64)>,
+    /// The time from that attempt to the next.
+    pause: Duration,
     retry: Retry,
     /// When the run directory was last checked.
     checked: Instant,
@@ -233,8 +244,12 @@ impl Work {
             // A server that is not restored cannot be saved.
             let awaited = asked > shared.lock().done;
             if self.empty.is_empty() && (awaited || self.is_due(step)) {
-                self.last = Some((Instant::now(), step));
+                let started = Instant::now();
+                self.last = Some((started, step));
                 let saved = self.save(awaited);
+                if let Some(time) = self.interval.time {
+                    self.pause = time.pause(started - self.began, started.elapsed());
+                }
                 self.retry.record(saved.is_ok(), Instant::now());
                 let mut state = shared.lock();
                 state.done = asked;
@@ -258,7 +273,7 @@ impl Work {
             return Instant::now() >= at;
         }
         let Some((tried, at)) = self.last else { return true };
-        self.interval.time.is_some_and(|time| tried.elapsed() >= time)
+        self.interval.time.is_some() && tried.elapsed() >= self.pause
             || self.interval.steps.is_some_and(|steps| step >= at.saturating_add(steps))
     }
 

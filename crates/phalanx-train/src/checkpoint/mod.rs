@@ -2,6 +2,7 @@
 //!
 //! | read | for |
 //! | --- | --- |
+//! | `interval` | when to save |
 //! | `retention` | which checkpoints stay |
 //! | `lock` | one job at a time in a run directory |
 //! | `store` | the checkpoints of a run directory and the file that names them |
@@ -9,6 +10,7 @@
 //! | `restore` | restoring servers from the run directory |
 //! | `manager` | the chief's thread that saves at an interval and restores a server that returns |
 
+mod interval;
 mod lock;
 mod manager;
 mod restore;
@@ -16,8 +18,9 @@ mod retention;
 mod saver;
 mod store;
 
+pub(crate) use interval::{CheckpointInterval, SavePeriod};
 pub(crate) use lock::RunLock;
-pub(crate) use manager::{CheckpointInterval, CheckpointManager, StepSource};
+pub(crate) use manager::{CheckpointManager, StepSource};
 pub(crate) use restore::{Recovered, Restorer, lost_for_good, sees};
 pub use retention::Retention;
 pub use saver::Saved;

@@ -3,6 +3,7 @@
 mod prepare;
 mod stop;
 
+use crate::checkpoint::SavePeriod;
 use crate::checkpoint_options::CheckpointOptions;
 use crate::{NonFinite, Server, SyncReplicas, run_dir};
 use phalanx_base::Result;
@@ -152,17 +153,18 @@ impl Supervisor {
         self
     }
 
-    /// Sets how often the chief saves; `None` leaves the saves at the start and at the end.
+    /// Sets how often the chief saves; `None` leaves the saves at the start and at the end. By default, it saves after 5
+    /// seconds, then less and less often, and every 600 seconds in the long run.
     #[must_use]
     pub fn save_model_secs(mut self, seconds: impl Into<Option<u64>>) -> Self {
-        self.checkpoints.save_secs = seconds.into();
+        self.checkpoints.save.time = seconds.into().map(|seconds| SavePeriod::Every(Duration::from_secs(seconds)));
         self
     }
 
     /// Saves every `steps` steps, instead of or in addition to every n seconds.
     #[must_use]
     pub fn save_model_steps(mut self, steps: u64) -> Self {
-        self.checkpoints.save_steps = Some(steps);
+        self.checkpoints.save.steps = Some(steps);
         self
     }
 

@@ -205,7 +205,7 @@ impl Supervisor {
             summaries.saved(step, &first);
         }
         let own = RemoteModel::find(client, remote.layout().clone())?;
-        let (interval, written) = (self.checkpoints.save_interval(), Arc::clone(&summaries));
+        let (interval, written) = (self.checkpoints.save, Arc::clone(&summaries));
         let checkpoints = CheckpointManager::start(&self.server, own, saver, interval, written, uncounted)?;
         Ok(Services::new(checkpoints, summaries, self.checkpoints.summary_timer()))
     }

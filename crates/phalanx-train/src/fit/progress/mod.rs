@@ -25,6 +25,7 @@ mod tests;
 mod timer;
 mod verbose;
 
+pub use number::eta;
 pub use terminal::columns;
 pub use verbose::{ProgressMode, Verbose};
 

@@ -37,8 +37,9 @@ pub(super) fn rate(seconds: f64, unit: &str) -> String {
     }
 }
 
-/// The time that is left: `12s`, `3:21`, `1:00:05`.
-pub(super) fn eta(seconds: f64) -> String {
+/// Returns the time that is left as Keras writes it: `12s`, `3:21`, `1:00:05`.
+#[must_use]
+pub fn eta(seconds: f64) -> String {
     // A fraction over the limit counts, as in Keras: 60.5 seconds are 1:00, 60 are 60s.
     let whole = seconds as u64;
     if seconds > 3600.0 {
