@@ -26,7 +26,7 @@ pub struct ParquetWriter<W: Write + Send> {
 enum State<W: Write + Send> {
     /// Before the first batch.
     New(W),
-    Open(ArrowWriter<W>, SchemaRef),
+    Open(Box<ArrowWriter<W>>, SchemaRef),
     /// After an error: the file is not complete.
     Failed,
 }
@@ -49,7 +49,8 @@ impl<W: Write + Send> ParquetWriter<W> {
             State::New(out) => {
                 let field = |(name, array): &(_, ArrayRef)| Field::new(*name as &str, array.data_type().clone(), false);
                 let schema = Arc::new(Schema::new(arrays.iter().map(field).collect::<Vec<_>>()));
-                (ArrowWriter::try_new(out, Arc::clone(&schema), None).context(Code::StorageWrite, WHAT)?, schema)
+                let writer = ArrowWriter::try_new(out, Arc::clone(&schema), None).context(Code::StorageWrite, WHAT)?;
+                (Box::new(writer), schema)
             }
             State::Open(writer, schema) => (writer, schema),
             State::Failed => return Err(Error::new(Code::StorageWrite, WHAT).because("an earlier write failed")),
@@ -71,7 +72,7 @@ impl<W: Write + Send> ParquetWriter<W> {
                 let writer = ArrowWriter::try_new(out, Arc::new(Schema::empty()), None);
                 writer.and_then(ArrowWriter::into_inner).context(Code::StorageWrite, WHAT)
             }
-            State::Open(writer, _) => writer.into_inner().context(Code::StorageWrite, WHAT),
+            State::Open(writer, _) => (*writer).into_inner().context(Code::StorageWrite, WHAT),
             State::Failed => Err(Error::new(Code::StorageWrite, WHAT).because("an earlier write failed")),
         }
     }

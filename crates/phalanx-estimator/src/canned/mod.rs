@@ -34,7 +34,8 @@ use dlrm::DotInteraction;
 use hidden::{ForwardPass, MovingAverageUpdate};
 use input::{Leaf, PartInput};
 use linear::Linear;
-use parts::{Columns, ModelPlan};
+pub(crate) use parts::Columns;
+use parts::ModelPlan;
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
 use phalanx_nn::HostBuffer;
@@ -73,7 +74,7 @@ impl Canned {
     }
 
     /// Returns the columns of the linear part and of the network.
-    fn columns(&self) -> [Option<&Columns>; 2] {
+    pub(crate) fn columns(&self) -> [Option<&Columns>; 2] {
         [self.linear.as_ref().map(|linear| &linear.columns), self.network.as_ref().and_then(Network::columns)]
     }
 }
