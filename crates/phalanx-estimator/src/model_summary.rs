@@ -108,7 +108,12 @@ impl Canned {
         let specs = planned.iter().zip(&self.plan.optimizers).map(|(plan, optimizer)| {
             let shape = Shape::new(plan.dims.clone())?;
             // As a supervisor does by default.
-            Ok(VariableSpec { name: plan.name.clone(), shape, optimizer: *optimizer, partitioner: Partitioner::default() })
+            Ok(VariableSpec {
+                name: plan.name.clone(),
+                shape,
+                optimizer: *optimizer,
+                partitioner: Partitioner::default(),
+            })
         });
         let tables: Vec<TableSpec> = self.tables().iter().map(|table| table.spec.clone()).collect();
         let layout = Layout::new(specs.collect::<Result<_>>()?, tables, servers.max(1), Placement::default())?;
@@ -218,7 +223,6 @@ fn list<const N: usize>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::{IntoModel, WideDeepClassifier};
     use phalanx_feature::{
         bucketized_column, categorical_column_with_hash_bucket, categorical_column_with_identity, embedding_column,
@@ -235,23 +239,26 @@ mod tests {
         let text = model.summary(2).unwrap().to_string();
         let lines: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-        assert_eq!(lines, [
-            "157 parameters in 8 variables, and tables that grow with the ids in the data",
-            "part column gives for each row",
-            "linear age_bucketized 3 ids",
-            "network job_embedding 4 numbers for 20 ids",
-            "network pay 1 number",
-            "network user_embedding 2 numbers for any ids",
-            "variable shape parameters held by",
-            "linear/linear_model/bias_weights 1 1 ps/0",
-            "dnn/hiddenlayer_0/kernel 7 x 8 56 ps/1",
-            "dnn/hiddenlayer_0/bias 8 8 ps/0",
-            "dnn/logits/kernel 8 x 1 8 ps/1",
-            "dnn/logits/bias 1 1 ps/0",
-            "linear/linear_model/age_bucketized/weights 3 x 1 3 rows spread over ps/0 to ps/1",
-            "dnn/input_from_feature_columns/input_layer/job_embedding/embedding_weights 20 x 4 80 rows spread over ps/0 to ps/1",
-            "dnn/input_from_feature_columns/input_layer/user_embedding/embedding_weights any x 2 grows rows spread over ps/0 to ps/1",
-        ]);
+        assert_eq!(
+            lines,
+            [
+                "157 parameters in 8 variables, and tables that grow with the ids in the data",
+                "part column gives for each row",
+                "linear age_bucketized 3 ids",
+                "network job_embedding 4 numbers for 20 ids",
+                "network pay 1 number",
+                "network user_embedding 2 numbers for any ids",
+                "variable shape parameters held by",
+                "linear/linear_model/bias_weights 1 1 ps/0",
+                "dnn/hiddenlayer_0/kernel 7 x 8 56 ps/1",
+                "dnn/hiddenlayer_0/bias 8 8 ps/0",
+                "dnn/logits/kernel 8 x 1 8 ps/1",
+                "dnn/logits/bias 1 1 ps/0",
+                "linear/linear_model/age_bucketized/weights 3 x 1 3 rows spread over ps/0 to ps/1",
+                "dnn/input_from_feature_columns/input_layer/job_embedding/embedding_weights 20 x 4 80 rows spread over ps/0 to ps/1",
+                "dnn/input_from_feature_columns/input_layer/user_embedding/embedding_weights any x 2 grows rows spread over ps/0 to ps/1",
+            ]
+        );
         assert!(model.summary(0).unwrap().to_string().contains("this process"));
     }
 }
