@@ -101,7 +101,7 @@ def test_a_trained_checkpoint_of_tensorflow_predicts_the_same_here(tmp_path):
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"label": numbers(np.full(ROWS, 2))}, "outside of the 2 classes"),
+        ({"label": numbers(np.full(ROWS, 2))}, "outside the 2 classes"),
         ({"label": {"values": ["yes"] * ROWS}}, "label vocabulary"),
         ({"label": {"values": ["Yes"] * ROWS}, "label_vocabulary": ["no", "yes"]}, '"yes"'),
         ({"linear": [{"fn": "numeric_column", "key": "xx"}]}, "xx"),
