@@ -3,7 +3,7 @@
 use crate::Slot;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::settings;
+use crate::setting::{Extras, settings};
 
 /// Adagrad (`ResourceApplyAdagradV2`): `accumulator += g²; value -= rate · g / (√accumulator + epsilon)`.
 ///
@@ -20,13 +20,14 @@ pub struct Adagrad {
     pub(crate) learning_rate: f32,
     pub(crate) initial_accumulator_value: f32,
     epsilon: f32,
+    pub(crate) extras: Extras,
 }
 
 impl Adagrad {
     /// Adagrad with this rate, an initial accumulator of 0.1 and an epsilon of 1e-7.
     #[must_use]
     pub fn new(learning_rate: f32) -> Self {
-        Self { learning_rate, initial_accumulator_value: 0.1, epsilon: 1e-7 }
+        Self { learning_rate, initial_accumulator_value: 0.1, epsilon: 1e-7, extras: Extras::default() }
     }
 
     pub(crate) fn slots(&self) -> &'static [Slot] {

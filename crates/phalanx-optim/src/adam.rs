@@ -3,7 +3,7 @@
 use crate::Slot;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::settings;
+use crate::setting::{Extras, settings};
 
 /// Adam (`ResourceApplyAdam`): `m` and `v` are running averages of `g` and `g²`, and
 /// `value -= rate · √(1 − β₂ᵗ) / (1 − β₁ᵗ) · m / (√v + epsilon)`, where `t` is the variable's step number.
@@ -25,13 +25,14 @@ pub struct Adam {
     beta_2: f32,
     epsilon: f32,
     amsgrad: bool,
+    pub(crate) extras: Extras,
 }
 
 impl Adam {
     /// Adam with this rate, averages of 0.9 and 0.999 and an epsilon of 1e-7.
     #[must_use]
     pub fn new(learning_rate: f32) -> Self {
-        Self { learning_rate, beta_1: 0.9, beta_2: 0.999, epsilon: 1e-7, amsgrad: false }
+        Self { learning_rate, beta_1: 0.9, beta_2: 0.999, epsilon: 1e-7, amsgrad: false, extras: Extras::default() }
     }
 
     pub(crate) fn slots(&self) -> &'static [Slot] {

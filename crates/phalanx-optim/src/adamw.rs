@@ -4,7 +4,7 @@ use crate::Slot;
 use crate::adam::Moments;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::settings;
+use crate::setting::{Extras, settings};
 
 /// AdamW as Keras 2.15 computes it: `value -= value · weight_decay · rate`, then [`Adam`](crate::Adam)'s update.
 ///
@@ -25,13 +25,21 @@ pub struct AdamW {
     beta_1: f32,
     beta_2: f32,
     epsilon: f32,
+    pub(crate) extras: Extras,
 }
 
 impl AdamW {
     /// AdamW with this rate, a weight decay of 0.004, averages of 0.9 and 0.999 and an epsilon of 1e-7.
     #[must_use]
     pub fn new(learning_rate: f32) -> Self {
-        Self { learning_rate, weight_decay: 0.004, beta_1: 0.9, beta_2: 0.999, epsilon: 1e-7 }
+        Self {
+            learning_rate,
+            weight_decay: 0.004,
+            beta_1: 0.9,
+            beta_2: 0.999,
+            epsilon: 1e-7,
+            extras: Extras::default(),
+        }
     }
 
     pub(crate) fn slots(&self) -> &'static [Slot] {

@@ -3,7 +3,7 @@
 use crate::Slot;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::settings;
+use crate::setting::{Extras, settings};
 
 /// FTRL-Proximal (`ResourceApplyFtrlV2`): keeps a linear term and solves for the value at each step, so that L1 makes
 /// weights exactly zero.
@@ -30,6 +30,7 @@ pub struct Ftrl {
     l2: f32,
     l2_shrinkage: f32,
     beta: f32,
+    pub(crate) extras: Extras,
 }
 
 impl Ftrl {
@@ -44,6 +45,7 @@ impl Ftrl {
             l2: 0.0,
             l2_shrinkage: 0.0,
             beta: 0.0,
+            extras: Extras::default(),
         }
     }
 

@@ -22,6 +22,8 @@
 //! | the choice of an optimizer, its slots, its encoding for the wire | [`Optimizer`] |
 //! | one step's arithmetic, ready to run | [`Rule`] |
 //! | the rules, one file each | [`Sgd`], [`Momentum`], [`Adagrad`], [`RmsProp`], [`Adam`], [`AdamW`], [`Ftrl`] |
+//! | learning rates that follow the step | [`Schedule`] |
+//! | gradient clipping | [`Clip`] |
 //! | gradients of repeated ids | [`sum_duplicates`] |
 //!
 //! # Rows are updated lazily
@@ -35,6 +37,7 @@
 mod adagrad;
 mod adam;
 mod adamw;
+mod clip;
 mod duplicates;
 mod ftrl;
 mod kernel;
@@ -42,6 +45,7 @@ mod momentum;
 mod optimizer;
 mod rmsprop;
 mod rule;
+mod schedule;
 mod setting;
 mod sgd;
 mod simd;
@@ -49,10 +53,12 @@ mod simd;
 pub use adagrad::Adagrad;
 pub use adam::Adam;
 pub use adamw::AdamW;
+pub use clip::Clip;
 pub use duplicates::sum_duplicates;
 pub use ftrl::Ftrl;
 pub use momentum::Momentum;
 pub use optimizer::{Optimizer, Slot};
 pub use rmsprop::RmsProp;
 pub use rule::Rule;
+pub use schedule::{CosineDecay, ExponentialDecay, MOST_BOUNDARIES, PiecewiseConstantDecay, PolynomialDecay, Schedule};
 pub use sgd::Sgd;

@@ -3,7 +3,7 @@
 use crate::Slot;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::settings;
+use crate::setting::{Extras, settings};
 
 /// TensorFlow 1's `MomentumOptimizer` (`ResourceApplyMomentum`): `momentum = m · momentum + g; value -= rate · momentum`.
 ///
@@ -22,13 +22,14 @@ pub struct Momentum {
     pub(crate) learning_rate: f32,
     momentum: f32,
     nesterov: bool,
+    pub(crate) extras: Extras,
 }
 
 impl Momentum {
     /// Creates momentum with this rate and this fraction of the past, from 0 to 1.
     #[must_use]
     pub fn new(learning_rate: f32, momentum: f32) -> Self {
-        Self { learning_rate, momentum, nesterov: false }
+        Self { learning_rate, momentum, nesterov: false, extras: Extras::default() }
     }
 
     pub(crate) fn slots(&self) -> &'static [Slot] {
@@ -36,7 +37,7 @@ impl Momentum {
     }
 
     pub(crate) fn at_step(&self, _step: u64) -> Kernels {
-        let Self { learning_rate, momentum, nesterov } = *self;
+        let Self { learning_rate, momentum, nesterov, .. } = *self;
         if nesterov {
             Kernels::Nesterov(Step { learning_rate, momentum })
         } else {

@@ -2,8 +2,8 @@
 
 use phalanx_base::{Code, Error, Result, nearest};
 
-use crate::setting::Settings;
-use crate::{Adagrad, Adam, AdamW, Ftrl, Momentum, RmsProp, Rule, Sgd};
+use crate::setting::{Extras, Settings};
+use crate::{Adagrad, Adam, AdamW, Clip, Ftrl, Momentum, RmsProp, Rule, Schedule, Sgd};
 
 /// One array of optimizer state beside a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,16 +140,46 @@ impl Optimizer {
         each!(self, inner => inner.check())
     }
 
-    /// Returns the learning rate.
+    /// Returns the learning rate; that of the first step if it has a schedule.
     #[must_use]
     pub fn learning_rate(&self) -> f32 {
         each!(self, inner => inner.learning_rate)
     }
 
-    /// Returns the optimizer with another learning rate, as schedules need.
+    /// Returns the optimizer with a constant learning rate.
     #[must_use]
     pub fn with_learning_rate(mut self, learning_rate: f32) -> Self {
-        each!(&mut self, inner => inner.learning_rate = learning_rate);
+        each!(&mut self, inner => {
+            inner.learning_rate = learning_rate;
+            inner.extras.schedule = None;
+        });
+        self
+    }
+
+    /// Returns the schedule of the learning rate, if it is not constant.
+    #[must_use]
+    pub fn schedule(&self) -> Option<Schedule> {
+        each!(self, inner => inner.extras.schedule)
+    }
+
+    /// Returns the optimizer with a schedule of the learning rate.
+    #[must_use]
+    pub fn with_schedule(mut self, schedule: impl Into<Schedule>) -> Self {
+        let schedule = schedule.into();
+        each!(&mut self, inner => *inner = inner.schedule(schedule));
+        self
+    }
+
+    /// Returns how gradients are clipped, if they are. Whoever computes gradients applies it: servers do not.
+    #[must_use]
+    pub fn clip(&self) -> Option<Clip> {
+        each!(self, inner => inner.extras.clip)
+    }
+
+    /// Returns the optimizer with clipping.
+    #[must_use]
+    pub fn with_clip(mut self, clip: Clip) -> Self {
+        each!(&mut self, inner => inner.extras.clip = Some(clip));
         self
     }
 
@@ -210,12 +240,15 @@ impl Optimizer {
         }
     }
 
-    /// Encodes the optimizer as numbers for the wire: its kind, then its settings. A published encoding never changes.
+    /// Encodes the optimizer as numbers for the wire: its kind, its settings, then schedule and clipping if it has them. A
+    /// published encoding never changes.
     #[must_use]
     pub fn to_words(&self) -> Vec<f64> {
         let settings = each!(self, inner => inner.settings());
         let kind = each!(self, inner => type_of(inner)).1;
-        std::iter::once(kind).chain(settings.iter().map(|setting| f64::from(setting.value))).collect()
+        let extras = each!(self, inner => inner.extras);
+        let settings = settings.iter().map(|setting| f64::from(setting.value));
+        std::iter::once(kind).chain(settings).chain(extras.to_words()).collect()
     }
 
     /// Decodes what [`to_words`](Self::to_words) encoded.
@@ -229,11 +262,15 @@ impl Optimizer {
         Self::decode(kind, settings)
     }
 
-    /// Returns the rule of the variable's `step`-th update, counted from 1. Only Adam and AdamW use the number, to correct
-    /// their averages for having started at zero. A step of 0 counts as 1.
+    /// Returns the rule of the variable's `step`-th update, counted from 1. Adam and AdamW use the number to correct their
+    /// averages for having started at zero, and a schedule's rate is that of `step - 1`. A step of 0 counts as 1.
     #[must_use]
     pub fn at_step(&self, step: u64) -> Rule {
-        Rule::new(each!(self, inner => inner.at_step(step)))
+        let optimizer = match self.schedule() {
+            Some(schedule) => self.with_learning_rate(schedule.at(step.saturating_sub(1))),
+            None => *self,
+        };
+        Rule::new(each!(&optimizer, inner => inner.at_step(step)))
     }
 }
 
@@ -243,6 +280,13 @@ impl std::fmt::Display for Optimizer {
         write!(f, "{}(", self.name())?;
         for (i, setting) in each!(self, inner => inner.settings()).iter().enumerate() {
             write!(f, "{}{} {}", if i == 0 { "" } else { ", " }, setting.name, setting.value)?;
+        }
+        let Extras { schedule, clip } = each!(self, inner => inner.extras);
+        if let Some(schedule) = schedule {
+            write!(f, ", schedule {schedule}")?;
+        }
+        if let Some((name, value)) = clip.map(Clip::parts) {
+            write!(f, ", {name} {value}")?;
         }
         f.write_str(")")
     }

@@ -3,7 +3,7 @@
 use crate::Slot;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::settings;
+use crate::setting::{Extras, settings};
 
 /// RMSprop as Keras' legacy optimizer computes it: `rms` is a running average of `g²`, centered it is less the square
 /// of `mg`, the running average of `g`.
@@ -26,13 +26,14 @@ pub struct RmsProp {
     momentum: f32,
     epsilon: f32,
     centered: bool,
+    pub(crate) extras: Extras,
 }
 
 impl RmsProp {
     /// RMSprop with this rate, a rho of 0.9, an epsilon of 1e-7, and neither momentum nor centering.
     #[must_use]
     pub fn new(learning_rate: f32) -> Self {
-        Self { learning_rate, rho: 0.9, momentum: 0.0, epsilon: 1e-7, centered: false }
+        Self { learning_rate, rho: 0.9, momentum: 0.0, epsilon: 1e-7, centered: false, extras: Extras::default() }
     }
 
     pub(crate) fn slots(&self) -> &'static [Slot] {
@@ -45,7 +46,7 @@ impl RmsProp {
     }
 
     pub(crate) fn at_step(&self, _step: u64) -> Kernels {
-        let Self { learning_rate, rho, momentum, epsilon, centered } = *self;
+        let Self { learning_rate, rho, momentum, epsilon, centered, .. } = *self;
         let take = 1.0 - rho;
         match (momentum == 0.0, centered) {
             (true, false) => Kernels::RmsProp(Step { learning_rate, take, momentum, epsilon }),

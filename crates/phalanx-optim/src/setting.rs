@@ -1,6 +1,34 @@
 //! The settings of every optimizer, declared once: for checking them and for sending them over the wire.
 
+use crate::{Clip, Schedule};
 use phalanx_base::{Code, Error, Result};
+
+/// What every optimizer can have beside its own settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Extras {
+    pub(crate) schedule: Option<Schedule>,
+    pub(crate) clip: Option<Clip>,
+}
+
+impl Extras {
+    fn check(&self) -> Result<()> {
+        self.schedule.map_or(Ok(()), |schedule| schedule.validate())?;
+        self.clip.map_or(Ok(()), Clip::check)
+    }
+
+    pub(crate) fn to_words(self) -> impl Iterator<Item = f64> {
+        let schedule = self.schedule.map(Schedule::to_words).unwrap_or_default();
+        schedule.into_iter().chain(self.clip.map(Clip::to_words).into_iter().flatten())
+    }
+
+    fn decode(mut words: &[f64]) -> Result<Self> {
+        let read = Self { schedule: Schedule::from_words(&mut words)?, clip: Clip::from_words(&mut words)? };
+        match words {
+            [] => Ok(read),
+            _ => Err(Error::new(Code::BadMessage, format!("an optimizer has {} words too many", words.len()))),
+        }
+    }
+}
 
 /// The value of one hyper-parameter.
 pub(crate) struct Setting {
@@ -39,6 +67,22 @@ macro_rules! settings {
             pub fn $setter(self, $setter: $type) -> Self {
                 Self { $setter, ..self }
             })*
+
+            /// Lets the learning rate follow a schedule of the global step, in place of the constant rate.
+            #[must_use]
+            pub fn schedule(mut self, schedule: impl Into<$crate::Schedule>) -> Self {
+                let schedule = schedule.into();
+                self.learning_rate = schedule.at(0);
+                self.extras.schedule = Some(schedule);
+                self
+            }
+
+            /// Clips gradients before they are applied.
+            #[must_use]
+            pub fn clip(mut self, clip: $crate::Clip) -> Self {
+                self.extras.clip = Some(clip);
+                self
+            }
         }
 
         impl $crate::setting::Settings for $optimizer {
@@ -51,10 +95,18 @@ macro_rules! settings {
                 vec![$(Setting { name: stringify!($field), value: self.$field.into(), range: Range::$range }),*]
             }
 
+            fn extras(&self) -> &$crate::setting::Extras {
+                &self.extras
+            }
+
+            fn with_extras(self, extras: $crate::setting::Extras) -> Self {
+                Self { extras, ..self }
+            }
+
             fn from_values(values: &[f32]) -> Self {
                 let mut values = values.iter();
                 $(let $field = $crate::setting::SettingValue::from_number(values.next().copied().unwrap_or_default());)*
-                Self { $($field),* }
+                Self { $($field,)* extras: $crate::setting::Extras::default() }
             }
         }
     };
@@ -115,12 +167,23 @@ pub(crate) trait Settings: Sized {
     /// Returns every setting, in the order of the wire. That order never changes; a new setting goes to the end.
     fn settings(&self) -> Vec<Setting>;
 
+    /// Returns its schedule and clipping.
+    fn extras(&self) -> &Extras;
+
+    /// Replaces its schedule and clipping.
+    fn with_extras(self, extras: Extras) -> Self;
+
     /// Creates the optimizer with these settings; `values` holds [`COUNT`](Settings::COUNT) numbers.
     fn from_values(values: &[f32]) -> Self;
 
     /// Refuses a setting that is out of its range.
     fn check(&self) -> Result<()> {
-        match self.settings().into_iter().find(|s| !s.range.contains(s.value)) {
+        self.extras().check()?;
+        // A scheduled rate changes: each rate that the schedule reaches must be in range.
+        let lowest = self.extras().schedule.map(|schedule| schedule.lowest());
+        let value = |s: &Setting| lowest.filter(|_| s.name == "learning_rate").unwrap_or(s.value);
+        let found = self.settings().into_iter().map(|s| Setting { value: value(&s), ..s });
+        match { found }.find(|s| !s.range.contains(s.value)) {
             None => Ok(()),
             Some(Setting { name, value, range }) => {
                 Err(Error::new(Code::BadSetting, format!("optimizer {}: {name} is {value}", Self::NAME))
@@ -131,15 +194,15 @@ pub(crate) trait Settings: Sized {
 
     /// Reads and checks an optimizer whose settings came over the wire.
     fn decode(words: &[f64]) -> Result<Self> {
-        if words.len() != Self::COUNT {
+        let Some((words, extras)) = words.split_at_checked(Self::COUNT) else {
             let what =
                 format!("optimizer {} has {} settings, the message has {}", Self::NAME, Self::COUNT, words.len());
             return Err(Error::new(Code::BadMessage, what));
-        }
+        };
         // Settings are f32 on both sides, so this narrows exactly; a number that is too large becomes infinite and is refused.
         let values: Vec<f32> = words.iter().map(|&word| word as f32).collect();
         // `from_values` turns a flag into a bool, which hides a number out of range: the values must be unchanged.
-        let decoded = Self::from_values(&values);
+        let decoded = Self::from_values(&values).with_extras(Extras::decode(extras)?);
         let kept = decoded.settings().iter().zip(&values).all(|(setting, value)| setting.value == *value);
         decoded.check()?;
         if !kept {

@@ -3,7 +3,7 @@
 use crate::Slot;
 use crate::kernel::Kernel;
 use crate::rule::Kernels;
-use crate::setting::settings;
+use crate::setting::{Extras, settings};
 
 /// Gradient descent as in Keras' `SGD`: `value -= rate · g`, or with momentum
 /// `momentum = m · momentum − rate · g; value += momentum` (TensorFlow's `ResourceApplyKerasMomentum`).
@@ -23,13 +23,14 @@ pub struct Sgd {
     pub(crate) learning_rate: f32,
     momentum: f32,
     nesterov: bool,
+    pub(crate) extras: Extras,
 }
 
 impl Sgd {
     /// Plain gradient descent.
     #[must_use]
     pub fn new(learning_rate: f32) -> Self {
-        Self { learning_rate, momentum: 0.0, nesterov: false }
+        Self { learning_rate, momentum: 0.0, nesterov: false, extras: Extras::default() }
     }
 
     pub(crate) fn slots(&self) -> &'static [Slot] {
@@ -37,7 +38,7 @@ impl Sgd {
     }
 
     pub(crate) fn at_step(&self, _step: u64) -> Kernels {
-        let Self { learning_rate, momentum, nesterov } = *self;
+        let Self { learning_rate, momentum, nesterov, .. } = *self;
         match (momentum == 0.0, nesterov) {
             (true, _) => Kernels::Sgd(Plain { learning_rate }),
             (false, false) => Kernels::SgdMomentum(WithMomentum { learning_rate, momentum }),

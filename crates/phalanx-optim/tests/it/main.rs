@@ -2,3 +2,4 @@
 
 mod against_tensorflow;
 mod properties;
+mod schedules;
