@@ -29,6 +29,8 @@ pub struct Forward<'a> {
     pub logits: Tensor<2>,
     /// The gradients of the looked-up rows, in the order of [`Trainable::ids`].
     pub row_gradients: RowGradients<'a>,
+    /// A term that a step adds to its loss: regularization.
+    pub penalty: Option<Tensor<1>>,
     /// A term whose gradient updates the moving averages of batch normalization. Its value does not count.
     pub moving_averages: Option<Tensor<1>>,
 }
@@ -218,6 +220,6 @@ impl<F: ModelFn> Trainable for CustomModel<F> {
         mode: Mode,
     ) -> Result<Forward<'a>> {
         let logits = self.function.logits(module, input, mode)?;
-        Ok(Forward { logits, row_gradients: Box::new(|_| Ok(Vec::new())), moving_averages: None })
+        Ok(Forward { logits, row_gradients: Box::new(|_| Ok(Vec::new())), penalty: None, moving_averages: None })
     }
 }

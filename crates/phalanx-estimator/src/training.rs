@@ -240,6 +240,10 @@ impl<M: Trainable> Trainer<'_, M> {
         session.step_with_values(&model.ids(&ready.input), |module, rows| {
             let forward = model.forward(module, &ready.input, rows, mode)?;
             let loss = model.head().loss(forward.logits, &ready.targets)?;
+            let loss = match forward.penalty {
+                Some(penalty) => loss + penalty,
+                None => loss,
+            };
             let loss = match forward.moving_averages {
                 // Only its gradient counts.
                 Some(term) => loss + (term.clone() - term.detach()),

@@ -53,6 +53,8 @@ pub(crate) struct Model {
     precision: Precision,
     activation: Option<Function>,
     dropout: Option<f64>,
+    /// Of weights and of looked-up rows.
+    l2: [f32; 2],
     combiner: Combiner,
 }
 
@@ -72,6 +74,7 @@ impl Model {
             precision: Precision::F32,
             activation: None,
             dropout: None,
+            l2: [0.0; 2],
             combiner: Combiner::Sum,
         };
         let is_deep = own.may_have("hidden_units") || own.may_have("top_units");
@@ -87,6 +90,9 @@ impl Model {
             model.optimizers.extend(optimizer(&own, key)?.map(|optimizer| (key, optimizer)));
         }
         model.layers(&own)?;
+        for (at, key) in ["l2", "embedding_l2"].into_iter().enumerate().filter(|(_, key)| own.may_have(key)) {
+            model.l2[at] = own.number(key)?.map_or(Ok(0.0), |l2| check_l2(&own, key, l2.value))?;
+        }
         let words = [("sum", Combiner::Sum), ("mean", Combiner::Mean), ("sqrtn", Combiner::Sqrtn)];
         for key in ["sparse_combiner", "linear_sparse_combiner"].into_iter().filter(|key| own.may_have(key)) {
             model.combiner = own.choice(key, &words)?.map_or(Combiner::Sum, |found| found.value);
@@ -150,6 +156,13 @@ impl Model {
     }
 }
 
+fn check_l2(own: &Section<'_>, key: &str, l2: f64) -> Result<f32> {
+    if l2.is_finite() && l2 >= 0.0 {
+        return Ok(l2 as f32);
+    }
+    Err(own.wrong(&own.span_of(key), format!("`{key}` is {l2}"), "out of range").help("give 0 or more"))
+}
+
 fn check_dropout(own: &Section<'_>, rate: Spanned<f64>) -> Result<f64> {
     if (0.0..1.0).contains(&rate.value) {
         return Ok(rate.value);
@@ -207,22 +220,27 @@ impl IntoModel for Model {
     fn to_model(&self, seed: u64) -> Result<Canned> {
         let (head, optimizer) = (&self.head, self.optimizer("optimizer"));
         let (wide, deep) = (self.columns_of(ModelPart::Linear), self.columns_of(ModelPart::Deep));
+        macro_rules! regularized {
+            ($model:expr) => {
+                $model.l2(self.l2[0]).embedding_l2(self.l2[1])
+            };
+        }
         macro_rules! linear {
             ($settings:ident) => {
-                set!($settings::new(wide).sparse_combiner(self.combiner), optimizer: optimizer)
+                set!(regularized!($settings::new(wide).sparse_combiner(self.combiner)), optimizer: optimizer)
             };
         }
         macro_rules! dnn {
             ($settings:ident) => {
-                set!($settings::new(deep).hidden_units(self.hidden_units.clone()).batch_norm(self.batch_norm)
-                        .precision(self.precision),
+                set!(regularized!($settings::new(deep)).hidden_units(self.hidden_units.clone())
+                        .batch_norm(self.batch_norm).precision(self.precision),
                     optimizer: optimizer,
                     activation_fn: self.activation, dropout: self.dropout)
             };
         }
         macro_rules! combined {
             ($settings:ident) => {
-                set!($settings::new(wide, deep).hidden_units(self.hidden_units.clone())
+                set!(regularized!($settings::new(wide, deep)).hidden_units(self.hidden_units.clone())
                         .linear_sparse_combiner(self.combiner).batch_norm(self.batch_norm).precision(self.precision),
                     linear_optimizer: self.optimizer("linear_optimizer"),
                     dnn_optimizer: self.optimizer("dnn_optimizer"),
@@ -239,7 +257,7 @@ impl IntoModel for Model {
             }
             "dnn_linear_combined_regressor" => with_head!(regressor combined!(WideDeepRegressor), head).to_model(seed),
             "deepfm_classifier" => {
-                let model = DeepFmClassifier::new(deep).hidden_units(self.hidden_units.clone());
+                let model = regularized!(DeepFmClassifier::new(deep)).hidden_units(self.hidden_units.clone());
                 let model = set!(model.batch_norm(self.batch_norm).precision(self.precision),
                     linear_optimizer: self.optimizer("linear_optimizer"),
                     dnn_optimizer: self.optimizer("dnn_optimizer"),
@@ -247,7 +265,7 @@ impl IntoModel for Model {
                 with_head!(binary model, head).to_model(seed)
             }
             "dlrm_classifier" => {
-                let model = DlrmClassifier::new(deep).bottom_units(self.bottom_units.clone());
+                let model = regularized!(DlrmClassifier::new(deep)).bottom_units(self.bottom_units.clone());
                 let model = model.top_units(self.hidden_units.clone());
                 let model = set!(model, optimizer: optimizer, dropout: self.dropout);
                 with_head!(classifier model, head).to_model(seed)

@@ -1,5 +1,6 @@
 //! `BaselineClassifier` and `BaselineRegressor`: predictions without features.
 
+use super::l2::L2;
 use super::parts::ModelPlan;
 use super::settings::{head_settings, into_model, optimizer_setting};
 use super::{Network, Parts};
@@ -36,7 +37,7 @@ macro_rules! baseline {
 
         optimizer_setting!($name, "the bias");
         head_settings!($kind $name);
-        into_model!($name);
+        into_model!($name, |_: &$name| L2::default());
 
         impl $name {
             fn parts(&self, units: usize, plan: &mut ModelPlan) -> Result<Parts> {

@@ -2,6 +2,7 @@
 
 use super::deep::Deep;
 use super::hidden::LayerSettings;
+use super::l2::L2;
 use super::linear::Linear;
 use super::parts::ModelPlan;
 use super::settings::{head_settings, into_model, layer_settings, two_optimizers};
@@ -26,6 +27,7 @@ macro_rules! combined {
             dnn_optimizer: Optimizer,
             layers: LayerSettings,
             combiner: Combiner,
+            l2: L2,
         }
 
         impl $name {
@@ -41,6 +43,7 @@ macro_rules! combined {
                     dnn_optimizer: Adagrad::new(LEARNING_RATES.0).into(),
                     layers: LayerSettings::default(),
                     combiner: Combiner::Sum,
+                    l2: L2::default(),
                 }
             }
 

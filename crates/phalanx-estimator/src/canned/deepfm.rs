@@ -3,6 +3,7 @@
 use super::deep::INPUT;
 use super::fields::{Fields, second_order};
 use super::hidden::{ForwardPass, LayerSettings, Mlp};
+use super::l2::L2;
 use super::linear::Linear;
 use super::parts::ModelPlan;
 use super::settings::{head_settings, into_model, layer_settings, two_optimizers};
@@ -40,6 +41,7 @@ pub struct DeepFmClassifier {
     linear_optimizer: Option<Optimizer>,
     dnn_optimizer: Optimizer,
     layers: LayerSettings,
+    l2: L2,
 }
 
 impl DeepFmClassifier {
@@ -52,6 +54,7 @@ impl DeepFmClassifier {
             linear_optimizer: None,
             dnn_optimizer: Adagrad::new(LEARNING_RATE).into(),
             layers: LayerSettings::default(),
+            l2: L2::default(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::fields::{Fields, pairs, products};
 use super::hidden::{ForwardPass, HiddenLayers, LayerSettings, Mlp};
+use super::l2::L2;
 use super::parts::ModelPlan;
 use super::settings::{head_settings, into_model, optimizer_setting};
 use super::{Network, Parts};
@@ -39,6 +40,7 @@ pub struct DlrmClassifier {
     optimizer: Optimizer,
     bottom: Vec<usize>,
     top: LayerSettings,
+    l2: L2,
 }
 
 impl DlrmClassifier {
@@ -51,6 +53,7 @@ impl DlrmClassifier {
             optimizer: Adagrad::new(LEARNING_RATE).into(),
             bottom: Vec::new(),
             top: LayerSettings::default(),
+            l2: L2::default(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::deep::Deep;
 use super::hidden::LayerSettings;
+use super::l2::L2;
 use super::parts::ModelPlan;
 use super::settings::{head_settings, into_model, layer_settings, optimizer_setting};
 use super::{Network, Parts};
@@ -22,6 +23,7 @@ macro_rules! dnn {
             head: Head,
             optimizer: Optimizer,
             layers: LayerSettings,
+            l2: L2,
         }
 
         impl $name {
@@ -29,7 +31,7 @@ macro_rules! dnn {
             #[must_use]
             pub fn new(columns: impl Into<Vec<FeatureColumn>>) -> Self {
                 let (optimizer, layers) = (Adagrad::new(LEARNING_RATE).into(), LayerSettings::default());
-                Self { columns: columns.into(), head: Head::$kind(), optimizer, layers }
+                Self { columns: columns.into(), head: Head::$kind(), optimizer, layers, l2: L2::default() }
             }
         }
 

@@ -1,6 +1,7 @@
 //! `LinearClassifier` and `LinearRegressor`.
 
 use super::Parts;
+use super::l2::L2;
 use super::linear::Linear;
 use super::parts::ModelPlan;
 use super::settings::{head_settings, into_model, optimizer_setting};
@@ -21,6 +22,7 @@ macro_rules! linear {
             head: Head,
             optimizer: Optimizer,
             combiner: Combiner,
+            l2: L2,
         }
 
         impl $name {
@@ -28,7 +30,7 @@ macro_rules! linear {
             #[must_use]
             pub fn new(columns: impl Into<Vec<FeatureColumn>>) -> Self {
                 let optimizer = Ftrl::new(LEARNING_RATE).into();
-                Self { columns: columns.into(), head: Head::$kind(), optimizer, combiner: Combiner::Sum }
+                Self { columns: columns.into(), head: Head::$kind(), optimizer, combiner: Combiner::Sum, l2: L2::default() }
             }
 
             /// Sets how the weights of several ids in one column are combined; their sum by default.

@@ -11,6 +11,7 @@ mod graph;
 mod graph_fields;
 mod hidden;
 mod input;
+mod l2;
 mod linear;
 mod linear_models;
 mod lookup;
@@ -33,6 +34,7 @@ use deepfm::FactorizationMachine;
 use dlrm::DotInteraction;
 use hidden::{ForwardPass, MovingAverageUpdate};
 use input::{Leaf, PartInput};
+use l2::L2;
 use linear::Linear;
 pub(crate) use parts::Columns;
 use parts::ModelPlan;
@@ -70,6 +72,7 @@ impl Canned {
     fn new(head: Head, (linear, network): Parts, plan: ModelPlan) -> Result<Self> {
         head.check()?;
         plan.optimizers.iter().try_for_each(Optimizer::validate)?;
+        plan.l2.check()?;
         Ok(Self { head, linear, network, plan })
     }
 
@@ -186,8 +189,13 @@ impl Trainable for Canned {
             // Only a bias: it is the same for every row.
             logits = logits.repeat_dim(0, input.rows);
         }
-        let row_gradients = Box::new(move |gradients: &mut Gradients| row_gradients(leaves, &rows, gradients));
-        Ok(Forward { logits, row_gradients, moving_averages: pass.averages.term() })
+        let l2 = self.plan.l2;
+        let penalty = match mode {
+            Mode::Training { .. } => l2.penalty(&self.plan, variables, &rows, &device)?,
+            Mode::Inference => None,
+        };
+        let row_gradients = Box::new(move |gradients: &mut Gradients| row_gradients(leaves, &rows, l2, gradients));
+        Ok(Forward { logits, row_gradients, penalty, moving_averages: pass.averages.term() })
     }
 }
 
@@ -195,11 +203,18 @@ impl Trainable for Canned {
 fn row_gradients(
     leaves: Vec<Leaf<'_>>,
     rows: &[RowValues],
+    l2: L2,
     gradients: &mut Gradients,
 ) -> Result<Vec<Option<HostBuffer>>> {
     let mut out: Vec<Option<Vec<f32>>> = vec![None; rows.len()];
     for leaf in leaves {
         leaf.scatter(rows, gradients, &mut out)?;
+    }
+    for (rows, gradient) in rows.iter().zip(&mut out) {
+        // Tables that are not trained have no gradient.
+        if let Some(gradient) = gradient {
+            l2.add_to_gradient(rows, gradient);
+        }
     }
     Ok(out.into_iter().map(|numbers| numbers.map(HostBuffer::from)).collect())
 }

@@ -1,5 +1,6 @@
 //! The model plan of a canned model: its columns, variables and tables.
 
+use super::l2::L2;
 use super::lookup::Lookup;
 use crate::Table;
 use crate::variables::{VariablePlan, seed_of};
@@ -32,12 +33,13 @@ pub(crate) struct ModelPlan {
     pub(crate) variables: Vec<VariablePlan>,
     pub(crate) optimizers: Vec<Optimizer>,
     pub(crate) tables: Vec<Table>,
+    pub(crate) l2: L2,
     pub(crate) seed: u64,
 }
 
 impl ModelPlan {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self { seed, ..Self::default() }
+    pub(crate) fn new(seed: u64, l2: L2) -> Self {
+        Self { seed, l2, ..Self::default() }
     }
 
     pub(crate) fn variable(

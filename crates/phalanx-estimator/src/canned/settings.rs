@@ -97,14 +97,28 @@ macro_rules! two_optimizers {
     };
 }
 
-/// Implements [`crate::IntoModel`] for a model with a field `head` and a function `parts`.
+/// Implements [`crate::IntoModel`] for a model with a field `head` and a function `parts`, and the
+/// settings of a field `l2` if it has one.
 macro_rules! into_model {
     ($model:ty) => {
+        impl $model {
+            phalanx_train::setters! {
+                /// Adds `l2 · Σ w²` over the weights of layers and of dense columns to the loss; biases are left out.
+                l2(l2: f32) { l2.weights = l2 }
+                /// Adds `l2 · Σ w²` over the embeddings and the weights of ids that a batch looks up, each row once, to the
+                /// loss. Rows that a batch does not touch keep their values.
+                embedding_l2(l2: f32) { l2.rows = l2 }
+            }
+        }
+
+        into_model!($model, |own: &$model| own.l2);
+    };
+    ($model:ty, $l2:expr) => {
         impl crate::IntoModel for $model {
             type Model = super::Canned;
 
             fn to_model(&self, seed: u64) -> phalanx_base::Result<super::Canned> {
-                let (head, mut plan) = (self.head.clone(), super::parts::ModelPlan::new(seed));
+                let (head, mut plan) = (self.head.clone(), super::parts::ModelPlan::new(seed, $l2(self)));
                 let parts = self.parts(head.logits_dimension(), &mut plan)?;
                 super::Canned::new(head, parts, plan)
             }

@@ -101,6 +101,7 @@ fn takes(takes: Takes) -> Json {
             let names: Vec<&str> = all.iter().map(|kind| kind.name).collect();
             any([words(&names), kinds(word, all)])
         }
+        Takes::NumberOrKind(word, all) => any([typed("number"), kinds(word, all)]),
         Takes::Kind(word, all) => kinds(word, all),
         Takes::Named(all) => map(kinds("kind", all)),
         Takes::Table(keys) => table(*keys, None),

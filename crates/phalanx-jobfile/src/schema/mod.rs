@@ -3,12 +3,14 @@
 mod columns;
 mod json;
 mod models;
+mod optimizers;
 mod reference;
 mod tables;
 
 pub(crate) use columns::{COLUMN_KINDS, CROSS_COLUMN, INITIALIZERS, NORMALIZER};
 pub use json::schema;
-pub(crate) use models::{MODEL_KINDS, OPTIMIZERS};
+pub(crate) use models::MODEL_KINDS;
+pub(crate) use optimizers::{OPTIMIZERS, SCHEDULES};
 pub use reference::reference;
 pub(crate) use tables::{DATA, DTYPES, EARLY_STOPPING, EVAL, EXPORT, ORIGIN, ROOT, TRAIN, WARM_START};
 
@@ -53,6 +55,8 @@ pub(crate) enum Takes {
     Values,
     /// Names, each with a text.
     Renames,
+    /// A number, or a table of one of these kinds; the key of this name selects the kind.
+    NumberOrKind(&'static str, &'static [Keys]),
     /// A name, or a table of one of these kinds; the key of this name selects the kind.
     NameOrKind(&'static str, &'static [Keys]),
     /// A table of one of these kinds.

@@ -1,7 +1,7 @@
-//! The kinds of models and optimizers. A new kind of model is an entry here and an arm in `model.rs`.
+//! The kinds of models. A new kind of model is an entry here and an arm in `model.rs`.
 
 use super::Takes::{Bool, Choice, Count, Counts, NameOrKind, Number, Numbers, Text, Texts, Vocabulary};
-use super::{Key, Keys, REQUIRED, key, keys};
+use super::{Key, Keys, OPTIMIZERS, REQUIRED, key, keys};
 
 const REDUCTIONS: &[&str] = &["sum_over_batch_size", "sum"];
 const COMBINERS: &[&str] = &["sum", "mean", "sqrtn"];
@@ -68,21 +68,36 @@ const COMBINED: &[Key] = &[
     key("linear_sparse_combiner", Choice(COMBINERS), "sum", "How to combine the linear weights of several ids."),
 ];
 
+const REGULARIZATION: &[Key] = &[
+    key(
+        "l2",
+        Number,
+        "0",
+        "Adds `l2 × Σ w²` over the weights of layers and of numeric columns to the loss of a step. Biases are left out.",
+    ),
+    key(
+        "embedding_l2",
+        Number,
+        "0",
+        "Adds `embedding_l2 × Σ w²` over the rows of embeddings and the weights of ids that a batch looks up, each once, to the loss of a step. Rows that a batch does not touch keep their values.",
+    ),
+];
+
 const fn also(kind: Keys, also: &'static [&'static str]) -> Keys {
     Keys { also, ..kind }
 }
 
 pub(crate) const MODEL_KINDS: &[Keys] = &[
-    keys("linear_classifier", "tf.estimator.LinearClassifier.", LINEAR, &[CLASSIFIER, COMMON]),
-    keys("linear_regressor", "tf.estimator.LinearRegressor.", LINEAR, &[REGRESSOR, COMMON]),
-    keys("dnn_classifier", "tf.estimator.DNNClassifier.", DNN, &[LAYERS, CLASSIFIER, COMMON]),
-    keys("dnn_regressor", "tf.estimator.DNNRegressor.", DNN, &[LAYERS, REGRESSOR, COMMON]),
+    keys("linear_classifier", "tf.estimator.LinearClassifier.", LINEAR, &[REGULARIZATION, CLASSIFIER, COMMON]),
+    keys("linear_regressor", "tf.estimator.LinearRegressor.", LINEAR, &[REGULARIZATION, REGRESSOR, COMMON]),
+    keys("dnn_classifier", "tf.estimator.DNNClassifier.", DNN, &[LAYERS, REGULARIZATION, CLASSIFIER, COMMON]),
+    keys("dnn_regressor", "tf.estimator.DNNRegressor.", DNN, &[LAYERS, REGULARIZATION, REGRESSOR, COMMON]),
     also(
         keys(
             "dnn_linear_combined_classifier",
             "tf.estimator.DNNLinearCombinedClassifier: wide & deep.",
             COMBINED,
-            &[LAYERS, CLASSIFIER, COMMON],
+            &[LAYERS, REGULARIZATION, CLASSIFIER, COMMON],
         ),
         &["wide_deep_classifier"],
     ),
@@ -91,7 +106,7 @@ pub(crate) const MODEL_KINDS: &[Keys] = &[
             "dnn_linear_combined_regressor",
             "tf.estimator.DNNLinearCombinedRegressor: wide & deep.",
             COMBINED,
-            &[LAYERS, REGRESSOR, COMMON],
+            &[LAYERS, REGULARIZATION, REGRESSOR, COMMON],
         ),
         &["wide_deep_regressor"],
     ),
@@ -99,13 +114,13 @@ pub(crate) const MODEL_KINDS: &[Keys] = &[
         "deepfm_classifier",
         "DeepFM: a linear part, a factorization machine and hidden layers. Two classes only.",
         DEEPFM,
-        &[LAYERS, CLASSIFIER, COMMON],
+        &[LAYERS, REGULARIZATION, CLASSIFIER, COMMON],
     ),
     keys(
         "dlrm_classifier",
         "DLRM: dot products of embeddings between two stacks of layers.",
         DLRM,
-        &[CLASSIFIER, COMMON],
+        &[REGULARIZATION, CLASSIFIER, COMMON],
     ),
     keys(
         "baseline_classifier",
@@ -118,59 +133,5 @@ pub(crate) const MODEL_KINDS: &[Keys] = &[
         "tf.estimator.BaselineRegressor: predicts the mean of the labels.",
         BASELINE,
         &[REGRESSOR, COMMON],
-    ),
-];
-
-const NAME: &[Key] = &[
-    key("name", Text, REQUIRED, "Which optimizer."),
-    key("learning_rate", Number, "0.001 (sgd, momentum: 0.01)", "Learning rate."),
-];
-const NESTEROV: Key = key("nesterov", Bool, "false", "Whether to use Nesterov momentum.");
-const EPSILON: Key = key("epsilon", Number, "1e-7", "Constant that keeps divisors away from 0.");
-const BETAS: &[Key] = &[
-    key("beta_1", Number, "0.9", "Decay rate of the average of gradients."),
-    key("beta_2", Number, "0.999", "Decay rate of the average of squared gradients."),
-    EPSILON,
-];
-const ACCUMULATOR: &[Key] =
-    &[key("initial_accumulator_value", Number, "0.1", "Initial value of the sums of squared gradients.")];
-
-const fn momentum(default: &'static str) -> Key {
-    key("momentum", Number, default, "Fraction of the previous update to add to the next one.")
-}
-
-pub(crate) const OPTIMIZERS: &[Keys] = &[
-    keys("sgd", "Gradient descent.", &[momentum("0"), NESTEROV], &[NAME]),
-    keys("momentum", "Momentum as in TensorFlow 1.", &[momentum("0.9"), NESTEROV], &[NAME]),
-    keys("adagrad", "Adagrad.", &[EPSILON], &[ACCUMULATOR, NAME]),
-    keys(
-        "rmsprop",
-        "RMSprop.",
-        &[
-            key("rho", Number, "0.9", "Decay rate of the average of squared gradients."),
-            momentum("0"),
-            EPSILON,
-            key("centered", Bool, "false", "Whether to normalize by the variance instead of the mean square."),
-        ],
-        &[NAME],
-    ),
-    keys("adam", "Adam.", &[key("amsgrad", Bool, "false", "Whether to use the AMSGrad variant.")], &[BETAS, NAME]),
-    keys(
-        "adamw",
-        "Adam with decoupled weight decay.",
-        &[key("weight_decay", Number, "0.004", "Fraction of each weight to subtract per step.")],
-        &[BETAS, NAME],
-    ),
-    keys(
-        "ftrl",
-        "Follow the regularized leader.",
-        &[
-            key("learning_rate_power", Number, "-0.5", "Exponent of the learning rate's decay; at most 0."),
-            key("l1", Number, "0", "Strength of the L1 regularization."),
-            key("l2", Number, "0", "Strength of the L2 regularization."),
-            key("l2_shrinkage", Number, "0", "Strength of the L2 shrinkage, which is added to the gradient."),
-            key("beta", Number, "0", "Term added to the square root of the accumulator."),
-        ],
-        &[ACCUMULATOR, NAME],
     ),
 ];

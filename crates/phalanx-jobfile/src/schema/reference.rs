@@ -1,6 +1,8 @@
 //! The reference of all keys in `docs/job-toml.md`.
 
-use super::{COLUMN_KINDS, INITIALIZERS, Key, Keys, MODEL_KINDS, NORMALIZER, OPTIMIZERS, REQUIRED, ROOT, Takes};
+use super::{
+    COLUMN_KINDS, INITIALIZERS, Key, Keys, MODEL_KINDS, NORMALIZER, OPTIMIZERS, REQUIRED, ROOT, SCHEDULES, Takes,
+};
 use super::{DATA, EARLY_STOPPING, EVAL, EXPORT, TRAIN, WARM_START};
 
 /// Returns the reference of all keys of a `JOB.toml`, in Markdown.
@@ -22,6 +24,10 @@ pub fn reference() -> String {
     let text = "A name selects the defaults: `optimizer = \"adam\"`. A table changes them: \
                 `optimizer = { name = \"adam\", learning_rate = 0.01 }`.";
     kinds(&mut page, "## Optimizers", text, "name", OPTIMIZERS);
+    let text = "A learning rate that follows the global step, with the formulas of `tf.keras.optimizers.schedules`: \
+                `learning_rate = { schedule = \"cosine\", initial = 0.01, decay_steps = 10000 }`. `step` below is the number of \
+                steps after the warm-up.";
+    kinds(&mut page, "### `learning_rate`", text, "schedule", SCHEDULES);
     page
 }
 
@@ -79,6 +85,7 @@ fn takes(takes: Takes) -> String {
         Takes::Values => "table: name = number or text".to_owned(),
         Takes::Renames => "table: name = text".to_owned(),
         Takes::NameOrKind(..) => "name, or table of an optimizer".to_owned(),
+        Takes::NumberOrKind(..) => "number, or table of a schedule".to_owned(),
         Takes::Kind(..) | Takes::Table(_) => "table".to_owned(),
         Takes::Named(_) => "table of tables".to_owned(),
         Takes::Tables(_) => "tables".to_owned(),

@@ -94,7 +94,8 @@ fn table(takes: &Value) -> String {
     let Some(properties) = takes["properties"].as_object() else { return "{}".to_owned() };
     let entries: Vec<String> = properties
         .iter()
-        .filter(|(key, _)| !["num_oov_buckets", "key"].contains(&key.as_str()))
+        // Each of these excludes another key.
+        .filter(|(key, _)| !["num_oov_buckets", "key", "clip_norm", "clip_value"].contains(&key.as_str()))
         .map(|(key, takes)| format!("{key} = {}", some(key, takes)))
         .collect();
     format!("{{ {} }}", entries.join(", "))

@@ -36,7 +36,7 @@ pub struct Push {
     pub rows: Vec<RowGradients>,
     /// The task's input position after this step; empty: unchanged.
     pub input_position: Bytes,
-    /// The number of committed steps in the values that the gradients were computed on, if known.
+    /// The number of committed steps in the values that the gradients were computed on, if known. Schedules follow it.
     pub base_version: Option<u64>,
     /// The worker's count of steps under a coordinator; 0 where there is none.
     pub clock: u64,
@@ -183,11 +183,11 @@ impl Client {
         if let Some(push) = push {
             let parts = last as u32 + 1;
             header.update = Some(UpdatePart { step: push.id.sequence, part: number as u32, parts });
-            header.learning_rate = push.learning_rate;
+            (header.learning_rate, header.base_version) = (push.learning_rate, push.base_version);
             let own = (push.id.task, push.id.incarnation) == (self.options().task, self.options().incarnation);
             if server == 0 && number == last {
                 header.input_position = push.input_position.to_vec();
-                (header.base_version, header.clock) = (push.base_version, push.clock);
+                header.clock = push.clock;
             }
             header.on_behalf_of = (!own).then(|| task_to_wire(push.id.task, push.id.incarnation));
             for piece in &ask.pieces()[part.pieces.clone()] {

@@ -141,6 +141,7 @@ impl Store {
             let keeps_rate = ask.keeps_rate.get(number).copied().unwrap_or(false);
             let rate = ask.learning_rate.filter(|_| !keeps_rate);
             check_rate(&shard.optimizer, rate)?;
+            let rate = rate.or_else(|| scheduled_rate(&shard.optimizer, ask));
             dense.push(RangeGradient { gradient: body.numbers(elements.len())?, shard, elements, rate });
         }
         let mut rows = Vec::with_capacity(ask.row_push.len().min(1024));
@@ -220,7 +221,11 @@ impl Store {
         }
         for (table, ids, gradients) in rows {
             match ask.round {
-                None => table.push(&ids, gradients, executor)?,
+                None => {
+                    let rate = scheduled_rate(&table.optimizer, ask);
+                    table.push(&ids, gradients, rate, executor)?;
+                }
+                // A round is a global step: the schedule needs nothing else.
                 Some(round) => taken &= table.contribute(round, &ids, gradients)?,
             }
         }
@@ -356,6 +361,13 @@ impl Store {
             Item::Dense(shard) => Err(Error::new(Code::ShapeMismatch, format!("{:?} is not a table", shard.name))),
         }
     }
+}
+
+/// Returns the rate of a schedule at the global step that an update was computed at. It is the same on every server,
+/// whereas their counts of updates differ: a server that holds no row of a step does not count it for the table.
+fn scheduled_rate(optimizer: &Optimizer, ask: &Exchange) -> Option<f32> {
+    let (schedule, step) = optimizer.schedule().zip(ask.round.or(ask.base_version))?;
+    Some(schedule.at(step))
 }
 
 /// Refuses a learning rate that the optimizer does not accept.

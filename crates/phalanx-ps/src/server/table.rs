@@ -76,9 +76,10 @@ impl Table {
         })
     }
 
-    /// Applies row gradients at once. Ids are unique.
-    pub(crate) fn push(&self, ids: &[i64], gradients: &[u8], executor: Executor) -> Result<()> {
-        let rule = self.optimizer.at_step(self.updates.fetch_add(1, Ordering::AcqRel).saturating_add(1));
+    /// Applies row gradients at once, with `rate` in place of the optimizer's if there is one. Ids are unique.
+    pub(crate) fn push(&self, ids: &[i64], gradients: &[u8], rate: Option<f32>, executor: Executor) -> Result<()> {
+        let step = self.updates.fetch_add(1, Ordering::AcqRel).saturating_add(1);
+        let rule = rate.map_or(self.optimizer, |rate| self.optimizer.with_learning_rate(rate)).at_step(step);
         self.push_by(&rule, ids, gradients, executor)
     }
 
@@ -311,7 +312,7 @@ mod tests {
     #[test]
     fn only_touched_rows_change() {
         let table = table(Sgd::new(0.5));
-        table.push(&[7, -3], &bytes(&[1.0, 2.0, 4.0, 0.0]), Executor::Serial).unwrap();
+        table.push(&[7, -3], &bytes(&[1.0, 2.0, 4.0, 0.0]), None, Executor::Serial).unwrap();
         assert_eq!(rows(&table, &[-3, 5, 7]), [-1.0, 1.0, 1.0, 1.0, 0.5, 0.0]);
     }
 
@@ -335,7 +336,7 @@ mod tests {
         let gradients: Vec<f32> = (0..2 * ids.len()).map(|i| (i % 977) as f32 / 100.0).collect();
         let pushed = |executor| {
             let table = table(Adagrad::new(0.1));
-            (0..2).for_each(|_| table.push(&ids, &bytes(&gradients), executor).unwrap());
+            (0..2).for_each(|_| table.push(&ids, &bytes(&gradients), None, executor).unwrap());
             let mut out = vec![0; 8 * ids.len()];
             table.pull(&ids, &mut out, executor).unwrap();
             out

@@ -147,7 +147,10 @@ fn read(model: &mut dyn TrainedState, dir: &Dir, name: &str) -> Result<ResumeSta
     model.set_weights(weights)?;
     model.set_slots(slots, count("global_step")?)?;
     let rate = u32::try_from(one("fit/learning_rate")?).map(f32::from_bits).unwrap_or(f32::NAN);
-    model.set_learning_rate(rate)?;
+    // A schedule follows the number of updates, which is restored.
+    if !model.has_schedule() {
+        model.set_learning_rate(rate)?;
+    }
     let position = reader.read(&format!("fit/position/{rank}"))?;
     let position = position.strings()?.iter().next().map(<[u8]>::to_vec).filter(|bytes| !bytes.is_empty());
     let words = whole(&format!("fit/words/{rank}"))?.into_iter().map(|bits| f64::from_bits(bits as u64)).collect();

@@ -4,12 +4,15 @@ use super::{Compiled, Weight};
 use crate::Strategy;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::{Network, Parameter};
+use phalanx_optim::Optimizer;
 
 /// State that can be saved and restored.
 pub(crate) trait TrainedState {
     fn strategy(&self) -> &Strategy;
     fn iterations(&self) -> u64;
     fn learning_rate(&self) -> f32;
+    /// Returns whether the learning rate follows a schedule.
+    fn has_schedule(&self) -> bool;
     fn set_learning_rate(&mut self, rate: f32) -> Result<()>;
     /// The weights of the model, moving averages included.
     fn weights(&mut self) -> Result<Vec<Weight>>;
@@ -37,7 +40,15 @@ impl<M: Network> TrainedState for Compiled<M> {
     }
 
     fn learning_rate(&self) -> f32 {
-        self.optimizer().map_or(0.0, |optimizer| optimizer.learning_rate())
+        let rate = |optimizer: Optimizer| match optimizer.schedule() {
+            Some(schedule) => schedule.at(self.iterations()),
+            None => optimizer.learning_rate(),
+        };
+        self.optimizer().map_or(0.0, rate)
+    }
+
+    fn has_schedule(&self) -> bool {
+        self.optimizer().is_some_and(|optimizer| optimizer.schedule().is_some())
     }
 
     fn set_learning_rate(&mut self, rate: f32) -> Result<()> {

@@ -4,6 +4,7 @@
 //! one round trip. Between two steps one gradient is therefore pending; [`Session::finish`] sends the last one. Where
 //! steps overlap, even that round trip proceeds during the computation.
 
+mod clip;
 mod directive;
 mod overlap;
 mod pending;
@@ -15,6 +16,7 @@ mod values;
 use crate::Server;
 use crate::services::Services;
 use bytes::Bytes;
+use clip::GradientClipper;
 use overlap::Overlap;
 use pending::Pending;
 use phalanx_base::{Code, Error, Result};
@@ -106,6 +108,7 @@ pub struct Session<M> {
     directive: StepDirective,
     /// The learning rate of dense gradients, where it differs from that of the supervisor's optimizer.
     learning_rate: Option<f32>,
+    clipper: GradientClipper,
     pending: Pending,
     /// The position in the input that goes with the next gradients.
     position: Bytes,
@@ -132,6 +135,7 @@ impl<M: Module> Session<M> {
         let device = module.devices().into_iter().next().unwrap_or_else(phalanx_nn::default_device);
         let rounds = sync.map(|replicas| Rounds::join(&client, replicas)).transpose()?;
         let (global_step, restored_position) = (client.global_step()?, client.input_position()?);
+        let clipper = GradientClipper::of(remote.layout());
         let pending = Pending::new(client.options().task, client.options().incarnation);
         Ok(Self {
             server,
@@ -148,6 +152,7 @@ impl<M: Module> Session<M> {
             coordinated: false,
             directive: StepDirective::default(),
             learning_rate: None,
+            clipper,
             pending,
             position: Bytes::new(),
             restored_position,

@@ -114,7 +114,12 @@ impl<M: Module> Session<M> {
     }
 
     /// Gives this step's gradients their id and keeps them for the next message.
-    fn keep(&mut self, loss: f32, dense: Vec<Option<HostBuffer>>, rows: Vec<(RowSet, HostBuffer)>) -> Result<()> {
+    fn keep(
+        &mut self,
+        loss: f32,
+        mut dense: Vec<Option<HostBuffer>>,
+        mut rows: Vec<(RowSet, HostBuffer)>,
+    ) -> Result<()> {
         if let Some(what) = self.not_finite(loss, &dense, &rows) {
             let place = format!("{}, step {}", self.server.task(), self.global_step + 1);
             if self.non_finite == NonFinite::Stop {
@@ -128,6 +133,7 @@ impl<M: Module> Session<M> {
             self.server.in_scope(|| tracing::warn!(step, "step skipped: {what} ({place})"));
             return Ok(());
         }
+        self.clipper.apply(self.remote.layout(), &mut dense, &mut rows);
         let (name, note) = match self.directive.on_behalf_of.take() {
             // The position in the input is this task's, not that of the lost one.
             Some(name) => (name, Bytes::new()),

@@ -101,7 +101,7 @@ impl<M: Module> Session<M> {
     }
 
     /// Sets the learning rate of the supervisor's optimizer for this trainer's steps from now on; `None` goes back to the
-    /// rate that the optimizer was made with. Tables, and variables with an optimizer of their own
+    /// rate or schedule that the optimizer was made with. Tables, and variables with an optimizer of their own
     /// ([`Supervisor::optimizer_of`](crate::Supervisor::optimizer_of)), keep their rates, as variables of another optimizer
     /// object do in Keras.
     pub fn set_learning_rate(&mut self, rate: impl Into<Option<f32>>) {

@@ -3,7 +3,7 @@
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::{HostBuffer, ParameterRegistry};
-use phalanx_optim::{Optimizer, Rule};
+use phalanx_optim::{Clip, Optimizer, Rule};
 use rayon::prelude::*;
 
 /// Longer parameters are updated by all compute threads, in pieces of this length.
@@ -30,6 +30,11 @@ impl OptimizerState {
     }
 
     pub(crate) fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
+        if let Some(schedule) = self.optimizer.schedule() {
+            return Err(Error::new(Code::BadSetting, "the learning rate follows a schedule and cannot be set")
+                .because(format!("the optimizer was made with one: {schedule}"))
+                .help("make the optimizer with a constant rate, or leave the rate to the schedule"));
+        }
         let changed = self.optimizer.with_learning_rate(rate);
         changed.validate()?;
         self.optimizer = changed;
@@ -48,18 +53,38 @@ impl OptimizerState {
     ) -> Result<M> {
         self.iterations += u64::from(scale.is_some());
         let rule = self.optimizer.at_step(self.iterations);
+        let (clip, scaled) = (self.optimizer.clip(), scale.unwrap_or(1.0));
+        // The norm of all gradients is known only when all of them are summed.
+        let clips_all = matches!(clip, Some(Clip::GlobalNorm(_)));
+        if let (true, Some(clip)) = (clips_all, clip) {
+            (0..gradients.len()).try_for_each(|number| ready(number, gradients))?;
+            let all = gradients.iter_mut().flatten().map(|gradient| &mut **gradient);
+            clip.apply(all.map(|gradient| {
+                multiply(gradient, scaled);
+                gradient
+            }));
+        }
         registry.update(module, |number, values| {
-            ready(number, gradients)?;
+            if !clips_all {
+                ready(number, gradients)?;
+            }
             match (gradients.get_mut(number).and_then(Option::as_mut), scale) {
-                (Some(gradient), Some(scale)) => {
-                    if scale != 1.0 {
-                        gradient.iter_mut().for_each(|number| *number *= scale);
+                (Some(gradient), Some(_)) => {
+                    if !clips_all {
+                        multiply(gradient, scaled);
+                        clip.into_iter().for_each(|clip| clip.apply([&mut **gradient]));
                     }
                     apply(&rule, values, &mut self.slots[number], gradient)
                 }
                 _ => Ok(()),
             }
         })
+    }
+}
+
+fn multiply(gradient: &mut [f32], scale: f32) {
+    if scale != 1.0 {
+        gradient.iter_mut().for_each(|number| *number *= scale);
     }
 }
 

@@ -10,6 +10,7 @@ mod fit;
 mod overlap;
 mod run_dirs;
 mod saved_model;
+mod schedules;
 mod strategies;
 mod support;
 mod training;

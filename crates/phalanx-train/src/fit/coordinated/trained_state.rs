@@ -46,6 +46,10 @@ impl<M: Network> TrainedState for OnServers<'_, M> {
         TrainedState::learning_rate(self.compiled)
     }
 
+    fn has_schedule(&self) -> bool {
+        TrainedState::has_schedule(self.compiled)
+    }
+
     fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
         self.compiled.set_learning_rate(rate)
     }
