@@ -7,6 +7,18 @@ import subprocess
 import pytest
 
 
+def rate(given):
+    """A learning rate: a number, or a schedule with the positional settings of Keras' class."""
+    if not isinstance(given, dict):
+        return given
+    from tensorflow.keras.optimizers import schedules
+
+    if given["schedule"] == "piecewise":
+        return schedules.PiecewiseConstantDecay(given["boundaries"], given["values"])
+    kinds = {"exponential": "ExponentialDecay", "cosine": "CosineDecay", "polynomial": "PolynomialDecay"}
+    return getattr(schedules, kinds[given["schedule"]])(*given["settings"])
+
+
 def run(name, case):
     """The program `name`, ended, with what it printed; its path is in the variable NAME, or it lies in target/debug."""
     variable = name.upper()

@@ -59,7 +59,8 @@ def columns(given):
 
 def optimizer(given):
     kind = {"sgd": "SGD", "adagrad": "Adagrad", "ftrl": "Ftrl", "adam": "Adam", "rmsprop": "RMSprop"}[given["name"]]
-    return lambda: getattr(tf.keras.optimizers.legacy, kind)(given["learning_rate"])
+    clip = {key: given[key] for key in ("clipnorm", "clipvalue", "global_clipnorm") if key in given}
+    return lambda: getattr(tf.keras.optimizers.legacy, kind)(cases.rate(given["learning_rate"]), **clip)
 
 
 def estimator(case, model_dir, **more):
@@ -264,6 +265,32 @@ CASES = {
         "hidden_units": [16],
         "label": numbers(BINARY_LABEL),
         "optimizer": {"name": "adagrad", "learning_rate": 0.05},
+    },
+    "scheduled": {
+        "model": "DNNLinearCombinedClassifier",
+        "linear": LINEAR,
+        "deep": DEEP,
+        "hidden_units": [16, 8],
+        "label": numbers(BINARY_LABEL),
+        "linear_optimizer": {"name": "adagrad", "learning_rate": {"schedule": "exponential", "settings": [0.1, 2, 0.5]}},
+        "dnn_optimizer": {"name": "sgd", "learning_rate": {"schedule": "cosine", "settings": [0.3, 6]}},
+    },
+    # Without repeated ids: Keras clips the gradients of those before it sums them, and we clip the sums.
+    "clipped by norm": {
+        "model": "DNNLinearCombinedRegressor",
+        "linear": [X, AGE],
+        "deep": [X, PAIR, AGE],
+        "hidden_units": [16, 8],
+        "label": numbers(10 * TARGET),
+        "linear_optimizer": {"name": "adagrad", "learning_rate": 0.1, "clipnorm": 0.3},
+        "dnn_optimizer": {"name": "sgd", "learning_rate": 0.1, "global_clipnorm": 0.5},
+    },
+    "clipped by value": {
+        "model": "DNNRegressor",
+        "deep": [X, PAIR, AGE],
+        "hidden_units": [16, 8],
+        "label": numbers(10 * TARGET),
+        "optimizer": {"name": "adam", "learning_rate": 0.01, "clipvalue": 0.05},
     },
     "baseline classifier": {"model": "BaselineClassifier", "label": numbers(CLASSES), "n_classes": 4},
     "baseline regressor": {"model": "BaselineRegressor", "label": numbers(TARGET)},

@@ -13,6 +13,7 @@ from estimator_cases import (
     BINARY_LABEL,
     CASES,
     LINEAR,
+    PAIR,
     ROWS,
     Losses,
     X,
@@ -22,6 +23,7 @@ from estimator_cases import (
     near,
     numbers,
     ours,
+    tf,
 )
 
 
@@ -65,6 +67,20 @@ def test_an_epoch_from_the_same_start_has_the_same_losses_and_metrics(name, tmp_
         else:
             assert len(found) == len(expected) and all(near(a, b, 1e-3) for a, b in zip(found, expected)), key
     assert set(done["predictions"][0]) == set(predictions[0])
+
+
+def test_l2_is_that_of_keras(tmp_path):
+    """A linear model of numbers from zeros, beside a Keras layer with a regularizer: losses include the penalty."""
+    draw = np.random.default_rng(3)
+    x, y = draw.normal(size=(ROWS, 2)).astype(np.float32), draw.normal(size=ROWS).astype(np.float32) * 4
+    case = {"model": "LinearRegressor", "linear": [PAIR], "features": {"pair": numbers(x, 2)}, "label": numbers(y)}
+    case |= {"optimizer": {"name": "sgd", "learning_rate": 0.1}, "l2": 0.3, "batch": BATCH, "steps": 0}
+    done = ours({**case, "model_dir": str(tmp_path / "ours")})
+    layer = tf.keras.layers.Dense(1, kernel_initializer="zeros", kernel_regularizer=tf.keras.regularizers.l2(0.3))
+    model = tf.keras.Sequential([layer])
+    model.compile(tf.keras.optimizers.legacy.SGD(0.1), "mse")
+    losses = [model.train_on_batch(x[i : i + BATCH], y[i : i + BATCH]) for i in range(0, ROWS, BATCH)]
+    assert all(near(a, b, 1e-5) for a, b in zip(done["losses"], losses)), (done["losses"], losses)
 
 
 def test_thresholds_are_reported_under_tensorflows_names(tmp_path):

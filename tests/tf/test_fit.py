@@ -33,6 +33,34 @@ def test_regression_with_an_uneven_last_batch(momentum):
     check(case)
 
 
+SCHEDULES = [
+    {"schedule": "exponential", "settings": [0.1, 5, 0.8]},
+    {"schedule": "cosine", "settings": [0.1, 20]},
+    {"schedule": "polynomial", "settings": [0.1, 30]},
+    {"schedule": "piecewise", "boundaries": [3, 10, 25], "values": [0.02, 0.1, 0.05, 0.01]},
+]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda schedule: schedule["schedule"])
+@pytest.mark.parametrize("workers", [0, 1])
+def test_learning_rate_schedules(schedule, workers):
+    case = regression()
+    case["optimizer"]["learning_rate"] = schedule
+    if workers:
+        case["workers"] = workers
+    check(case)
+
+
+@pytest.mark.parametrize("clip", [{"clipnorm": 0.3}, {"clipvalue": 0.1}, {"global_clipnorm": 0.4}], ids=str)
+@pytest.mark.parametrize("workers", [0, 1])
+def test_clipped_gradients(clip, workers):
+    case = regression()
+    case["optimizer"].update(clip, learning_rate=0.2)
+    if workers:
+        case["workers"] = workers
+    check(case)
+
+
 def test_validation_split():
     found, history = check(regression(validation_split=0.33))
     assert list(history.history) == ["loss", "mae", "val_loss", "val_mae"]

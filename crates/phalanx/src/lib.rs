@@ -115,6 +115,7 @@ pub mod prelude {
     pub use phalanx_nn::model::{Function, Mode, Model, Sequential};
     pub use phalanx_nn::{Network, Rows};
     pub use phalanx_optim::{Adagrad, Adam, AdamW, Ftrl, Momentum, Optimizer, RmsProp, Sgd};
+    pub use phalanx_optim::{Clip, CosineDecay, ExponentialDecay, PiecewiseConstantDecay, PolynomialDecay, Schedule};
     pub use phalanx_ps::plan::RowInitializer;
     pub use phalanx_ps::{Partitioner, Placement, TableSpec};
     pub use phalanx_train::fit::{Compile, Compiled, Fit, History, Verbose};

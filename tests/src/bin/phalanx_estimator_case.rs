@@ -73,6 +73,12 @@ fn run() -> Result<Value> {
     macro_rules! optimized {
         ($model:expr, $($setting:ident = $key:literal),*) => {{
             let mut model = $model;
+            if let Some(l2) = case["l2"].as_f64() {
+                model = model.l2(l2 as f32);
+            }
+            if let Some(l2) = case["embedding_l2"].as_f64() {
+                model = model.embedding_l2(l2 as f32);
+            }
             $(if let Some(optimizer) = optimizer(&case[$key])? {
                 model = model.$setting(optimizer);
             })*
@@ -216,7 +222,7 @@ fn data_column(given: &Value) -> Result<Column> {
 
 fn optimizer(given: &Value) -> Result<Option<Optimizer>> {
     let Some(name) = given["name"].as_str() else { return Ok(None) };
-    Optimizer::parse(name, given["learning_rate"].as_f64().unwrap_or(0.01) as f32).map(Some)
+    phalanx_tests::optimizer(name, given).map(Some)
 }
 
 /// The columns of a description: several, where they share a table.

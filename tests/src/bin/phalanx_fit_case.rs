@@ -162,10 +162,12 @@ fn activation(layer: &Value) -> Result<Function> {
 }
 
 fn optimizer(case: &Value) -> Result<Optimizer> {
-    let rate = number(&case["learning_rate"]).unwrap_or(0.01) as f32;
     match number(&case["momentum"]) {
-        Some(momentum) => Ok(Sgd::new(rate).momentum(momentum as f32).into()),
-        None => Optimizer::parse(text(&case["kind"]), rate),
+        Some(momentum) => {
+            let rate = number(&case["learning_rate"]).unwrap_or(0.01) as f32;
+            Ok(Sgd::new(rate).momentum(momentum as f32).into())
+        }
+        None => phalanx_tests::optimizer(text(&case["kind"]), case),
     }
 }
 

@@ -58,11 +58,8 @@ impl OptimizerState {
         let clips_all = matches!(clip, Some(Clip::GlobalNorm(_)));
         if let (true, Some(clip)) = (clips_all, clip) {
             (0..gradients.len()).try_for_each(|number| ready(number, gradients))?;
-            let all = gradients.iter_mut().flatten().map(|gradient| &mut **gradient);
-            clip.apply(all.map(|gradient| {
-                multiply(gradient, scaled);
-                gradient
-            }));
+            gradients.iter_mut().flatten().for_each(|gradient| multiply(gradient, scaled));
+            clip.apply(gradients.iter_mut().flatten().map(|gradient| &mut **gradient));
         }
         registry.update(module, |number, values| {
             if !clips_all {

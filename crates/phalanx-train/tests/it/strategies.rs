@@ -5,7 +5,7 @@ use phalanx_base::Result;
 use phalanx_data::{Batch, Column, Dataset};
 use phalanx_nn::metrics::Loss;
 use phalanx_nn::model::{Conv2D, Dense, Flatten, Function, MaxPooling2D, Model, Sequential};
-use phalanx_optim::Optimizer;
+use phalanx_optim::{Clip, CosineDecay, Optimizer, Sgd};
 use phalanx_train::Strategy;
 use phalanx_train::fit::{Compile, Fit, Verbose};
 
@@ -71,7 +71,9 @@ fn train(kind: Kind, optimizer: Optimizer, strategy: &Strategy) -> Result<Vec<f3
 }
 
 fn optimizers() -> Vec<Optimizer> {
-    Optimizer::NAMES.iter().map(|name| Optimizer::parse(name, 0.02).unwrap()).collect()
+    let all = Optimizer::NAMES.iter().map(|name| Optimizer::parse(name, 0.02).unwrap());
+    let decay = Optimizer::from(Sgd::default().schedule(CosineDecay::new(0.05, 20)).clip(Clip::GlobalNorm(0.5)));
+    all.chain([decay, decay.with_clip(Clip::Norm(0.2))]).collect()
 }
 
 fn assert_near(one: &[f32], many: &[f32], what: &str) {
