@@ -16,8 +16,11 @@ pub fn optimizer(name: &str, case: &Value) -> Result<Optimizer> {
         true => made.with_schedule(schedule(&case["learning_rate"])?),
         false => made,
     };
-    let kinds: [(&str, fn(f32) -> Clip); 3] =
-        [("clipnorm", Clip::Norm), ("global_clipnorm", Clip::GlobalNorm), ("clipvalue", Clip::Value)];
+    let kinds = [
+        ("clipnorm", Clip::Norm as fn(f32) -> Clip),
+        ("global_clipnorm", Clip::GlobalNorm),
+        ("clipvalue", Clip::Value),
+    ];
     let clip = kinds.into_iter().find_map(|(key, kind)| case[key].as_f64().map(|value| kind(value as f32)));
     Ok(clip.map_or(made, |clip| made.with_clip(clip)))
 }

@@ -126,8 +126,11 @@ fn schedule(optimizer: &Section<'_>, node: &Node) -> Result<Schedule> {
 
 /// Reads the clipping of gradients; there can be only one kind of it.
 fn clip(own: &Section<'_>) -> Result<Option<Clip>> {
-    let kinds: [(&'static str, fn(f32) -> Clip); 3] =
-        [("clip_norm", Clip::Norm), ("global_clip_norm", Clip::GlobalNorm), ("clip_value", Clip::Value)];
+    let kinds = [
+        ("clip_norm", Clip::Norm as fn(f32) -> Clip),
+        ("global_clip_norm", Clip::GlobalNorm),
+        ("clip_value", Clip::Value),
+    ];
     let mut found: Option<(&'static str, Clip)> = None;
     for (key, kind) in kinds {
         let Some(number) = own.number(key)? else { continue };
