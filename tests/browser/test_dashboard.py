@@ -14,7 +14,7 @@ from urllib.parse import urlparse
 import pytest
 from conftest import Running, needed, until
 
-TABS = ["overview", "tasks", "servers", "logs", "checkpoints", "config"]
+TABS = ["overview", "tasks", "servers", "logs", "checkpoints", "data", "config"]
 THEMES = ["light", "dark"]
 
 
@@ -49,6 +49,7 @@ def test_curves_move_and_every_view_has_content(job, page):
         "servers": ["ps/0", "ballast", "µs"],
         "logs": ["lines"],
         "checkpoints": ["model.ckpt-", "phalanx ckpt verify"],
+        "data": ["No statistics"],
         "config": [Path(needed("PHALANX_TEST_TASK")).name, "127.0.0.1"],
     }
     for number, tab in enumerate(TABS, 1):
@@ -204,3 +205,53 @@ def test_screenshots_of_the_demo(demo, page, tmp_path):
                 small.save(path, optimize=True)
                 assert 5_000 < path.stat().st_size < 120_000, path
     assert page.errors == []
+
+
+FILMS = """
+[data]
+train = "films.csv"
+eval = "films.csv"
+label = "liked"
+[columns]
+age = { kind = "numeric" }
+genre = { kind = "vocabulary_list", vocabulary_list = ["War", "Drama"] }
+genre_onehot = { kind = "indicator", column = "genre" }
+[model]
+kind = "dnn_classifier"
+columns = ["age", "genre_onehot"]
+hidden_units = [4]
+[train]
+max_steps = 20
+batch_size = 10
+"""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_statistics_of_a_training_are_shown(page, tmp_path, theme):
+    rows = [f"{'' if row % 4 == 0 else 20 + row % 50},{['War|Drama', 'Drama|<b>'][row % 2]},{int(row % 3 == 0)}" for row in range(300)]
+    (tmp_path / "films.csv").write_text("age,genre,liked\n" + "\n".join(rows) + "\n")
+    (tmp_path / "films.toml").write_text(FILMS)
+    subprocess.run([os.path.abspath(needed("PHALANX_BIN")), "train", "films.toml", "--model-dir", "run"], cwd=tmp_path, check=True,
+                   capture_output=True, env={key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"})
+    served = Running("dashboard", "run", cwd=tmp_path)
+    try:
+        page.emulate_media(color_scheme=theme)
+        page.goto(served.url)
+        page.keyboard.press(str(TABS.index("data") + 1))
+        until(lambda: "genre" in page.inner_text("#data-table"), 20, "the table")
+        shown = page.inner_text("#data")
+        for text in ["25.0 %", "100.0 %", "300 ROWS", "0 66.7 %", "1 33.3 %", "liked (label)", "100 % of 300 values are unknown"]:
+            assert text in shown, (text, shown)
+        page.click("#data-table th button:text('Missing')")
+        assert page.inner_text("#data-table tbody tr:first-child td:first-child") == "age"
+        page.evaluate(Path(needed("PHALANX_AXE")).read_text())
+        found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")["violations"]
+        assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+        kept = Path(os.environ.get("PHALANX_SCREENSHOTS", tmp_path))
+        page.screenshot(path=kept / f"dashboard-statistics-{theme}.png")
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.errors == []
+    finally:
+        served.stop()

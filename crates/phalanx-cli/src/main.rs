@@ -2,6 +2,7 @@
 
 mod ckpt;
 mod dashboard;
+mod data;
 mod demo;
 mod demo_task;
 mod doctor;
@@ -51,6 +52,8 @@ enum Command {
     Manifest(manifest::ManifestArgs),
     /// Inspects checkpoints of TensorFlow and of Phalanx
     Ckpt(ckpt::CkptArgs),
+    /// Inspects data files
+    Data(data::DataArgs),
     /// Inspects TFRecord files
     Records(records::RecordsArgs),
     /// Explains a TF_CONFIG as TensorFlow reads it, or reports what is wrong with it
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Command::Export(args) => job::export(&args),
         Command::TfConfig(args) => tf_config::run(&args),
         Command::Ckpt(args) => ckpt::run(&args),
+        Command::Data(args) => data::run(&args),
         Command::Records(args) => records::run(&args),
     }
 }

@@ -1,7 +1,7 @@
 //! The files of the dashboard, inside the executable.
 
 /// Path, content type and content.
-pub(crate) const FILES: [(&str, &str, &str); 9] = [
+pub(crate) const FILES: [(&str, &str, &str); 10] = [
     ("/", "text/html; charset=utf-8", include_str!("../web/index.html")),
     ("/app.css", "text/css; charset=utf-8", include_str!("../web/app.css")),
     ("/app.js", "text/javascript; charset=utf-8", include_str!("../web/app.js")),
@@ -10,6 +10,7 @@ pub(crate) const FILES: [(&str, &str, &str); 9] = [
     ("/chart.js", "text/javascript; charset=utf-8", include_str!("../web/chart.js")),
     ("/overview.js", "text/javascript; charset=utf-8", include_str!("../web/overview.js")),
     ("/tables.js", "text/javascript; charset=utf-8", include_str!("../web/tables.js")),
+    ("/data.js", "text/javascript; charset=utf-8", include_str!("../web/data.js")),
     ("/logs.js", "text/javascript; charset=utf-8", include_str!("../web/logs.js")),
 ];
 

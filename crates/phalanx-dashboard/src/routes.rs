@@ -21,6 +21,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/state", get(state))
         .route("/api/curves", get(curves))
         .route("/api/logs", get(logs))
+        .route("/api/statistics", get(statistics))
         .route("/api/stream", get(stream::stream))
         .route("/metrics", get(metrics::metrics))
         .route_layer(from_fn_with_state(Arc::clone(&shared), token));
@@ -76,6 +77,12 @@ async fn curves(State(shared): State<Arc<Shared>>) -> Response {
         .map(|curve| json!({ "run": curve.run, "tag": curve.tag, "points": stream::points(&curve.points) }))
         .collect();
     answer(&json!(curves))
+}
+
+/// The statistics of the training data, or `null`.
+async fn statistics(State(shared): State<Arc<Shared>>) -> Response {
+    let state = shared.tailer.state();
+    answer(state.statistics.as_ref().map_or(&Value::Null, |found| &found.content))
 }
 
 /// The logs of all tasks by time, as a file.

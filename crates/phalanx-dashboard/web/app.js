@@ -1,11 +1,12 @@
 // The frame around the views: tabs, keys, themes, the state at the top.
 import { $, span } from "./dom.js";
 import { connect, listen, store } from "./store.js";
+import * as data from "./data.js";
 import * as logs from "./logs.js";
 import * as overview from "./overview.js";
 import * as tables from "./tables.js";
 
-const names = ["overview", "tasks", "servers", "logs", "checkpoints", "config"];
+const names = ["overview", "tasks", "servers", "logs", "checkpoints", "data", "config"];
 let current = "overview";
 
 function open(name, focus = false) {
@@ -26,6 +27,7 @@ function open(name, focus = false) {
 function draw(kinds) {
   if (current === "overview") overview.show(kinds);
   else if (current === "logs") logs.show(kinds);
+  else if (current === "data") data.show();
   else if (kinds.has("state")) tables.show(current);
 }
 

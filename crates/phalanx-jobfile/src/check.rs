@@ -16,15 +16,15 @@ const MAX_KERNEL: usize = 1 << 30;
 const CHECKED_ROWS: usize = 256;
 
 impl Job {
-    /// Builds the model, and checks it against the first rows of its data.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Builds the model, checks it against the first rows of its data and returns it.
+    pub(crate) fn check(&self) -> Result<Canned> {
         let model = self.check_model()?;
         self.check_metrics(&model)?;
         let data = &self.inputs.data;
         for (at, files) in [(&data.train, self.inputs.train_files()), (&data.eval, self.inputs.eval_files())] {
             self.check_files(at, files, &model)?;
         }
-        Ok(())
+        Ok(model)
     }
 
     /// Builds the model. Errors point at the column that causes them.

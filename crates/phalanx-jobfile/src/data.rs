@@ -103,6 +103,13 @@ impl Data {
         )
     }
 
+    /// These columns of CSV files as texts, without defaults: a missing value is empty.
+    pub(crate) fn texts(&self, files: Vec<String>, names: impl Iterator<Item = String>) -> Csv {
+        let names: Vec<String> = names.collect();
+        let texts = |csv: Csv, name: &String| csv.column(name.clone(), DType::Bytes);
+        names.iter().fold(self.csv(files).bad_rows(self.bad_rows()), texts).select(names.clone())
+    }
+
     fn bad_rows(&self) -> BadRows {
         if self.skip == 0 { BadRows::stop() } else { BadRows::skip_at_most(self.skip) }
     }

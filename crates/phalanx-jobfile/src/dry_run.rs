@@ -1,7 +1,7 @@
 //! A trial run that leaves nothing behind.
 
-use crate::Job;
-use crate::run::newest;
+use crate::run::{newest, servers};
+use crate::{DataPart, Job};
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_estimator::{Canned, Estimator, RunConfig, ServingInput, TrainSteps};
 use phalanx_nn::with_threads;
@@ -30,9 +30,16 @@ impl Job {
             Some(task) => format!("this task would be {task}; a dry run stays in this process"),
             None => "this process would be the whole job".to_owned(),
         });
-        self.check()?;
+        let model = self.check()?;
         let (train, eval) = (self.inputs.train_files(), self.inputs.eval_files());
         done.push(format!("data    {} and {} can be read", train.join(", "), eval.join(", ")));
+        let summary = model.summary(servers(&task))?.to_string();
+        done.push(format!("model   {}", summary.replace('\n', "\n        ")));
+        let found = self.statistics(DataPart::Train, Some(self.first_rows()))?;
+        let all = if found.complete { "all" } else { "the first" };
+        let table = found.table().trim_end().replace('\n', "\n          ");
+        done.push(format!("stats   {all} {} rows of the training files\n          {table}", found.rows));
+        done.extend(found.warnings().iter().map(|warning| format!("warning {warning}")));
         if let Some(location) = self.model_dir.as_ref().map(|dir| dir.value.as_str()).or(task.model_dir()) {
             done.push(self.check_location(location)?);
         }

@@ -123,7 +123,10 @@ impl Inputs {
         }
         let kind = match self.data.format {
             // Unlike the others, these need a type to be read.
-            Format::TfRecord => tfrecord(files.to_vec()).feature_kind(name)?,
+            Format::TfRecord => {
+                let kinds = tfrecord(files.to_vec()).feature_kinds()?;
+                kinds.into_iter().find(|(known, _)| known == name).map(|(_, kind)| kind)
+            }
             Format::Csv | Format::Parquet => None,
         };
         Ok(FeatureSpec::fixed(name, kind.unwrap_or(FeatureKind::Bytes), 1))

@@ -5,6 +5,7 @@
 //! | [`Job`] | a parsed file: `train`, `dry_run`, `evaluate`, `predict`, `importances`, `export` |
 //! | [`Overrides`] | command-line values that override the file |
 //! | [`PredictionWriter`] | predictions as text, JSON lines, CSV or Parquet |
+//! | [`DataStatistics`] | statistics of files, and of a job's inputs |
 //! | [`TrainedJob`] | a run directory or an export, with the job that produced it |
 //! | [`schema`], [`reference()`], [`EXAMPLE`] | documentation of every key |
 //!
@@ -46,6 +47,7 @@ mod schema;
 mod section;
 mod settings;
 mod source;
+mod statistics;
 mod trained;
 mod tree;
 
@@ -55,6 +57,7 @@ pub use json::{done_json, error_json, evaluation_json, number_json, rows_json};
 pub use predictions::{PredictionFormat, PredictionWriter};
 pub use run::Done;
 pub use schema::{reference, schema};
+pub use statistics::{ColumnReport, ColumnRole, DataPart, DataStatistics, FileFormat, FileStatistics};
 pub use trained::PredictOptions;
 
 /// A commented example of a job.

@@ -46,13 +46,18 @@ impl Job {
         let ready = || {
             let location = self.location(&config)?;
             let config = self.configure(config.clone(), &location);
-            self.check()?;
+            let model = self.check()?;
+            if is_chief {
+                log_summary(&model, &task)?;
+            }
             let first = if is_chief { self.begin(&config, &location)? } else { 0 };
             Ok((location, config, first))
         };
         let (location, config, first) = ready().inspect_err(|error| report_failure(&task, error))?;
         let train = self.train_spec(is_chief.then_some(location.as_str()))?;
-        let mut report = train_and_evaluate(&self.model, train, self.eval_spec(true)?, config.clone())?;
+        let eval = self.eval_spec(true)?;
+        let work = || train_and_evaluate(&self.model, train, eval, config.clone());
+        let mut report = if is_chief { self.counting_first_rows(&location, work)? } else { work()? };
         let evaluates = role.is_none() || task.tasks().len() == 1 || task.cluster().has_job("master") && is_chief;
         if evaluates && report.evaluation.is_none() {
             // Nothing was left to train: evaluate the existing checkpoint.
@@ -209,6 +214,17 @@ impl Job {
             None => estimator.evaluate(input, self.eval.steps),
         }
     }
+}
+
+/// The number of parameter servers of a job; 0 in a single process.
+pub(crate) fn servers(task: &TaskConfig) -> usize {
+    task.tasks().iter().filter(|(task, _)| task.role == Role::Ps).count()
+}
+
+/// Logs the columns, variables and servers of the model.
+fn log_summary(model: &Canned, task: &TaskConfig) -> Result<()> {
+    model.summary(servers(task))?.to_string().lines().for_each(|line| tracing::info!("{line}"));
+    Ok(())
 }
 
 /// Joins the job only to report a failure. Parameter servers, which read no data and detect no error, would otherwise wait

@@ -1,6 +1,6 @@
 //! What is known about a run.
 
-use crate::{CheckpointFile, Curve, Event, JobFile, Outcome, Point, TaskStatus};
+use crate::{CheckpointFile, Curve, DataStatistics, Event, JobFile, Outcome, Point, TaskStatus};
 use phalanx_base::{Error, Role, TaskId};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -193,6 +193,8 @@ pub struct RunState {
     pub curves: Vec<Curve>,
     /// Its checkpoints by ascending step.
     pub checkpoints: Vec<CheckpointFile>,
+    /// The statistics of its training data, which `phalanx train` writes.
+    pub statistics: Option<DataStatistics>,
     /// Why some of its files cannot be read: a newer version of Phalanx wrote them.
     pub problem: Option<Error>,
     events: VecDeque<Event>,
@@ -294,6 +296,7 @@ impl RunState {
             "loss": self.loss(),
             "tasks": self.tasks.iter().map(TaskView::to_json).collect::<Vec<_>>(),
             "checkpoints": self.checkpoints,
+            "statistics": self.statistics.as_ref().map(|found| found.at_ms),
         });
         if let Some(problem) = &self.problem {
             object["problem"] = json!(problem.to_string());

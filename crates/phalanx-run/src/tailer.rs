@@ -4,7 +4,7 @@ use crate::curves::Curves;
 use crate::loads::Loads;
 use crate::tail::Tail;
 use crate::timestamp::parse_timestamp;
-use crate::{Event, EventKind, JobState, LogLine, RunDir, RunState, TaskState, TaskView, checkpoints};
+use crate::{Event, EventKind, JobState, LogLine, RunDir, RunState, TaskState, TaskView, checkpoints, statistics};
 use crate::{Point, format, host_name, now_ms};
 use phalanx_base::{Result, TaskId};
 use std::collections::BTreeMap;
@@ -72,6 +72,7 @@ impl RunTailer {
             let model_dir = self.model_dir();
             self.curves.look(&model_dir);
             self.find_checkpoints(&model_dir);
+            self.state.statistics = statistics::read(&model_dir, self.state.statistics.take());
             self.look_at_processes();
         }
         self.curves.read(&mut self.state.curves);

@@ -6,6 +6,7 @@ use crate::{Batch, Column, PartPosition, Reader, Schema, Source, Strings};
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_formats::example::{FeatureKind, FeatureSpec, read_any_example};
 use phalanx_formats::record::{Compression, ReadOptions, RecordReader};
+use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
 use std::sync::Arc;
 
@@ -35,21 +36,20 @@ impl Records {
         Examples::new(self, features.into_iter().collect())
     }
 
-    /// Returns the type of a feature in the first record that has it, of those in the first megabyte of the first file.
+    /// Returns the features of the first records, those in the first megabyte of the first file, with their types and
+    /// sorted by name.
     ///
     /// # Errors
     /// When the file cannot be read, or the records are no Examples.
-    pub fn feature_kind(&self, name: &str) -> Result<Option<FeatureKind>> {
-        let Some(batch) = self.open(0, PartPosition::START)?.read(1 << 16)? else { return Ok(None) };
+    pub fn feature_kinds(&self) -> Result<Vec<(String, FeatureKind)>> {
+        let Some(batch) = self.open(0, PartPosition::START)?.read(1 << 16)? else { return Ok(Vec::new()) };
+        let mut kinds = BTreeMap::new();
         for record in batch.bytes("record")?.iter() {
             let example = read_any_example(record).map_err(|error| error.at(self.part_name(0)))?;
-            let found =
-                example.features.iter().find(|(known, _)| known == name).and_then(|(_, feature)| feature.kind());
-            if found.is_some() {
-                return Ok(found);
-            }
+            let found = example.features.into_iter().filter_map(|(name, feature)| Some((name, feature.kind()?)));
+            kinds.extend(found);
         }
-        Ok(None)
+        Ok(kinds.into_iter().collect())
     }
 
     pub(super) fn open_file(&self, part: usize, from: PartPosition) -> Result<RecordFile> {

@@ -2,12 +2,14 @@
 
 mod check;
 pub(crate) mod kind;
+mod known;
 mod make;
 mod parse;
 mod settings;
 mod table;
 pub(crate) mod tokens;
 
+pub use known::{KnownValues, UnknownCount};
 pub(crate) use make::DEFAULT_HASH_KEY;
 pub use make::{
     CrossKey, NumericSource, bucketized_column, categorical_column_with_hash_bucket, categorical_column_with_identity,

@@ -8,7 +8,7 @@ use phalanx_jobfile::{Done, Job, Overrides, PredictOptions, TrainedJob, rows_jso
 use std::path::Path;
 use std::sync::Arc;
 
-fn job(folder: &Path, text: &str, model_dir: &str) -> Job {
+pub(crate) fn job(folder: &Path, text: &str, model_dir: &str) -> Job {
     let path = folder.join("job.toml");
     std::fs::write(&path, text).unwrap();
     let model_dir = Some(folder.join(model_dir).to_string_lossy().into_owned());
@@ -16,11 +16,11 @@ fn job(folder: &Path, text: &str, model_dir: &str) -> Job {
     read.unwrap_or_else(|error| panic!("{}", error.report()))
 }
 
-fn train(folder: &Path, text: &str, model_dir: &str) -> Done {
+pub(crate) fn train(folder: &Path, text: &str, model_dir: &str) -> Done {
     well(job(folder, text, model_dir).train())
 }
 
-fn well<T>(result: Result<T>) -> T {
+pub(crate) fn well<T>(result: Result<T>) -> T {
     result.unwrap_or_else(|error| panic!("{}", error.report()))
 }
 
@@ -155,13 +155,13 @@ fn a_dry_run_leaves_no_trace() {
 }
 
 /// The rows of a CSV file as one batch.
-fn rows(path: &Path) -> Batch {
+pub(crate) fn rows(path: &Path) -> Batch {
     let source = phalanx_data::csv(path);
     let data = phalanx_data::Dataset::from(source).batch(10_000);
     data.iter().unwrap().next().unwrap().unwrap()
 }
 
-fn write_records(rows: &Batch, path: &Path) {
+pub(crate) fn write_records(rows: &Batch, path: &Path) {
     let mut writer = RecordWriter::new(Vec::new());
     for row in 0..rows.rows() {
         let text = |name: &str| [rows.bytes(name).unwrap().get(row).to_vec()];
@@ -177,7 +177,7 @@ fn write_records(rows: &Batch, path: &Path) {
     std::fs::write(path, writer.finish().unwrap()).unwrap();
 }
 
-fn write_parquet(rows: &Batch, path: &Path) {
+pub(crate) fn write_parquet(rows: &Batch, path: &Path) {
     use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray};
     let texts = |name: &str| {
         let texts = rows.bytes(name).unwrap();

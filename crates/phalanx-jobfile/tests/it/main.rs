@@ -4,3 +4,4 @@ mod common;
 mod jobs;
 mod mistakes;
 mod schema;
+mod statistics;
