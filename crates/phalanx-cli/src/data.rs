@@ -95,9 +95,12 @@ impl StatsArgs {
             })?,
         };
         let usual = if self.source.trim_end_matches(".gz").ends_with(".tsv") { '\t' } else { ',' };
-        let delimiter = u8::try_from(self.delimiter.unwrap_or(usual)).map_err(|_| {
-            Error::new(Code::Flags, "the delimiter is not an ASCII character").help("give one, such as --delimiter ';'")
-        })?;
+        let Some(delimiter) =
+            Some(self.delimiter.unwrap_or(usual)).filter(char::is_ascii).map(|delimiter| delimiter as u8)
+        else {
+            return Err(Error::new(Code::Flags, "the delimiter is not an ASCII character")
+                .help("give one, such as --delimiter ';'"));
+        };
         let (files, label) = (self.source.clone(), self.label.clone());
         FileStatistics { files, format, delimiter, label, most: self.rows }.read()
     }

@@ -47,10 +47,11 @@ impl Job {
             let location = self.location(&config)?;
             let config = self.configure(config.clone(), &location);
             let model = self.check()?;
+            let mut first = 0;
             if is_chief {
+                first = self.begin(&config, &location)?;
                 log_summary(&model, &task)?;
             }
-            let first = if is_chief { self.begin(&config, &location)? } else { 0 };
             Ok((location, config, first))
         };
         let (location, config, first) = ready().inspect_err(|error| report_failure(&task, error))?;

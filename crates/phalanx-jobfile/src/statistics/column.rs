@@ -8,6 +8,10 @@ use std::collections::BTreeMap;
 /// The largest number of classes that are counted.
 const MOST_CLASSES: usize = 1000;
 
+/// Values of a label are classes if there are at most this many, or if each has this many rows on average.
+const FEW_CLASSES: usize = 20;
+const ROWS_OF_CLASS: u64 = 5;
+
 /// What a column is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnRole {
@@ -201,13 +205,16 @@ impl ColumnReport {
         self.unknown.as_ref()
     }
 
-    /// Returns how often each value of a label occurs, the most frequent first; `None` if there are more than 1000, or it is
-    /// no label.
+    /// Returns how often each value of a label occurs, the most frequent first; `None` if it is no label, or has so many
+    /// values that they are no classes.
     #[must_use]
     pub fn classes(&self) -> Option<Vec<(&str, u64)>> {
-        let mut all: Vec<_> = self.classes.as_ref()?.iter().map(|(class, count)| (class.as_str(), *count)).collect();
+        let classes = self.classes.as_ref()?;
+        let are_classes = classes.len() <= FEW_CLASSES || classes.len() as u64 * ROWS_OF_CLASS <= self.rows();
+        let mut all: Vec<_> =
+            classes.iter().filter(|_| are_classes).map(|(class, count)| (class.as_str(), *count)).collect();
         all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        Some(all)
+        are_classes.then_some(all)
     }
 
     pub(super) fn warnings(&self) -> Vec<String> {
