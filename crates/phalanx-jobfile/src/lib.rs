@@ -31,6 +31,7 @@ mod check;
 mod columns;
 mod copy;
 mod data;
+mod data_statistics;
 mod dry_run;
 mod explain;
 mod head;
@@ -47,17 +48,16 @@ mod schema;
 mod section;
 mod settings;
 mod source;
-mod statistics;
 mod trained;
 mod tree;
 
 pub use copy::TrainedJob;
+pub use data_statistics::{ColumnReport, ColumnRole, DataPart, DataStatistics, FileFormat, FileStatistics};
 pub use job::{Job, Overrides};
 pub use json::{done_json, error_json, evaluation_json, number_json, rows_json};
 pub use predictions::{PredictionFormat, PredictionWriter};
 pub use run::Done;
 pub use schema::{reference, schema};
-pub use statistics::{ColumnReport, ColumnRole, DataPart, DataStatistics, FileFormat, FileStatistics};
 pub use trained::PredictOptions;
 
 /// A commented example of a job.
