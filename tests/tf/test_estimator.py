@@ -15,6 +15,7 @@ from estimator_cases import (
     LINEAR,
     PAIR,
     ROWS,
+    TARGET,
     Losses,
     X,
     estimator,
@@ -67,6 +68,56 @@ def test_an_epoch_from_the_same_start_has_the_same_losses_and_metrics(name, tmp_
         else:
             assert len(found) == len(expected) and all(near(a, b, 1e-3) for a, b in zip(found, expected)), key
     assert set(done["predictions"][0]) == set(predictions[0])
+
+
+def pairwise_auc(labels, scores, weights):
+    """The weighted share of pairs in the right order; a tie counts half."""
+    positive, negative = labels == 1, labels == 0
+    right = (scores[positive][:, None] > scores[negative][None, :]) + 0.5 * (scores[positive][:, None] == scores[negative][None, :])
+    pairs = weights[positive][:, None] * weights[negative][None, :]
+    return (right * pairs).sum() / pairs.sum()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("group", ["word", "twin"])
+def test_metrics_on_request_have_their_definitions(group, weighted, tmp_path):
+    names = ["gauc", "calibration", "expected_calibration_error", "normalized_entropy"]
+    case = {**CASES["wide and deep, faster"], "features": features(), "batch": BATCH, "group_by": group, "eval_metrics": names}
+    if weighted:
+        case["weight_column"] = "weight"
+    done = ours({**case, "model_dir": str(tmp_path), "steps": 0, "evaluate": True, "predict": True})
+    p = np.array([row for batch in done["predictions"] for row in batch["logistic"]], np.float64)
+    y, groups = np.asarray(BINARY_LABEL, np.float64), np.array(case["features"][group]["values"])
+    w = np.array(case["features"]["weight"]["values"]) if weighted else np.ones(ROWS)
+    sums = [0.0, 0.0]
+    for one in set(groups.tolist()):
+        of = groups == one
+        if len(set(y[of])) == 2:
+            sums[0] += w[of].sum() * pairwise_auc(y[of], p[of], w[of])
+            sums[1] += w[of].sum()
+    bins = np.minimum((p * 10).astype(int), 9)
+    gaps = [abs((w * (p - y))[bins == b].sum()) for b in range(10)]
+    rate = (w * y).sum() / w.sum()
+    losses = -(w * (y * np.log(p) + (1 - y) * np.log(1 - p))).sum() / w.sum()
+    expected = {
+        "gauc": sums[0] / sums[1],
+        "calibration": (w * p).sum() / (w * y).sum(),
+        "expected_calibration_error": sum(gaps) / w.sum(),
+        "normalized_entropy": losses / -(rate * np.log(rate) + (1 - rate) * np.log(1 - rate)),
+    }
+    assert len(set(groups.tolist())) > 3
+    wrong = {name: (done["evaluation"][name], expected[name]) for name in names if not near(done["evaluation"][name], expected[name], 1e-5)}
+    assert not wrong
+
+
+def test_errors_of_a_regression_on_request(tmp_path):
+    names = ["mean_absolute_error", "root_mean_squared_error", "calibration"]
+    case = {**CASES["linear regressor"], "features": features(), "batch": BATCH, "eval_metrics": names}
+    done = ours({**case, "model_dir": str(tmp_path), "steps": 0, "evaluate": True, "predict": True})
+    p = np.array([row for batch in done["predictions"] for row in batch["predictions"]])
+    for name, metric in zip(names, [tf.keras.metrics.MeanAbsoluteError(), tf.keras.metrics.RootMeanSquaredError()]):
+        assert near(done["evaluation"][name], float(metric(TARGET, p)), 1e-5)
+    assert near(done["evaluation"]["calibration"], p.mean() / TARGET.mean(), 1e-4)
 
 
 def test_l2_is_that_of_keras(tmp_path):

@@ -74,8 +74,7 @@ pub(crate) fn evaluate<M: Trainable>(
         if batch.rows() == 0 {
             continue;
         }
-        let targets = head.targets(&batch)?;
-        losses += head.measure(&mut metrics, &trained.logits(&batch)?, &targets)?;
+        losses += head.measure(&mut metrics, &trained.logits(&batch)?, &batch)?;
         (batches, rows) = (batches + 1, rows + batch.rows() as u64);
     }
     if batches == 0 {

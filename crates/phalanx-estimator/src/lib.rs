@@ -51,7 +51,7 @@ pub use hook::{Control, Hook};
 pub use importance::{Importance, Importances, Permutation};
 pub use model::{CustomModel, Forward, IntoModel, ModelFn, RowGradients, Table, Trainable};
 pub use model_summary::{ColumnSummary, ColumnWidth, ModelSummary, VariableSummary};
-pub use phalanx_nn::metrics::Reduction;
+pub use phalanx_nn::metrics::{EvalMetric, Reduction};
 pub use run_config::RunConfig;
 pub use specs::{EvalSpec, TrainSpec};
 pub use train_and_evaluate::{Report, train_and_evaluate};

@@ -20,6 +20,7 @@ impl Job {
     pub(crate) fn check(&self) -> Result<Canned> {
         let model = self.check_model()?;
         self.check_metrics(&model)?;
+        self.check_groups(&model)?;
         let data = &self.inputs.data;
         for (at, files) in [(&data.train, self.inputs.train_files()), (&data.eval, self.inputs.eval_files())] {
             self.check_files(at, files, &model)?;
@@ -60,6 +61,21 @@ impl Job {
             }
         }
         self.model.to_model(self.seed).map_err(|error| self.explain(error))
+    }
+
+    /// Checks the column of `group_by` against the first rows of an evaluation.
+    fn check_groups(&self, model: &Canned) -> Result<()> {
+        let Some(name) = &self.eval.group_by else { return Ok(()) };
+        let first = self.inputs.evaluation().iter().and_then(|mut batches| batches.next().transpose());
+        let checked = first.and_then(|batch| batch.map_or(Ok(None), |batch| model.head().groups(&batch)));
+        checked.map(drop).map_err(|error| {
+            self.source.point_with(
+                error,
+                name.span.as_ref(),
+                "of this column",
+                "name a column of the evaluation's files",
+            )
+        })
     }
 
     /// Checks that evaluations report the metrics that exports and early stopping use.

@@ -19,6 +19,10 @@ impl Job {
                 let span = named.or_else(|| self.files_in(&error)).or_else(|| data.train.span.clone());
                 self.source.point_with(error, span.as_ref(), "read because of this", "correct the data or this setting")
             }
+            Code::BadSetting if error.what().contains("metric") => {
+                let at = &self.eval.metrics_at;
+                self.source.point_with(error, Some(at), "of evaluations", "correct the list of metrics")
+            }
             Code::BadSetting => match self.named_in(&error) {
                 Some(span) => self.source.point_with(error, Some(&span), "this one", "correct this setting"),
                 None => self.source.point_with(error, Some(&self.model.span), "of this model", "correct its settings"),

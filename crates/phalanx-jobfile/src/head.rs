@@ -4,7 +4,7 @@ use crate::section::Section;
 use crate::source::Spanned;
 use crate::tree::{Node, TomlValue};
 use phalanx_base::{Code, Error, Result};
-use phalanx_estimator::Reduction;
+use phalanx_estimator::{EvalMetric, Reduction};
 
 /// The head settings: classes or regression, labels, weights and loss reduction.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +17,9 @@ pub(crate) struct Head {
     pub(crate) label_dimension: usize,
     pub(crate) thresholds: Vec<f32>,
     pub(crate) reduction: Option<Reduction>,
+    /// Of `[eval]`.
+    pub(crate) eval_metrics: Vec<EvalMetric>,
+    pub(crate) group_by: Option<String>,
 }
 
 impl Head {

@@ -113,7 +113,13 @@ impl Inputs {
     }
 
     pub(crate) fn evaluation_of(&self, files: Vec<String>) -> Dataset {
-        self.spelled_rows(files).batch(self.eval.batch_size)
+        let Some(name) = &self.eval.group_by else { return self.spelled_rows(files).batch(self.eval.batch_size) };
+        // A column that cannot be found is missing in the batches, which is reported there.
+        let group = self.id_spec(&name.value, &files).ok();
+        let group =
+            group.filter(|group| self.features.iter().chain(&self.weight).all(|known| known.name != group.name));
+        let features: Vec<FeatureSpec> = self.features.iter().chain(&self.weight).cloned().chain(group).collect();
+        self.spelled(self.data.rows(files, &features, Some(&self.label))).batch(self.eval.batch_size)
     }
 
     /// The column that is carried through predictions, as it is read from `files`.

@@ -121,9 +121,11 @@ impl Job {
         };
         let columns = own.table("columns")?.unwrap_or_default();
         let columns = Columns::read(&source, &paths, columns)?;
-        let model = Model::read(&source, &columns, need("model")?)?;
+        let mut model = Model::read(&source, &columns, need("model")?)?;
         let train = Train::read(&source, need("train")?, overrides.max_steps)?;
         let eval = Eval::read(&source, own.node("eval"), &train)?;
+        model.head.eval_metrics.clone_from(&eval.metrics);
+        model.head.group_by = eval.group_by.as_ref().map(|name| name.value.clone());
         let seed = overrides.seed.map_or_else(|| seed(&own), Ok)?;
         own.node("seed");
         check_inputs(&source, &model, &data)?;

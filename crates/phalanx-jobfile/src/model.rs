@@ -210,7 +210,8 @@ macro_rules! with_head {
     };
     (common $model:expr, $head:expr) => {{
         let weights = $head.weight_column.as_ref().map(|column| column.value.clone());
-        set!($model, weight_column: weights, loss_reduction: $head.reduction)
+        let model = $model.eval_metrics($head.eval_metrics.clone());
+        set!(model, weight_column: weights, loss_reduction: $head.reduction, group_by: $head.group_by.clone())
     }};
 }
 

@@ -5,7 +5,7 @@ use crate::section::Section;
 use crate::source::{Source, Span, Spanned};
 use crate::tree::{Node, TomlValue};
 use phalanx_base::Result;
-use phalanx_estimator::{Exporter, RunConfig, ServingInput};
+use phalanx_estimator::{EvalMetric, Exporter, RunConfig, ServingInput};
 
 /// `[train]`.
 #[derive(Clone, Debug)]
@@ -84,6 +84,10 @@ pub(crate) struct Eval {
     pub(crate) throttle_secs: Option<u64>,
     pub(crate) every_steps: u64,
     pub(crate) name: Option<String>,
+    pub(crate) metrics: Vec<EvalMetric>,
+    /// The position of the list of metrics.
+    pub(crate) metrics_at: Span,
+    pub(crate) group_by: Option<Spanned<String>>,
 }
 
 impl Eval {
@@ -106,10 +110,22 @@ impl Eval {
             throttle_secs: count("throttle_secs", 0)?,
             every_steps: count("every_steps", 0)?.unwrap_or(0),
             name: own.text("name")?.map(|name| folder_name(&own, name)).transpose()?,
+            metrics: metrics(&own)?,
+            metrics_at: own.span_of("metrics"),
+            group_by: own.text("group_by")?,
         };
         own.close();
         Ok(eval)
     }
+}
+
+fn metrics(own: &Section<'_>) -> Result<Vec<EvalMetric>> {
+    let names = own.texts("metrics")?.map(|names| names.value).unwrap_or_default();
+    let metric = |name: &Spanned<String>| {
+        EvalMetric::parse(&name.value)
+            .map_err(|_| own.no_such("metrics", name, EvalMetric::ALL.iter().map(|metric| metric.name()).collect()))
+    };
+    names.iter().map(metric).collect()
 }
 
 fn folder_name(own: &Section<'_>, name: Spanned<String>) -> Result<String> {

@@ -40,6 +40,13 @@ fn run() -> Result<Value> {
             if let Some(name) = case["weight_column"].as_str() {
                 model = model.weight_column(name);
             }
+            if let Some(names) = case["eval_metrics"].as_array() {
+                let metrics = names.iter().map(|name| EvalMetric::parse(&text(name)));
+                model = model.eval_metrics(metrics.collect::<Result<Vec<_>>>()?);
+            }
+            if let Some(name) = case["group_by"].as_str() {
+                model = model.group_by(name);
+            }
             if case["reduction"] == "sum" {
                 model = model.loss_reduction(Reduction::Sum);
             }

@@ -41,6 +41,12 @@ macro_rules! head_settings {
             phalanx_train::setters! {
                 /// Sets the column of example weights.
                 weight_column(name: impl Into<String>) { head.weight_column = Some(name.into()) }
+                /// Adds metrics to evaluations.
+                eval_metrics(metrics: impl Into<Vec<phalanx_nn::metrics::EvalMetric>>) {
+                    head.eval_metrics = metrics.into()
+                }
+                /// Sets the column whose values are the groups of the metric `gauc`.
+                group_by(name: impl Into<String>) { head.group_by = Some(name.into()) }
                 /// Sets how the losses of a batch are reduced; `SumOverBatchSize` by default.
                 loss_reduction(reduction: phalanx_nn::metrics::Reduction) { head.reduction = reduction }
             }

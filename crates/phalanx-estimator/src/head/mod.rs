@@ -1,14 +1,16 @@
 //! Heads: the loss, metrics and predictions of a model's logits.
 
+mod eval_metrics;
 mod labels;
 mod predictions;
 
 pub(crate) use labels::{Labels, Targets};
 
 use phalanx_base::{Code, Error, Result};
+use phalanx_data::Batch;
 use phalanx_nn::burn::tensor::{Tensor, TensorData};
 use phalanx_nn::losses::{Labels as LossLabels, Loss};
-use phalanx_nn::metrics::{HeadMetrics, Reduction, Values};
+use phalanx_nn::metrics::{EvalMetric, HeadMetrics, Reduction, Values};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeadKind {
@@ -41,12 +43,15 @@ pub struct Head {
     pub(crate) label_vocabulary: Vec<String>,
     pub(crate) thresholds: Vec<f32>,
     pub(crate) reduction: Reduction,
+    pub(crate) eval_metrics: Vec<EvalMetric>,
+    pub(crate) group_by: Option<String>,
 }
 
 impl Head {
     fn of(kind: HeadKind) -> Self {
         let (label_vocabulary, thresholds, reduction) = (Vec::new(), Vec::new(), Reduction::SumOverBatchSize);
-        Self { kind, weight_column: None, label_vocabulary, thresholds, reduction }
+        let (eval_metrics, group_by) = (Vec::new(), None);
+        Self { kind, weight_column: None, label_vocabulary, thresholds, reduction, eval_metrics, group_by }
     }
 
     /// A head for `n_classes` classes: two have one logit, more have one logit each. Labels are class numbers, or words
@@ -82,6 +87,10 @@ impl Head {
         weight_column(name: impl Into<String>) { weight_column = Some(name.into()) }
         /// For two classes: also reports accuracy, precision and recall at these probabilities.
         thresholds(thresholds: impl Into<Vec<f32>>) { thresholds = thresholds.into() }
+        /// Adds metrics to evaluations.
+        eval_metrics(metrics: impl Into<Vec<EvalMetric>>) { eval_metrics = metrics.into() }
+        /// Sets the column whose values are the groups of [`EvalMetric::GroupAuc`].
+        group_by(name: impl Into<String>) { group_by = Some(name.into()) }
         /// Sets how the losses of a batch are reduced; `SumOverBatchSize` by default.
         loss_reduction(reduction: Reduction) { reduction = reduction }
     }
@@ -117,6 +126,7 @@ impl Head {
         if let Some(wrong) = self.thresholds.iter().find(|t| !(**t > 0.0 && **t < 1.0)) {
             return refuse(&format!("a threshold of {wrong}"), "it must be between 0 and 1, exclusive");
         }
+        self.check_eval_metrics()?;
         if self.reduction == Reduction::None {
             return refuse("the loss reduction None", "training needs one loss for a batch");
         }
@@ -138,7 +148,7 @@ impl Head {
     ///
     /// # Errors
     /// Fails if they are missing, of another type or shape, or outside the classes.
-    pub fn check_labels(&self, batch: &phalanx_data::Batch) -> Result<()> {
+    pub fn check_labels(&self, batch: &Batch) -> Result<()> {
         self.targets(batch).map(|_| ())
     }
 
@@ -153,11 +163,13 @@ impl Head {
 
     /// Returns the metrics that an evaluation reports besides `loss`.
     pub(crate) fn metrics(&self) -> Result<HeadMetrics> {
-        match self.kind {
-            HeadKind::Binary => HeadMetrics::binary(&self.thresholds),
-            HeadKind::MultiClass(_) => Ok(HeadMetrics::multi_class()),
-            HeadKind::Regression(_) => Ok(HeadMetrics::regression()),
-        }
+        let mut metrics = match self.kind {
+            HeadKind::Binary => HeadMetrics::binary(&self.thresholds)?,
+            HeadKind::MultiClass(_) => HeadMetrics::multi_class(),
+            HeadKind::Regression(_) => HeadMetrics::regression(),
+        };
+        self.eval_metrics.iter().for_each(|&metric| metrics.request(metric));
+        Ok(metrics)
     }
 
     fn loss_function(&self) -> Loss {
@@ -190,7 +202,11 @@ impl Head {
     }
 
     /// Updates the metrics with a batch, and returns its loss.
-    pub(crate) fn measure(&self, metrics: &mut HeadMetrics, logits: &[f32], targets: &Targets) -> Result<f64> {
+    pub(crate) fn measure(&self, metrics: &mut HeadMetrics, logits: &[f32], batch: &Batch) -> Result<f64> {
+        let targets = &self.targets(batch)?;
+        if let (Some(groups), Labels::Numbers(labels)) = (self.groups(batch)?, &targets.labels) {
+            metrics.update_groups(&groups, labels, logits, targets.weights.as_deref())?;
+        }
         let width = self.logits_dimension();
         let truth = match &targets.labels {
             Labels::Numbers(numbers) => Values::rows(numbers, width),

@@ -122,6 +122,13 @@ pub(crate) const EVAL: Keys = keys(
         ),
         key("throttle_secs", Count(0), "600", "Minimum number of seconds between the starts of two evaluations."),
         key("every_steps", Count(0), "0", "Minimum number of steps between two evaluations."),
+        key(
+            "metrics",
+            Texts,
+            "",
+            "Metrics to add: \"gauc\", \"calibration\", \"expected_calibration_error\", \"normalized_entropy\" for two classes; \"calibration\", \"mean_absolute_error\", \"root_mean_squared_error\" for regressors.",
+        ),
+        key("group_by", Text, "", "Column whose values are the groups of \"gauc\", such as a user id."),
         key("name", Text, "", "Name of the evaluation: results go to eval_NAME/ instead of eval/."),
     ],
     &[],

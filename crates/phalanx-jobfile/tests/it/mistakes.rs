@@ -68,7 +68,7 @@ fn check(mistakes: &[(&str, &str, Code, &str, &str, &str)]) {
 #[test]
 #[rustfmt::skip]
 fn keys_and_values_of_the_file() {
-    use Code::{BadSetting, JobKey, JobSyntax, JobValue};
+    use Code::{BadSetting, DataColumn, JobKey, JobSyntax, JobValue};
     let stopping = "[early_stopping]\nmetric = \"acurracy\"\npatience_steps = 9\n\n[[export]]";
     check(&[
         ("batch_size = 32", "batch_sise = 32", JobKey, "[train]", "batch_sise", "did you mean \"batch_size\"?"),
@@ -90,6 +90,11 @@ fn keys_and_values_of_the_file() {
         ("name = \"adagrad\", learning_rate = 0.1 }", "name = \"adagrad\", clip_norm = 0 }", BadSetting, "dnn_optimizer", "{ name", "above 0"),
         ("name = \"ftrl\", learning_rate = 0.1", "name = \"ftrl\", learning_rate = { schedule = \"cosine\", initial = 0.1, decay_steps = 9 }", BadSetting, "linear_optimizer", "{ name", "above 0"),
         ("hidden_units = [16, 8]", "hidden_units = [16, 8]\nl2 = -1", JobValue, "l2 = ", "-1", "give 0 or more"),
+        // Metrics on request.
+        ("steps = \"all\"", "steps = \"all\"\nmetrics = [\"guac\"]", JobValue, "metrics", "\"guac\"", "did you mean \"gauc\"?"),
+        ("steps = \"all\"", "steps = \"all\"\nmetrics = [\"gauc\"]", BadSetting, "metrics", "[\"gauc\"]", "group_by = \"user\""),
+        ("steps = \"all\"", "steps = \"all\"\nmetrics = [\"mean_absolute_error\"]", BadSetting, "metrics", "[\"mean", "gauc, calibration"),
+        ("steps = \"all\"", "steps = \"all\"\nmetrics = [\"gauc\"]\ngroup_by = \"cty\"", DataColumn, "group_by", "\"cty\"", "city"),
         // Metrics that evaluations do not have.
         ("name = \"final\"", "name = \"best\"\nwhen = \"best\"\nmetric = \"acu\"", JobValue, "metric", "\"acu\"", "did you mean \"auc\"?"),
         ("[[export]]", stopping, JobValue, "metric", "\"acurracy\"", "did you mean \"accuracy\"?"),

@@ -6,7 +6,8 @@ use super::accuracy::argmax;
 use super::auc::sigmoid;
 use super::weights::Weights;
 use super::{Accuracy, AccuracyBaseline, Auc, BinaryAccuracy, Curve, Mean, Metric, Precision, Recall, Values};
-use super::{merge_words, words_of};
+use super::{Calibration, CalibrationError, EvalMetric, GroupAuc, MeanAbsoluteError, NormalizedEntropy};
+use super::{RootMeanSquaredError, merge_words, words_of};
 
 /// The input of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,7 @@ pub struct HeadMetrics {
     metrics: Vec<Box<dyn Metric>>,
     /// The input of each metric.
     inputs: Vec<MetricInput>,
+    groups: Option<GroupAuc>,
 }
 
 impl HeadMetrics {
@@ -96,7 +98,45 @@ impl HeadMetrics {
     }
 
     fn with(link: Link) -> Self {
-        Self { link, metrics: vec![Box::new(Mean::new("average_loss"))], inputs: vec![MetricInput::Losses] }
+        Self {
+            link,
+            metrics: vec![Box::new(Mean::new("average_loss"))],
+            inputs: vec![MetricInput::Losses],
+            groups: None,
+        }
+    }
+
+    /// Adds a metric that heads report on request. [`EvalMetric::GroupAuc`] also needs [`Self::update_groups`].
+    pub fn request(&mut self, metric: EvalMetric) {
+        let name = metric.name();
+        match metric {
+            EvalMetric::GroupAuc => self.groups = Some(GroupAuc::default()),
+            EvalMetric::Calibration => self.add(MetricInput::Predictions, Calibration::new(name)),
+            EvalMetric::CalibrationError => self.add(MetricInput::Predictions, CalibrationError::new(name, 10)),
+            EvalMetric::NormalizedEntropy => self.add(MetricInput::Losses, NormalizedEntropy::new(name)),
+            EvalMetric::MeanAbsoluteError => {
+                self.add(MetricInput::Predictions, MeanAbsoluteError::new().named(name));
+            }
+            EvalMetric::RootMeanSquaredError => {
+                self.add(MetricInput::Predictions, RootMeanSquaredError::new().named(name));
+            }
+        }
+    }
+
+    /// Adds the groups of a batch whose other metrics were updated; it has one logit and one label per example.
+    ///
+    /// # Errors
+    /// If the lengths differ.
+    pub fn update_groups(
+        &mut self,
+        groups: &[u64],
+        labels: &[f32],
+        logits: &[f32],
+        weights: Option<&[f32]>,
+    ) -> Result<()> {
+        // Sorted by probability and not by logit: two probabilities can be equal where their logits are not.
+        let probabilities: Vec<f32> = logits.iter().map(|&logit| sigmoid(logit)).collect();
+        self.groups.as_mut().map_or(Ok(()), |metric| metric.update(groups, labels, &probabilities, weights))
     }
 
     fn add(&mut self, input: MetricInput, metric: impl Metric + 'static) {
@@ -172,10 +212,12 @@ impl HeadMetrics {
     /// Returns every key with its value, in the order of an Estimator.
     #[must_use]
     pub fn results(&self) -> Vec<(String, f64)> {
-        self.metrics.iter().map(|metric| (metric.name().to_owned(), metric.result())).collect()
+        let own = self.metrics.iter().map(|metric| (metric.name().to_owned(), metric.result()));
+        let groups = self.groups.iter().map(|groups| (EvalMetric::GroupAuc.name().to_owned(), groups.result()));
+        own.chain(groups).collect()
     }
 
-    /// Returns the state of all metrics, for the wire.
+    /// Returns the state of all metrics but the AUC within groups, for the wire.
     #[must_use]
     pub fn to_words(&self) -> Vec<f64> {
         words_of(&self.metrics)
@@ -192,5 +234,6 @@ impl HeadMetrics {
     /// Clears the state.
     pub fn reset(&mut self) {
         self.metrics.iter_mut().for_each(|metric| metric.reset());
+        self.groups = self.groups.as_ref().map(|_| GroupAuc::default());
     }
 }

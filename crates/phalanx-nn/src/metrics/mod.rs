@@ -7,10 +7,13 @@
 mod accuracy;
 mod auc;
 mod best_at;
+mod calibration;
 mod confusion;
 mod counts;
 mod crossentropy;
 mod divergence;
+mod eval_metric;
+mod group_auc;
 mod heads;
 mod loss_values;
 mod mean;
@@ -34,6 +37,7 @@ pub use best_at::{
     BestAt, PrecisionAtRecall, PrecisionByRecall, RecallAtPrecision, RecallByPrecision, SensitivityAtSpecificity,
     SensitivityBySpecificity, SpecificityAtSensitivity, SpecificityBySensitivity, Tradeoff,
 };
+pub use calibration::{Calibration, CalibrationError, NormalizedEntropy};
 pub use confusion::Counts;
 pub use counts::{
     CountMetric, FalseNegative, FalseNegatives, FalsePositive, FalsePositives, OfCounts, Precision, PrecisionOf,
@@ -47,6 +51,8 @@ pub use divergence::{
     CategoricalHinge, CategoricalHingeLoss, Hinge, HingeLoss, KlDivergence, KullbackLeibler, Poisson, PoissonLoss,
     SquaredHinge, SquaredHingeLoss,
 };
+pub use eval_metric::EvalMetric;
+pub use group_auc::GroupAuc;
 pub use heads::HeadMetrics;
 pub use loss_values::{Loss, Reduced, Reduction, compute_average_loss};
 pub use mean::{AccuracyBaseline, Mean, Sum};
