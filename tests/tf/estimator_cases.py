@@ -312,6 +312,24 @@ OWN = {
         "label": numbers(BINARY_LABEL),
         "optimizer": {"name": "adagrad", "learning_rate": 0.05},
     },
+    "fm classifier": {
+        "model": "FMClassifier",
+        "deep": FIELDS,
+        "label": numbers(BINARY_LABEL),
+        "optimizer": {"name": "adagrad", "learning_rate": 0.05},
+    },
+    "fm regressor": {
+        "model": "FMRegressor",
+        "deep": FIELDS,
+        "label": numbers(TARGET),
+        "optimizer": {"name": "sgd", "learning_rate": 0.02},
+    },
+    "mf regressor": {
+        "model": "MFRegressor",
+        "deep": [embedded(JOB, 4), embedded(TWIN, 4)],
+        "label": numbers(TARGET + 3),
+        "optimizer": {"name": "adagrad", "learning_rate": 0.1},
+    },
     "dlrm of four, without numbers": {
         "model": "DLRMClassifier",
         "deep": [embedded(JOB, 4), embedded(TWIN, 4), embedded(WORD, 4)],

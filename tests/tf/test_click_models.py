@@ -62,19 +62,22 @@ class Formula:
         return tf.concat([self.data["pair"][rows], self.words(rows), self.data["x"][rows].reshape(-1, 1)], 1)
 
     def logits(self, rows):
-        return self.deepfm(rows) if self.case["model"] == "DeepFMClassifier" else self.dlrm(rows)
+        return self.dlrm(rows) if self.case["model"] == "DLRMClassifier" else self.machine(rows)
 
-    def deepfm(self, rows):
-        scope = "linear/linear_model"
+    def machine(self, rows):
+        scope, fields_only = "linear/linear_model", self.case["model"] == "MFRegressor"
         linear = self.variable(f"{scope}/bias_weights", (1,), zero=True)
-        for key, values in (("x", self.data["x"][rows].reshape(-1, 1)), ("pair", self.data["pair"][rows])):
+        numbers = (("x", self.data["x"][rows].reshape(-1, 1)), ("pair", self.data["pair"][rows]))
+        for key, values in () if fields_only else numbers:
             linear = linear + values @ self.variable(f"{scope}/{key}/weights", (values.shape[1], 1), zero=True)
-        for given in (WORD, JOB, LIST, TWIN):
+        for given in (JOB, TWIN) if fields_only else (WORD, JOB, LIST, TWIN):
             linear = linear + self.looked_up(f"{scope}/{given['key']}/weights", given, 1, rows, "sum", zero=True)
         fields = self.fields("dnn/input_from_feature_columns/input_layer", rows)
         pairs = sum(
             tf.reduce_sum(a * b, 1, keepdims=True) for at, a in enumerate(fields) for b in fields[:at]
         )
+        if "hidden_units" not in self.case:
+            return linear + pairs
         deep = self.layers("dnn", tf.concat([self.numbers(rows), *fields], 1), self.case["hidden_units"])
         return linear + pairs + self.sums("dnn/logits", deep, 1)
 
@@ -90,6 +93,8 @@ class Formula:
 
     def loss(self, rows):
         logits, label = self.logits(rows), array(self.case["label"])[rows]
+        if self.case["model"].endswith("Regressor"):
+            return tf.reduce_mean((tf.constant(label.reshape(-1, 1), tf.float32) - logits) ** 2)
         if self.case.get("n_classes", 2) == 2:
             label = tf.constant(label.reshape(-1, 1), tf.float32)
             return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(label, logits))
@@ -128,5 +133,6 @@ def test_a_click_model_learns_as_its_formula_does(name, tmp_path):
     done = ours({**case, "model_dir": str(tmp_path / "ours"), "warm_start": str(tmp_path / "start"), "steps": 0, "predict": True})
     assert len(done["losses"]) == len(losses) == -(-ROWS // BATCH)
     assert all(near(a, b) for a, b in zip(done["losses"], losses)), (done["losses"], losses)
-    found = [value for batch in done["predictions"] for value in batch["logits"]]
+    key = "predictions" if case["model"].endswith("Regressor") else "logits"
+    found = [value for batch in done["predictions"] for value in batch[key]]
     assert len(found) == len(wanted) and max(abs(a - b) for a, b in zip(found, wanted)) < 1e-4

@@ -43,6 +43,9 @@ EXPORTED = [
     "deepfm",
     "dlrm",
     "dlrm of four, without numbers",
+    "fm classifier",
+    "fm regressor",
+    "mf regressor",
 ]
 
 

@@ -39,7 +39,8 @@ mod warm_start;
 
 pub use canned::{
     BaselineClassifier, BaselineRegressor, Canned, CannedInput, DeepFmClassifier, DlrmClassifier, DnnClassifier,
-    DnnRegressor, LinearClassifier, LinearRegressor, WideDeepClassifier, WideDeepRegressor,
+    DnnRegressor, FmClassifier, FmRegressor, LinearClassifier, LinearRegressor, MfRegressor, WideDeepClassifier,
+    WideDeepRegressor,
 };
 pub use early_stopping::EarlyStopping;
 pub use estimator::{Estimator, Predictions};

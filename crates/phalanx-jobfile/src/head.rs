@@ -32,6 +32,10 @@ impl Head {
             head.label_dimension = own.count("label_dimension", 1)?.map_or(1, |count| count.value as usize);
             return Ok(head);
         }
+        if !own.may_have("n_classes") {
+            // A regression of one number.
+            return Ok(head);
+        }
         head.vocabulary = vocabulary(own)?;
         let words = head.vocabulary.as_ref().map(|words| words.value.len());
         let given = own.count("n_classes", 2)?;

@@ -10,7 +10,8 @@ use crate::tree::Node;
 use phalanx_base::{Code, Error, Result};
 use phalanx_estimator::{
     BaselineClassifier, BaselineRegressor, Canned, DeepFmClassifier, DlrmClassifier, DnnClassifier, DnnRegressor,
-    IntoModel, LinearClassifier, LinearRegressor, WideDeepClassifier, WideDeepRegressor,
+    FmClassifier, FmRegressor, IntoModel, LinearClassifier, LinearRegressor, MfRegressor, WideDeepClassifier,
+    WideDeepRegressor,
 };
 use phalanx_feature::{Combiner, FeatureColumn};
 use phalanx_nn::Precision;
@@ -56,6 +57,22 @@ pub(crate) struct Model {
     /// Of weights and of looked-up rows.
     l2: [f32; 2],
     combiner: Combiner,
+    factors: Factors,
+}
+
+/// The settings of a matrix factorization.
+#[derive(Clone, Copy, Debug, Default)]
+struct Factors {
+    dimension: usize,
+    global_mean: f32,
+}
+
+impl Factors {
+    fn read(own: &Section<'_>) -> Result<Self> {
+        let dimension = own.need_count("dimension", 1)?.value as usize;
+        let mean = own.number("global_mean")?.map_or(0.0, |mean| mean.value as f32);
+        Ok(Self { dimension, global_mean: mean })
+    }
 }
 
 impl Model {
@@ -76,12 +93,19 @@ impl Model {
             dropout: None,
             l2: [0.0; 2],
             combiner: Combiner::Sum,
+            factors: Factors::default(),
         };
-        let is_deep = own.may_have("hidden_units") || own.may_have("top_units");
+        let is_deep = own.may_have("hidden_units") || own.may_have("top_units") || kind.starts_with("fm_");
         let own_part = if is_deep { ModelPart::Deep } else { ModelPart::Linear };
         let parts = [("columns", own_part), ("linear_columns", ModelPart::Linear), ("dnn_columns", ModelPart::Deep)];
         for (key, part) in parts.into_iter().filter(|(key, _)| own.may_have(key)) {
             model.parts.push(PartColumns { part, columns: named_columns(&own, key, columns)? });
+        }
+        if own.may_have("user") {
+            model.factors = Factors::read(&own)?;
+            let columns = ["user", "item"].map(|key| categorical(&own, key, columns));
+            let columns = columns.into_iter().collect::<Result<_>>()?;
+            model.parts.push(PartColumns { part: ModelPart::Linear, columns });
         }
         if own.may_have("linear_columns") && model.parts.iter().all(|part| part.columns.is_empty()) {
             return Err(own.missing("linear_columns").because("the model has neither linear nor deep columns"));
@@ -98,7 +122,7 @@ impl Model {
             model.combiner = own.choice(key, &words)?.map_or(Combiner::Sum, |found| found.value);
         }
         let classes = model.head.classes.as_ref().map_or(2, |classes| classes.value);
-        if kind == "deepfm_classifier" && classes != 2 {
+        if matches!(kind, "deepfm_classifier" | "fm_classifier") && classes != 2 {
             let error = own.wrong(&own.span_of("n_classes"), format!("a {kind} of {classes} classes"), "not two");
             return Err(error.help("use dlrm_classifier, or two classes"));
         }
@@ -169,6 +193,20 @@ fn check_dropout(own: &Section<'_>, rate: Spanned<f64>) -> Result<f64> {
     }
     let what = format!("a dropout of {}", rate.value);
     Err(own.wrong(&own.span_of("dropout"), what, "out of range").help("give at least 0 and less than 1"))
+}
+
+/// Reads the name of one categorical column.
+fn categorical(own: &Section<'_>, key: &'static str, columns: &Columns) -> Result<(Named, Spanned<String>)> {
+    let name = own.need_text(key)?;
+    let named = columns.get(own.source, &name)?.clone();
+    match &named.columns[..] {
+        // One that cannot be counted, such as a vocabulary without a file, is reported when the model is built.
+        [column] if !matches!(column.num_buckets(), Ok(None)) => Ok((named, name)),
+        _ => {
+            let error = own.wrong(&own.span_of(key), format!("`{key}` is not a categorical column"), "not categorical");
+            Err(error.help("name a column of kind identity, hash_bucket, vocabulary_list, …; vectors are added to it"))
+        }
+    }
 }
 
 fn named_columns(own: &Section<'_>, key: &'static str, columns: &Columns) -> Result<Vec<(Named, Spanned<String>)>> {
@@ -264,6 +302,21 @@ impl IntoModel for Model {
                     dnn_optimizer: self.optimizer("dnn_optimizer"),
                     activation_fn: self.activation, dropout: self.dropout);
                 with_head!(binary model, head).to_model(seed)
+            }
+            "fm_classifier" => {
+                let model = set!(regularized!(FmClassifier::new(deep)), optimizer: optimizer);
+                with_head!(binary model, head).to_model(seed)
+            }
+            "fm_regressor" => {
+                let model = set!(regularized!(FmRegressor::new(deep)), optimizer: optimizer);
+                with_head!(common model, head).to_model(seed)
+            }
+            "mf_regressor" => {
+                let [user, item] = <[FeatureColumn; 2]>::try_from(wide)
+                    .map_err(|_| Error::new(Code::Internal, "a matrix factorization has two columns"))?;
+                let Factors { dimension, global_mean } = self.factors;
+                let model = regularized!(MfRegressor::new(user, item, dimension)).global_mean(global_mean);
+                with_head!(common set!(model, optimizer: optimizer), head).to_model(seed)
             }
             "dlrm_classifier" => {
                 let model = regularized!(DlrmClassifier::new(deep)).bottom_units(self.bottom_units.clone());

@@ -127,6 +127,17 @@ fn run() -> Result<Value> {
             let model = optimized!(model, linear_optimizer = "linear_optimizer", dnn_optimizer = "dnn_optimizer");
             settled!(binary model)
         }
+        "FMClassifier" => settled!(binary optimized!(FmClassifier::new(deep), optimizer = "optimizer")),
+        "FMRegressor" => work(&case, &settled!(common optimized!(FmRegressor::new(deep), optimizer = "optimizer"))),
+        "MFRegressor" => {
+            let column = |at: usize| deep.get(at).and_then(FeatureColumn::categorical_column);
+            let (Some(user), Some(item)) = (column(0), column(1)) else {
+                return Err(Error::new(Code::DataFormat, "no embeddings of users and items"));
+            };
+            let mean = case["global_mean"].as_f64().unwrap_or(0.0) as f32;
+            let model = MfRegressor::new(user, item, 4).global_mean(mean);
+            work(&case, &settled!(common optimized!(model, optimizer = "optimizer")))
+        }
         "DLRMClassifier" => {
             let bottom: Vec<usize> = integers(&case["bottom_units"]).into_iter().map(|n| n as usize).collect();
             let model = DlrmClassifier::new(deep).bottom_units(bottom).top_units(hidden);

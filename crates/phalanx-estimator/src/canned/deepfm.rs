@@ -68,42 +68,42 @@ into_model!(DeepFmClassifier);
 impl DeepFmClassifier {
     fn parts(&self, _: usize, plan: &mut ModelPlan) -> Result<Parts> {
         let optimizer = self.linear_optimizer.unwrap_or_else(|| Ftrl::new(LEARNING_RATE).into());
-        let linear = Linear::plan(&self.linear_columns(), Combiner::Sum, 1, optimizer, plan)?;
-        let machine = FactorizationMachine::plan(&self.columns, &self.layers, self.dnn_optimizer, plan)?;
+        let linear = Linear::plan(&first_order(&self.columns), Combiner::Sum, 1, optimizer, plan)?;
+        let machine = FactorizationMachine::plan(&self.columns, Some(&self.layers), self.dnn_optimizer, plan)?;
         Ok((Some(linear), Some(Network::FactorizationMachine(machine))))
-    }
-
-    /// Returns the columns of the linear part: the categorical columns of embeddings and indicators, each once, and the
-    /// dense columns.
-    fn linear_columns(&self) -> Vec<FeatureColumn> {
-        let mut columns: Vec<FeatureColumn> = Vec::with_capacity(self.columns.len());
-        for column in &self.columns {
-            let own = column.categorical_column().unwrap_or_else(|| column.clone());
-            if columns.iter().all(|known| known.name() != own.name()) {
-                columns.push(own);
-            }
-        }
-        columns
     }
 }
 
-/// The second-order terms and the hidden layers; the linear part is separate.
+/// Returns the columns of a machine's linear part: the categorical columns of embeddings and indicators, each once, and the
+/// dense columns.
+pub(super) fn first_order(columns: &[FeatureColumn]) -> Vec<FeatureColumn> {
+    let mut found: Vec<FeatureColumn> = Vec::with_capacity(columns.len());
+    for column in columns {
+        let own = column.categorical_column().unwrap_or_else(|| column.clone());
+        if found.iter().all(|known| known.name() != own.name()) {
+            found.push(own);
+        }
+    }
+    found
+}
+
+/// The second-order terms, and the hidden layers if there are any; the linear part is separate.
 pub(crate) struct FactorizationMachine {
     pub(crate) fields: Fields,
-    pub(crate) mlp: Mlp,
+    pub(crate) mlp: Option<Mlp>,
 }
 
 impl FactorizationMachine {
-    fn plan(
+    pub(super) fn plan(
         columns: &[FeatureColumn],
-        layers: &LayerSettings,
+        layers: Option<&LayerSettings>,
         optimizer: Optimizer,
         plan: &mut ModelPlan,
     ) -> Result<Self> {
-        layers.check()?;
+        layers.map_or(Ok(()), LayerSettings::check)?;
         let fields = Fields::plan(columns, INPUT, optimizer, plan)?;
         let width = fields.dense_width() + fields.width();
-        let mlp = Mlp::plan(["dnn", "dnn/logits"], layers, [width, 1], optimizer, plan);
+        let mlp = layers.map(|layers| Mlp::plan(["dnn", "dnn/logits"], layers, [width, 1], optimizer, plan));
         Ok(Self { fields, mlp })
     }
 
@@ -115,10 +115,11 @@ impl FactorizationMachine {
         embeddings: Tensor<2>,
     ) -> Result<Tensor<2>> {
         let pairs = second_order(self.fields.stacked(embeddings.clone()));
+        let Some(mlp) = &self.mlp else { return Ok(pairs) };
         let input = match dense {
             Some(dense) => Tensor::cat(vec![dense, embeddings], 1),
             None => embeddings,
         };
-        Ok(self.mlp.logits(pass, input)? + pairs)
+        Ok(mlp.logits(pass, input)? + pairs)
     }
 }

@@ -54,8 +54,9 @@ pub(super) fn machine_logits(
     let twice = graph.sum(twice, &[1], true);
     let half = graph.scalar(0.5_f32);
     let pairs = graph.mul(twice, half);
+    let Some(mlp) = &machine.mlp else { return Ok(pairs) };
     let input = dense.map_or(embeddings, |dense| graph.concat(&[dense, embeddings], 1));
-    let deep = mlp_logits(graph, input, &machine.mlp, plan)?;
+    let deep = mlp_logits(graph, input, mlp, plan)?;
     Ok(graph.add(deep, pairs))
 }
 

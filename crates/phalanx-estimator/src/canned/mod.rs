@@ -1,4 +1,4 @@
-//! The canned models: baseline, linear, deep, wide & deep, DeepFM, DLRM.
+//! The canned models: baseline, linear, deep, wide & deep, factorization machines, DeepFM, DLRM.
 
 mod baseline;
 mod combined;
@@ -7,6 +7,7 @@ mod deepfm;
 mod dlrm;
 mod dnn;
 mod fields;
+mod fm;
 mod graph;
 mod graph_fields;
 mod hidden;
@@ -23,6 +24,7 @@ pub use combined::{WideDeepClassifier, WideDeepRegressor};
 pub use deepfm::DeepFmClassifier;
 pub use dlrm::DlrmClassifier;
 pub use dnn::{DnnClassifier, DnnRegressor};
+pub use fm::{FmClassifier, FmRegressor, MfRegressor};
 pub use linear_models::{LinearClassifier, LinearRegressor};
 
 pub use input::CannedInput;

@@ -53,6 +53,14 @@ const DEEPFM: &[Key] = &[
     optimizer("linear_optimizer", "ftrl with a rate of 0.15", "Optimizer of the first-order weights."),
     optimizer("dnn_optimizer", "adagrad with a rate of 0.15", "Optimizer of the hidden layers and embeddings."),
 ];
+const FM: &[Key] = &[FIELDS, optimizer("optimizer", "adagrad with a rate of 0.15", "Optimizer of all weights.")];
+const MF: &[Key] = &[
+    key("user", Text, REQUIRED, "Name of the categorical column of [columns] that holds the users."),
+    key("item", Text, REQUIRED, "Name of the categorical column of [columns] that holds the items."),
+    key("dimension", Count(1), REQUIRED, "Number of values in the vector of a user or an item."),
+    key("global_mean", Number, "0", "Value at which the global mean starts, for example the mean of the labels."),
+    optimizer("optimizer", "adagrad with a rate of 0.15", "Optimizer of biases and vectors."),
+];
 const DLRM: &[Key] = &[
     FIELDS,
     key("bottom_units", Counts(1), REQUIRED, "Sizes of the bottom layers; the last equals the embedding dimension."),
@@ -115,6 +123,19 @@ pub(crate) const MODEL_KINDS: &[Keys] = &[
         "DeepFM: a linear part, a factorization machine and hidden layers. Two classes only.",
         DEEPFM,
         &[LAYERS, REGULARIZATION, CLASSIFIER, COMMON],
+    ),
+    keys(
+        "fm_classifier",
+        "A factorization machine: a weight for every id and number, and dot products of embeddings. Two classes only.",
+        FM,
+        &[REGULARIZATION, CLASSIFIER, COMMON],
+    ),
+    keys("fm_regressor", "A factorization machine for the regression of one number.", FM, &[REGULARIZATION, COMMON]),
+    keys(
+        "mf_regressor",
+        "Matrix factorization: global mean + bias of the user + bias of the item + dot product of their vectors.",
+        MF,
+        &[REGULARIZATION, COMMON],
     ),
     keys(
         "dlrm_classifier",

@@ -219,6 +219,35 @@ fn csv_parquet_and_tfrecord_with_the_same_rows_train_the_same_model() {
 }
 
 #[test]
+fn metrics_on_request_are_the_same_in_every_format_and_group_by_any_column() {
+    let folder = tempfile::tempdir().unwrap();
+    write_data(folder.path());
+    let test = rows(&folder.path().join("test.csv"));
+    write_records(&test, &folder.path().join("test.tfrecord"));
+    write_parquet(&test, &folder.path().join("test.parquet"));
+    let train_rows = rows(&folder.path().join("train.csv"));
+    write_records(&train_rows, &folder.path().join("train.tfrecord"));
+    write_parquet(&train_rows, &folder.path().join("train.parquet"));
+    let found = ["csv", "parquet", "tfrecord"].map(|format| {
+        // The groups are a text that no column of the model reads.
+        let text = format!(
+            "[data]\nformat = {format:?}\ntrain = \"train.{format}\"\neval = \"test.{format}\"\nlabel = \"y\"\n\
+             [columns]\nage = {{ kind = \"numeric\", normalizer = {{ divide = 50.0 }} }}\n\
+             [model]\nkind = \"linear_classifier\"\ncolumns = [\"age\"]\nlabel_vocabulary = [\"no\", \"yes\"]\n\
+             [train]\nmax_steps = 30\nbatch_size = 50\nlog_step_count_steps = 0\n\
+             [eval]\nsteps = \"all\"\nmetrics = [\"gauc\", \"calibration\", \"normalized_entropy\"]\ngroup_by = \"city\"\n"
+        );
+        let evaluation = train(folder.path(), &text, format).report.evaluation.unwrap();
+        ["gauc", "auc", "calibration", "normalized_entropy"].map(|name| evaluation.get(name).unwrap())
+    });
+    let near = |a: [f64; 4], b: [f64; 4]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-6);
+    assert!(near(found[0], found[1]) && near(found[0], found[2]), "{found:?}");
+    let [gauc, auc, calibration, entropy] = found[0];
+    assert!((0.6..1.0).contains(&gauc) && gauc != auc, "{gauc} {auc}");
+    assert!((0.5..2.0).contains(&calibration) && (0.3..1.0).contains(&entropy), "{calibration} {entropy}");
+}
+
+#[test]
 fn every_kind_of_model_trains() {
     let folder = tempfile::tempdir().unwrap();
     write_data(folder.path());
@@ -239,6 +268,9 @@ fn every_kind_of_model_trains() {
     let models = [
         (format!("kind = \"deepfm_classifier\"\n{fields}\nhidden_units = [8]\nbatch_norm = true\ndnn_optimizer = \"adam\""), "y", "auc"),
         (format!("kind = \"dlrm_classifier\"\n{fields}\nbottom_units = [8, 4]\ntop_units = [8]\ndropout = 0.1"), "y", "auc"),
+        (format!("kind = \"fm_classifier\"\n{fields}\noptimizer = \"adam\"\nembedding_l2 = 0.001"), "y", "auc"),
+        ("kind = \"fm_regressor\"\ncolumns = [\"age\", \"job_vector\", \"city_vector\"]".to_owned(), "pay", "loss"),
+        ("kind = \"mf_regressor\"\nuser = \"job\"\nitem = \"city\"\ndimension = 3\nglobal_mean = 50".to_owned(), "pay", "loss"),
         (format!("kind = \"dnn_regressor\"\noptimizer = \"adam\"\n{deep}"), "pay", "average_loss"),
         ("kind = \"linear_regressor\"\ncolumns = [\"age\", \"job\"]".to_owned(), "pay", "prediction/mean"),
         (format!("kind = \"wide_deep_regressor\"\nlinear_columns = [\"job\"]\n{}", deep.replace("columns", "dnn_columns")), "pay", "loss"),

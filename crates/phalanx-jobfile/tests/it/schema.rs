@@ -66,6 +66,7 @@ fn some(key: &str, takes: &Value) -> String {
         "boundaries" => Some("[1, 2]"),
         "vocabulary_file" => Some("\"words.txt\""),
         "default_value" => Some("0"),
+        "user" | "item" => Some("\"base\""),
         "learning_rate_power" => Some("-0.5"),
         "thresholds" => Some("[0.5]"),
         "activation" => Some("\"tanh\""),
