@@ -4,8 +4,8 @@ use crate::data::{Data, Format};
 use crate::model::Model;
 use crate::paths::Paths;
 use crate::settings::{Eval, Train};
-use crate::source::Spanned;
-use phalanx_base::Result;
+use crate::source::{Spanned, meant};
+use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Batch, Column, Dataset, FeatureKind, FeatureSpec, InputContext, Parallel, Strings, tfrecord};
 use phalanx_feature::make_parse_example_spec;
 use std::sync::Arc;
@@ -131,7 +131,11 @@ impl Inputs {
             // Unlike the others, these need a type to be read.
             Format::TfRecord => {
                 let kinds = tfrecord(files.to_vec()).feature_kinds()?;
-                kinds.into_iter().find(|(known, _)| known == name).map(|(_, kind)| kind)
+                let found = kinds.iter().find(|(known, _)| known == name).map(|(_, kind)| *kind);
+                Some(found.ok_or_else(|| {
+                    let help = meant(name, kinds.iter().map(|(known, _)| known.as_str()));
+                    Error::new(Code::DataColumn, format!("the records have no feature {name:?}")).help(help)
+                })?)
             }
             Format::Csv | Format::Parquet => None,
         };

@@ -3,5 +3,6 @@
 mod common;
 mod jobs;
 mod mistakes;
+mod predictions;
 mod schema;
 mod statistics;
