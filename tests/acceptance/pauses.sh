@@ -56,7 +56,7 @@ finish() {
   wait_for_tasks || fail "the job failed"
   "$phalanx" status "$job.dir" --json >status.json
   # A line of the launcher or of a task that tells of a fault which did not happen.
-  if grep -nE 'PX0[0-9]{3}|exited with|started again|root cause' "$job"; then fail "a failure was reported"; fi
+  if grep -nE 'PX0[0-9]{3}|exit code|Restarting|root cause' "$job"; then fail "a failure was reported"; fi
   python3 - "$phalanx" "$job.dir" "$job" <<'PYTHON' || fail "updates do not count once"
 import json, re, subprocess, sys
 phalanx, directory, log = sys.argv[1:]
