@@ -12,7 +12,9 @@ mod column;
 mod csv;
 mod dataset;
 mod files;
+mod finite;
 mod idx;
+mod missing;
 mod numpy;
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -30,10 +32,12 @@ mod values;
 pub use batch::{Batch, Schema};
 pub use clicks::{AttainableMetrics, Clicks, synthetic_clicks};
 pub use column::Column;
-pub use csv::{Csv, CsvDefault, csv};
+pub use csv::{Csv, csv};
 pub use dataset::{AUTOTUNE, Dataset, DatasetIter, Interleave, Options, Padding, Parallel, ShardSpec, SourceExt};
 pub use files::{BadRows, Files};
+pub use finite::NonFiniteValues;
 pub use idx::{Idx, idx, mnist_test, mnist_train};
+pub use missing::FillValue;
 pub use numpy::{Npy, Npz, npy, npz};
 #[cfg(feature = "parquet")]
 pub use parquet::{Parquet, ParquetWriter, parquet};

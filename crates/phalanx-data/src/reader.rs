@@ -40,6 +40,11 @@ pub trait Reader: Send {
 
     /// Returns the position after the rows returned so far.
     fn position(&self) -> PartPosition;
+
+    /// Returns where the last row returned is, for messages: `data.csv, line 7`. Called rarely; the default has no answer.
+    fn last_row(&self) -> Option<String> {
+        None
+    }
 }
 
 /// An input that can be read repeatedly, in parts; parts are usually files.

@@ -3,7 +3,9 @@
 //! Hot: a field goes straight from the file's text into its column's buffer.
 
 use super::number::{parse_f32, parse_i64};
-use super::plan::{Default, Wanted};
+use super::options::CsvOptions;
+use super::plan::Wanted;
+use crate::missing::Fill;
 use crate::{Column, DType, Strings};
 
 /// One column under way.
@@ -29,19 +31,27 @@ pub(super) enum Refused {
 
 impl Builder {
     pub(super) fn new(wanted: &Wanted, trim: bool) -> Self {
-        let values = match &wanted.default {
-            Default::F32(default) => Buffer::F32 { values: Vec::new(), default: *default },
-            Default::I64(default) => Buffer::I64 { values: Vec::new(), default: *default },
-            Default::Bytes(default) => Buffer::Bytes { offsets: vec![0], data: Vec::new(), default: default.clone() },
+        let values = match (wanted.dtype, &wanted.fill) {
+            (DType::F32, Some(Fill::F32(fill))) => Buffer::F32 { values: Vec::new(), default: Some(*fill) },
+            (DType::F32, _) => Buffer::F32 { values: Vec::new(), default: None },
+            (DType::I64 | DType::U8, Some(Fill::I64(fill))) => Buffer::I64 { values: Vec::new(), default: Some(*fill) },
+            (DType::I64 | DType::U8, _) => Buffer::I64 { values: Vec::new(), default: None },
+            (DType::Bytes, fill) => {
+                let default = match fill {
+                    Some(Fill::Bytes(fill)) => Some(fill.clone()),
+                    _ => None,
+                };
+                Buffer::Bytes { offsets: vec![0], data: Vec::new(), default }
+            }
         };
         Self { values, trim }
     }
 
     /// Takes a field as the next row's value.
     #[inline]
-    pub(super) fn push(&mut self, field: &[u8], na: &[u8]) -> Result<(), Refused> {
+    pub(super) fn push(&mut self, field: &[u8], na: &[Vec<u8>]) -> Result<(), Refused> {
         let field = if self.trim { field.trim_ascii() } else { field };
-        let missing = field.is_empty() || field == na;
+        let missing = CsvOptions::is_missing(na, field);
         match &mut self.values {
             Buffer::I64 { values, default } => {
                 let value = if missing {

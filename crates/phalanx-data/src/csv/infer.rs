@@ -13,7 +13,7 @@ use phalanx_base::{Code, Error, Result};
 /// The type of every field, from the first rows of all files together.
 pub(super) fn types(files: &[String], names: &[String], options: &CsvOptions) -> Result<Vec<DType>> {
     let mut types = Types { found: vec![None; names.len()], row: Vec::new() };
-    let mut rows = 0;
+    let (mut rows, mut refused) = (0, false);
     for path in files {
         if rows == options.infer_rows {
             break;
@@ -26,17 +26,20 @@ pub(super) fn types(files: &[String], names: &[String], options: &CsvOptions) ->
         while rows < options.infer_rows {
             let each = |types: &mut Types, field: usize, bytes: &[u8]| types.see(field, bytes, options);
             match scan.row(names.len() > 1, &mut types, each, |types| types.row.clear())? {
-                Found::Row { fields } if fields == names.len() => {
+                Found::Row { fields, .. } if fields == names.len() => {
                     types.accept();
                     rows += 1;
                 }
                 // What is wrong with these is said, or counted, when they are read.
-                Found::Row { .. } | Found::Broken { .. } => types.row.clear(),
+                Found::Row { .. } | Found::Broken { .. } => {
+                    types.row.clear();
+                    refused = true;
+                }
                 Found::End => break,
             }
         }
     }
-    if rows == 0 {
+    if rows == 0 && !refused {
         return Err(Error::new(Code::DataFormat, "there are no rows to find types from")
             .at(files.join(", "))
             .help("give every column's type, or add data"));
@@ -54,7 +57,7 @@ impl Types {
     fn see(&mut self, field: usize, bytes: &[u8], options: &CsvOptions) {
         let bytes = if options.trim { bytes.trim_ascii() } else { bytes };
         let before = self.found.get(field).copied().flatten();
-        self.row.push(if bytes.is_empty() || bytes == options.na { before } else { Some(widen(before, bytes)) });
+        self.row.push(if CsvOptions::is_missing(&options.na, bytes) { before } else { Some(widen(before, bytes)) });
     }
 
     fn accept(&mut self) {

@@ -2,8 +2,10 @@
 //! columns.
 //!
 //! The rules are those of TensorFlow's `make_csv_dataset`, tested against its output, with these differences: blank lines
-//! are skipped if rows have several fields, a leading `+` is part of a number, a float field of spaces is an error and not
-//! 0.0, denormal numbers are kept, and nothing is shuffled or repeated by default.
+//! are skipped if rows have several fields, every row has as many fields as there are names (TensorFlow ignores what
+//! follows the last selected column), a missing label and a number that is not finite are errors unless the caller says
+//! otherwise, a leading `+` is part of a number, a float field of spaces is an error and not 0.0, denormal numbers are
+//! kept, and nothing is shuffled or repeated by default.
 
 mod builder;
 mod infer;
@@ -21,14 +23,13 @@ mod text;
 mod tests;
 
 use crate::Files;
-pub use options::CsvDefault;
 use options::CsvOptions;
 pub use source::Csv;
 
 /// Reads CSV files: a path, a pattern or a list of them; plain or gzip.
 ///
 /// The defaults are those of TensorFlow's `make_csv_dataset`: a header, a comma, quotes, types from the first 100 rows,
-/// missing values 0 or empty.
+/// missing values 0 or empty. A missing label is an error, and so is a number that is not finite.
 ///
 /// ```
 /// use phalanx_data::{DType, PartPosition, Source, csv};

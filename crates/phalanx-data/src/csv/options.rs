@@ -1,7 +1,7 @@
 //! The options of CSV files.
 
-use super::plan::Default;
-use crate::{BadRows, DType};
+use crate::missing::Fill;
+use crate::{BadRows, DType, NonFiniteValues};
 
 /// How CSV files are to be read.
 #[derive(Clone, Debug)]
@@ -11,12 +11,14 @@ pub(super) struct CsvOptions {
     pub(super) delimiter: u8,
     pub(super) quotes: bool,
     pub(super) trim: bool,
-    pub(super) na: Vec<u8>,
+    /// The texts that mark a missing value, beside the empty one.
+    pub(super) na: Vec<Vec<u8>>,
     pub(super) comment: Option<u8>,
     pub(super) select: Option<Vec<String>>,
     pub(super) columns: Vec<(String, Given)>,
     pub(super) label: Option<String>,
     pub(super) bad_rows: BadRows,
+    pub(super) non_finite: NonFiniteValues,
     pub(super) infer_rows: usize,
 }
 
@@ -24,7 +26,7 @@ pub(super) struct CsvOptions {
 #[derive(Clone, Debug)]
 pub(super) enum Given {
     Type(DType),
-    Default(Default),
+    Default(Fill),
     Required,
 }
 
@@ -36,7 +38,7 @@ impl Given {
 }
 
 /// The defaults of TensorFlow's `make_csv_dataset`.
-impl std::default::Default for CsvOptions {
+impl Default for CsvOptions {
     fn default() -> Self {
         Self {
             names: None,
@@ -50,6 +52,7 @@ impl std::default::Default for CsvOptions {
             columns: Vec::new(),
             label: None,
             bad_rows: BadRows::stop(),
+            non_finite: NonFiniteValues::fail(),
             infer_rows: 100,
         }
     }
@@ -60,27 +63,16 @@ impl CsvOptions {
     pub(super) fn named(&self) -> impl Iterator<Item = &String> {
         self.columns.iter().map(|(name, _)| name).chain(&self.label)
     }
-}
 
-/// A default for missing values: a number or a string.
-#[derive(Clone, Debug)]
-pub struct CsvDefault(pub(super) Default);
+    /// Returns the columns whose default is NaN: there, NaN marks a missing value.
+    pub(super) fn nan_is_missing(&self) -> Vec<String> {
+        let is_nan = |given: &Given| matches!(given, Given::Default(Fill::F32(value)) if value.is_nan());
+        self.columns.iter().filter(|(_, given)| is_nan(given)).map(|(name, _)| name.clone()).collect()
+    }
 
-macro_rules! csv_defaults {
-    ($($type:ty: $value:ident => $default:expr;)*) => {$(
-        impl From<$type> for CsvDefault {
-            fn from($value: $type) -> Self {
-                Self($default)
-            }
-        }
-    )*};
-}
-
-csv_defaults! {
-    f32: value => Default::F32(Some(value));
-    f64: value => Default::F32(Some(value as f32));
-    i32: value => Default::I64(Some(value.into()));
-    i64: value => Default::I64(Some(value));
-    &str: value => Default::Bytes(Some(value.into()));
-    &[u8]: value => Default::Bytes(Some(value.into()));
+    /// Returns whether a field marks a missing value.
+    #[inline]
+    pub(super) fn is_missing(na: &[Vec<u8>], field: &[u8]) -> bool {
+        field.is_empty() || na.iter().any(|text| text == field)
+    }
 }

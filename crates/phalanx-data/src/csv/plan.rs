@@ -3,24 +3,19 @@
 use super::options::{CsvOptions, Given};
 use super::{infer, scan::Scan};
 use crate::batch::no_column;
+use crate::missing::{Fill, MissingRule};
 use crate::{DType, Schema};
 use phalanx_base::{Code, Error, Result};
 use std::sync::Arc;
-
-/// What a missing value becomes; `None` where the value must be there. Also says the column's type.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Default {
-    F32(Option<f32>),
-    I64(Option<i64>),
-    Bytes(Option<Vec<u8>>),
-}
 
 /// One column that is read.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) name: String,
     pub(super) field: usize,
-    pub(super) default: Default,
+    pub(super) dtype: DType,
+    /// What a missing value becomes; `None` if it is an error.
+    pub(super) fill: Option<Fill>,
 }
 
 /// Everything a reader of one of the files has to know.
@@ -44,7 +39,7 @@ impl Plan {
             None => {
                 return Err(Error::new(Code::BadSetting, "the columns of the CSV have no names")
                     .because("it has no header, and no names are given")
-                    .help("give them with .names([…])"));
+                    .help("give a name for every column (`names`)"));
             }
         };
         check_unique(&names, &files[0])?;
@@ -58,8 +53,8 @@ impl Plan {
         let mut wanted = Vec::with_capacity(fields.len());
         for field in fields {
             let inferred = types.get(field).copied().unwrap_or(DType::Bytes);
-            let default = resolve(&names[field], inferred, &options)?;
-            wanted.push(Wanted { name: names[field].clone(), field, default });
+            let (dtype, fill) = resolve(&names[field], inferred, &options)?;
+            wanted.push(Wanted { name: names[field].clone(), field, dtype, fill });
         }
         let mut schema = Schema::new(wanted.iter().map(|wanted| wanted.name.as_str()))?;
         if let Some(label) = &options.label {
@@ -69,57 +64,25 @@ impl Plan {
     }
 }
 
-/// The type and default of a column from all that was said about it.
-fn resolve(name: &str, inferred: DType, options: &CsvOptions) -> Result<Default> {
+/// The type of a column and the value of missing fields, from all that was said about it.
+fn resolve(name: &str, inferred: DType, options: &CsvOptions) -> Result<(DType, Option<Fill>)> {
     let about = || options.columns.iter().filter(|(about, _)| about == name).map(|(_, given)| given);
-    let mut default = about().find_map(|given| match given {
-        Given::Default(default) => Some(default.clone()),
+    let default = about().find_map(|given| match given {
+        Given::Default(default) => Some(default),
         _ => None,
     });
     let typed = about().find_map(|given| match given {
         Given::Type(dtype) => Some(*dtype),
         _ => None,
     });
-    let dtype = typed.unwrap_or(match &default {
-        Some(default) => default.dtype(),
-        None => inferred,
-    });
-    if let Some(given) = &default
-        && given.dtype() != dtype
-    {
-        // A whole number is a fine default for floats.
-        match (given, dtype) {
-            (Default::I64(Some(value)), DType::F32) => default = Some(Default::F32(Some(*value as f32))),
-            _ => {
-                return Err(Error::new(Code::BadSetting, format!("the default of column {name:?} has the wrong type"))
-                    .because(format!("the column is {dtype}, its default {}", given.dtype())));
-            }
-        }
+    let dtype = typed.or(default.map(Fill::dtype)).unwrap_or(inferred);
+    if dtype == DType::U8 {
+        return Err(Error::new(Code::BadSetting, format!("column {name:?} cannot be uint8"))
+            .help("a CSV column is float32, int64 or string"));
     }
     let required = about().any(|given| matches!(given, Given::Required));
-    Ok(match dtype {
-        _ if required && default.is_some() => {
-            return Err(Error::new(Code::BadSetting, format!("column {name:?} is required and has a default"))
-                .help("it can be one of the two"));
-        }
-        DType::F32 => default.unwrap_or(Default::F32((!required).then_some(0.0))),
-        DType::I64 => default.unwrap_or(Default::I64((!required).then_some(0))),
-        DType::Bytes => default.unwrap_or(Default::Bytes((!required).then(Vec::new))),
-        DType::U8 => {
-            return Err(Error::new(Code::BadSetting, format!("column {name:?} cannot be uint8"))
-                .help("a CSV column is float32, int64 or string"));
-        }
-    })
-}
-
-impl Default {
-    pub(super) fn dtype(&self) -> DType {
-        match self {
-            Self::F32(_) => DType::F32,
-            Self::I64(_) => DType::I64,
-            Self::Bytes(_) => DType::Bytes,
-        }
-    }
+    let rule = MissingRule { default, required, is_label: options.label.as_deref() == Some(name) };
+    Ok((dtype, rule.fill(name, dtype)?))
 }
 
 /// The fields to read, in the order of the file; the label is always one of them.
@@ -138,8 +101,26 @@ fn selected(names: &[String], options: &CsvOptions, file: &str) -> Result<Vec<us
 }
 
 fn index_of(names: &[String], name: &str, file: &str) -> Result<usize> {
-    let missing = || no_column("column", name, names.iter().map(String::as_str)).at(file);
+    let missing = || {
+        let error = no_column("column", name, names.iter().map(String::as_str)).at(file);
+        match names {
+            [header] if likely_delimiter(header.as_bytes(), 2..).is_some() => {
+                let delimiter = likely_delimiter(header.as_bytes(), 2..).unwrap_or_default();
+                error.help(format!("the header is one field: set the delimiter to {delimiter:?}"))
+            }
+            _ => error,
+        }
+    };
     names.iter().position(|known| known == name).ok_or_else(missing)
+}
+
+/// The separators of common files.
+const DELIMITERS: [char; 4] = [',', ';', '\t', '|'];
+
+/// The separator that divides a line into a number of fields in `wanted`, if one does.
+pub(super) fn likely_delimiter(line: &[u8], wanted: impl std::ops::RangeBounds<usize>) -> Option<char> {
+    let fields = |delimiter: char| line.iter().filter(|&&byte| char::from(byte) == delimiter).count() + 1;
+    DELIMITERS.into_iter().find(|&delimiter| wanted.contains(&fields(delimiter)))
 }
 
 fn check_unique(names: &[String], file: &str) -> Result<()> {
@@ -148,7 +129,7 @@ fn check_unique(names: &[String], file: &str) -> Result<()> {
             return Err(Error::new(Code::DataColumn, format!("two columns are named {name:?}"))
                 .at(file)
                 .because(format!("fields {} and {} of the header are the same", first + 1, at + 1))
-                .help("give other names with .names([…]); the header is then skipped"));
+                .help("give other names (`names`); the header is then skipped"));
         }
     }
     Ok(())

@@ -1,9 +1,12 @@
 //! Reads one CSV file into batches.
 
 use super::builder::{Builder, Refused};
-use super::plan::Plan;
+use super::number::parse_f32;
+use super::plan::{Plan, likely_delimiter};
 use super::scan::{Found, Scan};
-use crate::{Batch, PartPosition, Reader};
+use crate::files::InputFile;
+use crate::missing::missing_value;
+use crate::{Batch, DType, PartPosition, Reader};
 use phalanx_base::{Code, Error, Result};
 use std::sync::Arc;
 
@@ -21,6 +24,8 @@ pub(super) struct CsvReader {
     sink: Sink,
     /// Rows of the batch under way.
     rows: usize,
+    /// How many lines the last row had.
+    last_lines: u64,
     /// An error that is returned after the rows before it, and where it was found.
     pending: Option<(Error, PartPosition)>,
     ended: bool,
@@ -31,7 +36,7 @@ struct Sink {
     builders: Vec<Builder>,
     /// Which builder each field of a row goes to.
     targets: Vec<usize>,
-    na: Vec<u8>,
+    na: Vec<Vec<u8>>,
     /// The row's first field that was refused, with its text.
     refused: Option<(usize, Refused, Vec<u8>)>,
 }
@@ -48,39 +53,31 @@ impl CsvReader {
         }
         let builders = plan.wanted.iter().map(|wanted| Builder::new(wanted, plan.options.trim)).collect();
         let sink = Sink { builders, targets, na: plan.options.na.clone(), refused: None };
-        Ok(Self { plan, part, scan, sink, rows: 0, pending: None, ended: false })
+        Ok(Self { plan, part, scan, sink, rows: 0, last_lines: 1, pending: None, ended: false })
     }
 
     /// Reads a row into the builders; false at the end.
     #[inline]
     fn read_row(&mut self) -> Result<bool> {
-        let (line, offset) = (self.scan.line(), self.scan.offset());
+        let offset = self.scan.offset();
         let (rows, several) = (self.rows, self.plan.names.len() > 1);
         let found = self.scan.row(several, &mut self.sink, Sink::field, |sink| sink.roll_back(rows))?;
         let problem = match found {
             Found::End => return Ok(false),
-            Found::Row { fields } if self.sink.refused.is_none() && self.is_complete(fields) => {
+            Found::Row { fields, lines } if self.sink.refused.is_none() && fields == self.plan.names.len() => {
                 self.rows += 1;
+                self.last_lines = lines;
                 return Ok(true);
             }
-            Found::Row { fields } if !self.is_complete(fields) => self.wrong_count(fields, line),
-            Found::Row { .. } => self.refused(line),
-            Found::Broken { field, why } => self.broken(field, why, line),
+            Found::Row { fields, lines } if fields != self.plan.names.len() => {
+                self.wrong_count(fields, self.scan.line() - lines, offset)
+            }
+            Found::Row { lines, .. } => self.refused(self.scan.line() - lines),
+            Found::Broken { field, why } => self.broken(field, why, self.scan.line() - 1),
         };
         self.sink.roll_back(rows);
         self.plan.options.bad_rows.accept(self.part, offset, problem)?;
         Ok(true)
-    }
-
-    /// As in TensorFlow: where columns are selected, what follows the last of them does not matter.
-    #[inline]
-    fn is_complete(&self, fields: usize) -> bool {
-        let all = self.plan.names.len();
-        if fields == all {
-            return true;
-        }
-        let last = self.plan.wanted.last().map_or(0, |wanted| wanted.field);
-        self.plan.options.select.is_some() && fields > last
     }
 
     #[inline]
@@ -105,32 +102,46 @@ impl CsvReader {
         };
         let name = &self.plan.names[field];
         let error = match refused {
-            Refused::Missing => Error::new(Code::DataRow, "a required value is missing")
-                .because(format!("the field reads {}", shown(&text)))
-                .help(format!("give column {name:?} a default, or correct the row")),
-            Refused::Type(dtype) => Error::new(Code::DataRow, format!("{} is not a valid {dtype}", shown(&text)))
-                .because(format!("the column is {dtype}"))
-                .help(format!(
-                    "correct the row, give the column another type (.column({name:?}, …)), or skip bad rows"
-                )),
+            Refused::Missing => {
+                let error = missing_value(name, self.plan.options.label.as_ref() == Some(name));
+                if text.is_empty() { error } else { error.because(format!("the field reads {}", shown(&text))) }
+            }
+            Refused::Type(dtype) => wrong_type(&text, dtype, name),
         };
         error.at(self.place(line, field))
     }
 
-    fn wrong_count(&self, fields: usize, line: u64) -> Error {
+    fn wrong_count(&self, fields: usize, line: u64, offset: u64) -> Error {
         let wanted = self.plan.names.len();
         let at = if fields < wanted { fields } else { usize::MAX };
+        let delimiter = char::from(self.plan.options.delimiter);
+        let other = self.line_at(offset).and_then(|line| likely_delimiter(&line, wanted..=wanted));
+        let help = match other.filter(|&other| other != delimiter) {
+            Some(other) => format!("separated by {other:?}, the row has {wanted} fields: set the delimiter to that"),
+            None if fields > wanted => {
+                format!("put a value that contains {delimiter:?} in quotes, correct the row, or skip bad rows")
+            }
+            None => "correct the row or the delimiter, or skip bad rows".to_owned(),
+        };
         Error::new(Code::DataRow, format!("a row has {fields} fields, not {wanted}"))
             .at(self.place(line, at))
-            .because(format!("the columns are separated by {:?}", char::from(self.plan.options.delimiter)))
-            .help("correct the row or the delimiter, or skip bad rows")
+            .because(format!("the columns are separated by {delimiter:?}"))
+            .help(help)
+    }
+
+    /// The text of the row that begins at or after `offset`, for a message.
+    fn line_at(&self, offset: u64) -> Option<Vec<u8>> {
+        let mut text = vec![0; 4 << 10];
+        let count = InputFile::open(self.scan.path(), offset).and_then(|mut file| file.fill(&mut text)).ok()?;
+        let ends = |byte: &u8| matches!(byte, b'\n' | b'\r');
+        text[..count].split(ends).find(|line| !line.is_empty()).map(<[u8]>::to_vec)
     }
 
     fn broken(&self, field: usize, why: &str, line: u64) -> Error {
         Error::new(Code::DataRow, "a row's quotes are wrong")
             .at(self.place(line, field))
             .because(why)
-            .help("correct the row, read the files with .quotes(false), or skip bad rows")
+            .help("correct the row, set `quotes` to false if quotes are part of the text, or skip bad rows")
     }
 }
 
@@ -166,6 +177,10 @@ impl Reader for CsvReader {
     fn position(&self) -> PartPosition {
         // A reader that resumes here must find the bad row too.
         self.pending.as_ref().map_or_else(|| self.place_of_next(), |(_, place)| *place)
+    }
+
+    fn last_row(&self) -> Option<String> {
+        Some(format!("{}, line {}", self.scan.path(), self.scan.line() - self.last_lines))
     }
 }
 
@@ -203,6 +218,33 @@ fn shown(text: &[u8]) -> String {
         short.push('…');
     }
     format!("{short:?}")
+}
+
+/// Texts that often stand for a missing value.
+const MARKERS: [&str; 14] =
+    ["?", "-", "--", ".", "\\N", "na", "n/a", "nan", "nil", "none", "null", "#n/a", "<na>", "missing"];
+
+/// The error for a field that is not of its column's type, with the setting that probably helps.
+fn wrong_type(text: &[u8], dtype: DType, name: &str) -> Error {
+    let error = Error::new(Code::DataRow, format!("{} is not a valid {dtype}", shown(text)));
+    let trimmed = text.trim_ascii();
+    let digits = trimmed.strip_prefix(b"-").unwrap_or(trimmed);
+    let is_marker = MARKERS.iter().any(|marker| trimmed.eq_ignore_ascii_case(marker.as_bytes()));
+    if is_marker {
+        return error.because(format!("column {name:?} is {dtype}")).help(format!(
+            "if it marks a missing value, set na_value to {}; otherwise correct the row, or skip bad rows",
+            shown(text)
+        ));
+    }
+    if dtype == DType::I64 && !digits.is_empty() && digits.iter().all(u8::is_ascii_digit) {
+        return error
+            .because(format!("int64 ends at {}", i64::MAX))
+            .help(format!("read column {name:?} as string (hash_bucket and vocabulary columns accept it)"));
+    }
+    let other = if dtype == DType::I64 && parse_f32(text).is_some() { "float32 or string" } else { "string" };
+    error
+        .because(format!("column {name:?} is {dtype}"))
+        .help(format!("correct the row, give the column another type ({other}), or skip bad rows"))
 }
 
 fn check_header(scan: &mut Scan, plan: &Plan) -> Result<()> {

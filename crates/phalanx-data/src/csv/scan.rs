@@ -20,8 +20,8 @@ pub(super) struct Scan {
 
 /// A row, or why there is none.
 pub(super) enum Found {
-    /// A row with this number of fields.
-    Row { fields: usize },
+    /// A row with this number of fields and lines.
+    Row { fields: usize, lines: u64 },
     /// A row that breaks the rules of quotes in `field`; the line it began on is skipped.
     Broken { field: usize, why: &'static str },
     /// The end of the file.
@@ -90,7 +90,7 @@ impl Scan {
                 Walk::Row { fields, next, mark, lines } => {
                     self.text.advance(next, mark);
                     self.line += lines;
-                    return Ok(Found::Row { fields });
+                    return Ok(Found::Row { fields, lines });
                 }
                 Walk::More => {
                     again(state);
@@ -132,7 +132,7 @@ impl Scan {
             Found::End => {
                 return Err(Error::new(Code::DataFormat, format!("{:?} is empty", self.path))
                     .because("a header was expected")
-                    .help("remove the file; or, where files have no header, give .names([…]) and .header(false)"));
+                    .help("remove the file; or, where files have no header, give `names` and set `header` to false"));
             }
         }
         let text = |(at, name): (usize, Vec<u8>)| {
@@ -140,7 +140,7 @@ impl Scan {
                 Error::new(Code::DataFormat, "the header is not UTF-8")
                     .at(format!("{}, line {line}, field {}", self.path, at + 1))
                     .because(format!("it reads {:?}", String::from_utf8_lossy(error.as_bytes())))
-                    .help("is it a CSV file? names may also be given with .names([…])")
+                    .help("is it a CSV file? the names may also be given (`names`)")
             })
         };
         names.into_iter().enumerate().map(text).collect()

@@ -1,9 +1,9 @@
 //! CSV files as a source.
 
-use super::options::{CsvDefault, CsvOptions, Given};
+use super::options::{CsvOptions, Given};
 use super::plan::Plan;
 use super::reader::CsvReader;
-use crate::{BadRows, DType, Files, PartPosition, Reader, Source};
+use crate::{BadRows, DType, Files, FillValue, NonFiniteValues, PartPosition, Reader, Source};
 use phalanx_base::Result;
 use std::sync::{Arc, OnceLock};
 
@@ -45,13 +45,14 @@ impl Csv {
         self.with(|options| options.columns.push((name.into(), Given::Type(dtype))))
     }
 
-    /// Sets the value that replaces missing ones in a column, instead of 0 or the empty string; also sets its type.
+    /// Sets the value that replaces missing ones in a column, instead of 0 or the empty string; also sets its type. With NaN
+    /// as the default, NaN in the file counts as missing too.
     #[must_use]
-    pub fn default_value(self, name: impl Into<String>, value: impl Into<CsvDefault>) -> Self {
+    pub fn default_value(self, name: impl Into<String>, value: impl Into<FillValue>) -> Self {
         self.with(|options| options.columns.push((name.into(), Given::Default(value.into().0))))
     }
 
-    /// Makes a missing value of a column an error.
+    /// Makes a missing value of a column an error, as it always is for a label without a default.
     #[must_use]
     pub fn required(self, name: impl Into<String>) -> Self {
         self.with(|options| options.columns.push((name.into(), Given::Required)))
@@ -79,7 +80,13 @@ impl Csv {
     /// Sets a text that means "missing", as an empty field does: `?`, `NA`.
     #[must_use]
     pub fn na_value(self, text: impl Into<String>) -> Self {
-        self.with(|options| options.na = text.into().into_bytes())
+        self.na_values([text])
+    }
+
+    /// Sets several texts that mean "missing".
+    #[must_use]
+    pub fn na_values<S: Into<String>>(self, texts: impl IntoIterator<Item = S>) -> Self {
+        self.with(|options| options.na = texts.into_iter().map(|text| text.into().into_bytes()).collect())
     }
 
     /// Skips lines that begin with this byte.
@@ -106,6 +113,12 @@ impl Csv {
         self.with(|options| options.bad_rows = bad_rows)
     }
 
+    /// Sets what happens to NaN and infinite numbers. Default: reading stops at the first.
+    #[must_use]
+    pub fn non_finite(self, non_finite: NonFiniteValues) -> Self {
+        self.with(|options| options.non_finite = non_finite)
+    }
+
     /// Sets how many rows types are inferred from. Default: 100.
     #[must_use]
     pub fn infer_rows(self, rows: usize) -> Self {
@@ -117,7 +130,7 @@ impl Csv {
     /// # Errors
     /// When files are missing, or the header or the first rows do not parse.
     pub fn columns(&self) -> Result<Vec<(String, DType)>> {
-        Ok(self.plan()?.wanted.iter().map(|wanted| (wanted.name.clone(), wanted.default.dtype())).collect())
+        Ok(self.plan()?.wanted.iter().map(|wanted| (wanted.name.clone(), wanted.dtype)).collect())
     }
 
     fn plan(&self) -> Result<Arc<Plan>> {
@@ -132,7 +145,14 @@ impl Source for Csv {
     }
 
     fn open(&self, part: usize, from: PartPosition) -> Result<Box<dyn Reader>> {
-        Ok(Box::new(CsvReader::open(self.plan()?, part, from)?))
+        let plan = self.plan()?;
+        let reader = CsvReader::open(plan.clone(), part, from)?;
+        let nan_is_missing = plan.options.nan_is_missing();
+        let reopen = {
+            let plan = plan.clone();
+            move |from| Ok(Box::new(CsvReader::open(plan.clone(), part, from)?) as Box<dyn Reader>)
+        };
+        Ok(plan.options.non_finite.check(Box::new(reader), part, nan_is_missing, reopen))
     }
 
     fn kind(&self) -> &str {

@@ -91,6 +91,41 @@ fn byte_order_mark_comments_and_trimming() {
 }
 
 #[test]
+fn a_place_is_right_after_blank_lines_comments_and_fields_of_several_lines() {
+    let (_folder, path) = file(b"a,b\n\n# no row\n1,\"x\ny\"\n\nno,z\n");
+    let error = first_error(&csv(&*path).comment(b'#').column("a", DType::I64));
+    assert_eq!(error.place().unwrap(), format!("{path}, line 7, column \"a\""));
+}
+
+#[test]
+fn several_texts_mark_missing_values() {
+    let (_folder, path) = file(b"a,b\n1,?\nNA,x\n,\n");
+    let source = csv(&*path).na_values(["?", "NA"]).default_value("a", 9).default_value("b", "none");
+    let batch = read_all(&source, PartPosition::START, 10).remove(0);
+    assert_eq!(batch.i64("a").unwrap(), [1, 9, 9]);
+    assert_eq!(batch.bytes("b").unwrap().iter().collect::<Vec<_>>(), [&b"none"[..], b"x", b"none"]);
+    assert_eq!(csv(&*path).na_values(["?", "NA"]).columns().unwrap()[0].1, DType::I64);
+}
+
+#[test]
+fn an_error_suggests_the_setting_that_helps() {
+    let help = |text: &[u8], dtype: DType| {
+        let (_folder, path) = file(text);
+        let error = first_error(&csv(&*path).names(["a", "b"]).column("a", dtype));
+        format!("{error}; {}", error.next().unwrap())
+    };
+    assert!(help(b"a,b\n?,1\n", DType::F32).contains("set na_value to \"?\""));
+    let huge = help(b"a,b\n18446744073709551616,1\n", DType::I64);
+    assert!(huge.contains("int64 ends at 9223372036854775807") && huge.contains("as string"), "{huge}");
+    assert!(help(b"a,b\n1.5,1\n", DType::I64).contains("float32 or string"));
+    assert!(help(b"a,b\n1;2\n", DType::I64).contains("set the delimiter to that"));
+    let shifted = help(b"a,b\n1,2,3\n", DType::I64);
+    assert!(shifted.contains("a row has 3 fields, not 2") && shifted.contains("in quotes"), "{shifted}");
+    let (_folder, path) = file(b"a;b\n1;2\n");
+    assert!(csv(&*path).label("b").parts().unwrap_err().next().unwrap().contains("set the delimiter to ';'"));
+}
+
+#[test]
 fn settings_that_contradict_each_other() {
     let (_folder, path) = file(b"a,b\n1,x\n");
     for source in [

@@ -3,6 +3,7 @@
 //! Hot: buffers that nobody else holds are taken over as they are.
 
 use super::plan::Wanted;
+use crate::missing::{Fill, fill_rows};
 use crate::{Column, Strings, Values};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -13,50 +14,76 @@ use arrow_array::{Array, ArrayRef, GenericByteArray, PrimitiveArray};
 use arrow_schema::DataType;
 use phalanx_base::{Code, Error, Result};
 
-/// Makes a column of an array.
-pub(super) fn column(array: ArrayRef, wanted: &Wanted) -> Result<Column> {
-    if wanted.required && array.null_count() > 0 {
-        let row = (0..array.len()).find(|&row| array.is_null(row)).unwrap_or(0);
-        return Err(Error::new(Code::DataRow, "a required value is missing")
-            .at(format!("column {:?}, row {row} of the rows being read", wanted.name))
-            .help("do not call the column required, or correct the data"));
+/// Why a row is refused.
+#[derive(Debug)]
+pub(super) enum BadRow {
+    /// A value is missing in a column that must not miss one.
+    Missing { column: usize },
+    /// A number is beyond int64.
+    TooLarge { column: usize, value: u64 },
+}
+
+/// Makes a column of an array; rows that are refused are added to `bad`.
+pub(super) fn column(array: ArrayRef, wanted: &Wanted, index: usize, bad: &mut Vec<(usize, BadRow)>) -> Result<Column> {
+    if wanted.fill.is_none() && array.null_count() > 0 {
+        let missing = (0..array.len()).filter(|&row| array.is_null(row));
+        bad.extend(missing.map(|row| (row, BadRow::Missing { column: index })));
     }
+    let refuse = |bad: &mut Vec<(usize, BadRow)>, too_large: Vec<(usize, u64)>, row_of: &dyn Fn(usize) -> usize| {
+        let refused = |(at, value)| (row_of(at), BadRow::TooLarge { column: index, value });
+        bad.extend(too_large.into_iter().map(refused));
+    };
+    let mut too_large = Vec::new();
     if !wanted.ragged {
-        return Ok(Column::new(values(array, &wanted.name)?));
+        let values = values(array, wanted, &mut too_large)?;
+        refuse(bad, too_large, &|row| row);
+        return Ok(Column::new(values));
     }
+    let nulls = || (0..array.len()).map(|row| array.is_null(row)).collect::<Vec<bool>>();
+    let filled = (wanted.has_default && array.null_count() > 0).then(nulls);
     let list = array.as_list::<i32>();
     let offsets = list.offsets();
     let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
-    let splits = offsets.iter().map(|&offset| (offset - first) as usize).collect();
+    let splits: Vec<usize> = offsets.iter().map(|&offset| (offset - first) as usize).collect();
     let items = list.values().slice(first as usize, (last - first) as usize);
     drop(array);
-    Column::new(values(items, &wanted.name)?).with_splits(splits)
+    let values = values(items, wanted, &mut too_large)?;
+    refuse(bad, too_large, &|item| splits.partition_point(|&split| split <= item).saturating_sub(1));
+    match (filled, &wanted.fill) {
+        (Some(missing), Some(fill)) => fill_rows(&values, &splits, |row| missing[row], fill),
+        _ => Column::new(values).with_splits(splits),
+    }
 }
 
-fn values(array: ArrayRef, name: &str) -> Result<Values> {
+fn values(array: ArrayRef, wanted: &Wanted, too_large: &mut Vec<(usize, u64)>) -> Result<Values> {
+    let name = &wanted.name;
+    // A refused row's value is never seen.
+    let float = if let Some(Fill::F32(fill)) = wanted.fill { fill } else { 0.0 };
+    let integer = if let Some(Fill::I64(fill)) = wanted.fill { fill } else { 0 };
+    let text: &[u8] = if let Some(Fill::Bytes(fill)) = &wanted.fill { fill } else { b"" };
     Ok(match array.data_type() {
-        DataType::Float32 => Values::F32(owned::<Float32Type>(array, f32::NAN)),
-        DataType::Float64 => Values::F32(mapped::<Float64Type, _>(&array, f32::NAN, |value| value as f32)),
-        DataType::Int64 => Values::I64(owned::<Int64Type>(array, 0)),
-        DataType::Int8 => Values::I64(mapped::<Int8Type, _>(&array, 0, i64::from)),
-        DataType::Int16 => Values::I64(mapped::<Int16Type, _>(&array, 0, i64::from)),
-        DataType::Int32 => Values::I64(mapped::<Int32Type, _>(&array, 0, i64::from)),
-        DataType::UInt8 => Values::I64(mapped::<UInt8Type, _>(&array, 0, i64::from)),
-        DataType::UInt16 => Values::I64(mapped::<UInt16Type, _>(&array, 0, i64::from)),
-        DataType::UInt32 => Values::I64(mapped::<UInt32Type, _>(&array, 0, i64::from)),
-        DataType::UInt64 => Values::I64(unsigned(&array, name)?),
-        DataType::Date32 => Values::I64(mapped::<Date32Type, _>(&array, 0, i64::from)),
-        DataType::Date64 => Values::I64(mapped::<Date64Type, _>(&array, 0, |value| value)),
+        DataType::Float32 => Values::F32(owned::<Float32Type>(array, float)),
+        DataType::Float64 => Values::F32(mapped::<Float64Type, _>(&array, float, |value| value as f32)),
+        DataType::Int64 => Values::I64(owned::<Int64Type>(array, integer)),
+        DataType::Int8 => Values::I64(mapped::<Int8Type, _>(&array, integer, i64::from)),
+        DataType::Int16 => Values::I64(mapped::<Int16Type, _>(&array, integer, i64::from)),
+        DataType::Int32 => Values::I64(mapped::<Int32Type, _>(&array, integer, i64::from)),
+        DataType::UInt8 => Values::I64(mapped::<UInt8Type, _>(&array, integer, i64::from)),
+        DataType::UInt16 => Values::I64(mapped::<UInt16Type, _>(&array, integer, i64::from)),
+        DataType::UInt32 => Values::I64(mapped::<UInt32Type, _>(&array, integer, i64::from)),
+        DataType::UInt64 => Values::I64(unsigned(&array, integer, too_large)),
+        DataType::Date32 => Values::I64(mapped::<Date32Type, _>(&array, integer, i64::from)),
+        DataType::Date64 => Values::I64(mapped::<Date64Type, _>(&array, integer, |value| value)),
         DataType::Boolean => {
             let array = array.as_boolean();
-            Values::I64(array.iter().map(|value| i64::from(value == Some(true))).collect())
+            Values::I64(array.iter().map(|value| value.map_or(integer, i64::from)).collect())
         }
-        DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_) => times(&array, name)?,
-        DataType::Utf8 => Values::Bytes(strings::<Utf8Type>(array)),
-        DataType::Binary => Values::Bytes(strings::<BinaryType>(array)),
+        DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_) => times(&array, wanted, too_large)?,
+        DataType::Utf8 => Values::Bytes(strings::<Utf8Type>(array, text)),
+        DataType::Binary => Values::Bytes(strings::<BinaryType>(array, text)),
         DataType::FixedSizeBinary(_) => {
             let array = array.as_fixed_size_binary();
-            Values::Bytes(array.iter().map(Option::unwrap_or_default).collect())
+            Values::Bytes(array.iter().map(|value| value.unwrap_or(text)).collect())
         }
         other => {
             return Err(Error::new(Code::Internal, format!("column {name:?} of type {other} was let through")));
@@ -65,13 +92,13 @@ fn values(array: ArrayRef, name: &str) -> Result<Values> {
 }
 
 /// Times are numbers of their own unit.
-fn times(array: &ArrayRef, name: &str) -> Result<Values> {
-    let data = array.to_data();
+fn times(array: &ArrayRef, wanted: &Wanted, too_large: &mut Vec<(usize, u64)>) -> Result<Values> {
+    let (data, name) = (array.to_data(), wanted.name.as_str());
     let whole = match array.data_type() {
         DataType::Time32(_) => arrow_array::make_array(retyped(data, DataType::Int32, name)?),
         _ => arrow_array::make_array(retyped(data, DataType::Int64, name)?),
     };
-    values(whole, name)
+    values(whole, wanted, too_large)
 }
 
 fn retyped(data: arrow_data::ArrayData, data_type: DataType, name: &str) -> Result<arrow_data::ArrayData> {
@@ -106,22 +133,29 @@ fn mapped<T: ArrowPrimitiveType, V: Copy>(array: &ArrayRef, missing: V, map: imp
     array.iter().map(|value| value.map_or(missing, &map)).collect()
 }
 
-fn unsigned(array: &ArrayRef, name: &str) -> Result<Vec<i64>> {
+fn unsigned(array: &ArrayRef, missing: i64, too_large: &mut Vec<(usize, u64)>) -> Vec<i64> {
     let array = array.as_primitive::<UInt64Type>();
-    let value = |value: Option<u64>| {
-        i64::try_from(value.unwrap_or(0)).map_err(|_| {
-            Error::new(Code::DataRow, format!("{} is not a valid int64", value.unwrap_or(0)))
-                .at(format!("column {name:?}"))
-                .because("unsigned numbers above 9223372036854775807 have no int64")
+    let signed = |(at, value): (usize, Option<u64>)| {
+        let Some(value) = value else { return missing };
+        i64::try_from(value).unwrap_or_else(|_| {
+            too_large.push((at, value));
+            missing
         })
     };
-    array.iter().map(value).collect()
+    array.iter().enumerate().map(signed).collect()
 }
 
-fn strings<T: ByteArrayType<Offset = i32>>(array: ArrayRef) -> Strings {
+fn strings<T: ByteArrayType<Offset = i32>>(array: ArrayRef, missing: &[u8]) -> Strings {
     let data = array.to_data();
     drop(array);
-    let (offsets, bytes, _) = GenericByteArray::<T>::from(data).into_parts();
+    let array = GenericByteArray::<T>::from(data);
+    if !missing.is_empty() && array.null_count() > 0 {
+        let text = |value: Option<&T::Native>| {
+            value.map_or_else(|| missing.to_vec(), |value| AsRef::<[u8]>::as_ref(value).to_vec())
+        };
+        return array.iter().map(text).collect();
+    }
+    let (offsets, bytes, _) = array.into_parts();
     let (first, last) = (offsets[0] as usize, offsets[offsets.len() - 1] as usize);
     // A missing one has no bytes, so that it is empty by itself.
     let ends: Vec<usize> = offsets.iter().map(|&offset| offset as usize - first).collect();

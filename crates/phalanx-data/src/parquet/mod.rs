@@ -7,8 +7,9 @@
 //! | strings, byte arrays | string |
 //! | lists of these | ragged columns |
 //!
-//! A missing float is NaN, another missing number 0, a missing string or list is empty; [`Parquet::required`] makes a
-//! missing value an error.
+//! A null is a missing value: it becomes the column's default ([`Parquet::default_value`]), or else 0 or empty, as in a CSV
+//! file. [`Parquet::required`] makes it an error, which it always is in the label. A missing list is empty or has the
+//! default as its only item.
 
 mod chunks;
 mod convert;

@@ -1,17 +1,29 @@
 //! Which columns are read, and what they become.
 
-use crate::DType;
 use crate::batch::no_column;
+use crate::missing::{Fill, MissingRule};
+use crate::{BadRows, DType, NonFiniteValues};
 use arrow_schema::{DataType, Field, SchemaRef};
 use phalanx_base::{Code, Error, Result};
 
 /// One column that is read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) name: String,
     pub(super) dtype: DType,
     pub(super) ragged: bool,
-    pub(super) required: bool,
+    /// What a null becomes; `None` if it is an error.
+    pub(super) fill: Option<Fill>,
+    /// Whether the default was given, so that it also replaces a missing list.
+    pub(super) has_default: bool,
+    pub(super) is_label: bool,
+}
+
+impl Wanted {
+    /// Whether two files have the same column.
+    fn same(&self, other: &Self) -> bool {
+        (&self.name, self.dtype, self.ragged) == (&other.name, other.dtype, other.ragged)
+    }
 }
 
 /// The options of the columns.
@@ -20,19 +32,38 @@ pub(super) struct ParquetOptions {
     pub(super) select: Option<Vec<String>>,
     pub(super) label: Option<String>,
     pub(super) required: Vec<String>,
+    pub(super) defaults: Vec<(String, Fill)>,
+    pub(super) bad_rows: BadRows,
+    pub(super) non_finite: NonFiniteValues,
     pub(super) decode_bytes: usize,
+}
+
+impl ParquetOptions {
+    /// Returns the columns whose default is NaN: there, NaN marks a missing value.
+    pub(super) fn nan_is_missing(&self) -> Vec<String> {
+        let is_nan = |fill: &Fill| matches!(fill, Fill::F32(value) if value.is_nan());
+        self.defaults.iter().filter(|(_, fill)| is_nan(fill)).map(|(name, _)| name.clone()).collect()
+    }
 }
 
 impl Default for ParquetOptions {
     fn default() -> Self {
-        Self { select: None, label: None, required: Vec::new(), decode_bytes: 32 << 20 }
+        Self {
+            select: None,
+            label: None,
+            required: Vec::new(),
+            defaults: Vec::new(),
+            bad_rows: BadRows::stop(),
+            non_finite: NonFiniteValues::fail(),
+            decode_bytes: 32 << 20,
+        }
     }
 }
 
 /// The columns to read from a file of this schema, in the file's order.
 pub(super) fn wanted(schema: &SchemaRef, options: &ParquetOptions, path: &str) -> Result<Vec<Wanted>> {
     let named = options.select.iter().flatten().chain(&options.label).chain(&options.required);
-    for name in named {
+    for name in named.chain(options.defaults.iter().map(|(name, _)| name)) {
         if schema.column_with_name(name).is_none() {
             return Err(no_column("column", name, schema.fields().iter().map(|field| field.name().as_str())).at(path));
         }
@@ -54,10 +85,14 @@ fn describe(field: &Field, options: &ParquetOptions, path: &str) -> Result<Wante
         return Err(Error::new(Code::DataColumn, format!("column {:?} cannot be read", field.name()))
             .at(path)
             .because(format!("its type is {}", field.data_type()))
-            .help("leave it out with .select([…]), or write it as numbers, strings or lists of them"));
+            .help("leave the column out, or write it as numbers, strings or lists of them"));
     };
-    let required = options.required.contains(field.name());
-    Ok(Wanted { name: field.name().clone(), dtype, ragged, required })
+    let name = field.name();
+    let default = options.defaults.iter().find(|(known, _)| known == name).map(|(_, fill)| fill);
+    let is_label = options.label.as_ref() == Some(name);
+    let rule = MissingRule { default, required: options.required.contains(name), is_label };
+    let fill = rule.fill(name, dtype).map_err(|error| error.at(path))?;
+    Ok(Wanted { name: name.clone(), dtype, ragged, fill, has_default: default.is_some(), is_label })
 }
 
 fn dtype(data_type: &DataType) -> Option<DType> {
@@ -74,13 +109,18 @@ fn dtype(data_type: &DataType) -> Option<DType> {
 
 /// Says how a file's columns differ from those of the first one.
 pub(super) fn check_same(first: &[Wanted], found: &[Wanted], first_path: &str, path: &str) -> Result<()> {
-    if first == found {
+    if first.len() == found.len() && first.iter().zip(found).all(|(a, b)| a.same(b)) {
         return Ok(());
     }
     let show =
         |column: &Wanted| format!("{:?} {}{}", column.name, if column.ragged { "list of " } else { "" }, column.dtype);
     let other = |columns: &[Wanted], of: &[Wanted]| {
-        columns.iter().filter(|column| !of.contains(column)).map(show).collect::<Vec<_>>().join(", ")
+        columns
+            .iter()
+            .filter(|column| !of.iter().any(|known| known.same(column)))
+            .map(show)
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     let why = match (other(first, found), other(found, first)) {
         (a, b) if a.is_empty() && b.is_empty() => "they are in another order".to_owned(),

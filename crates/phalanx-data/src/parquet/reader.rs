@@ -1,13 +1,15 @@
 //! Reads one Parquet file into batches.
 
 use super::chunks::Chunks;
-use super::convert::column;
+use super::convert::{BadRow, column};
 use super::plan::{ParquetOptions, Wanted, wanted};
 use crate::files::open;
-use crate::{Batch, DType, PartPosition, Reader, Schema};
+use crate::missing::missing_value;
+use crate::{BadRows, Batch, DType, PartPosition, Reader, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use phalanx_base::{Code, Error, Result};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// An opened file whose footer has been read.
@@ -16,6 +18,7 @@ pub(super) struct Opened {
     path: String,
     pub(super) wanted: Vec<Wanted>,
     decode_bytes: usize,
+    bad_rows: BadRows,
 }
 
 impl Opened {
@@ -33,11 +36,12 @@ impl Opened {
                 .help("its writer may have been killed before it wrote the end, or the copy of it was not finished")
         })?;
         let wanted = wanted(builder.schema(), options, path)?;
-        Ok(Self { builder, path: path.to_owned(), wanted, decode_bytes: options.decode_bytes })
+        let (decode_bytes, bad_rows) = (options.decode_bytes, options.bad_rows.clone());
+        Ok(Self { builder, path: path.to_owned(), wanted, decode_bytes, bad_rows })
     }
 
     /// Begins to read at a place.
-    pub(super) fn read(self, schema: Arc<Schema>, from: PartPosition) -> Result<ParquetReader> {
+    pub(super) fn read(self, schema: Arc<Schema>, part: usize, from: PartPosition) -> Result<ParquetReader> {
         let metadata = self.builder.metadata();
         let group_rows: Vec<u64> =
             metadata.row_groups().iter().map(|group| group.num_rows().try_into().unwrap_or(0)).collect();
@@ -53,7 +57,7 @@ impl Opened {
         }
         let roots = self.wanted.iter().filter_map(|wanted| self.builder.schema().index_of(&wanted.name).ok());
         let mask = ProjectionMask::roots(self.builder.parquet_schema(), roots);
-        let Self { builder, path, wanted, decode_bytes } = self;
+        let Self { builder, path, wanted, decode_bytes, bad_rows } = self;
         let decoder = builder
             .with_projection(mask)
             .with_row_groups((first..group_rows.len()).collect())
@@ -61,13 +65,26 @@ impl Opened {
             .with_batch_size(decoded_rows(&wanted, decode_bytes))
             .build();
         let decoder = decoder.map_err(|error| unreadable(&path, &error))?;
-        Ok(ParquetReader { path, wanted, schema, decoder, group_rows, place: from, decoded: None, ended: false })
+        Ok(ParquetReader {
+            path,
+            part,
+            wanted,
+            schema,
+            decoder,
+            group_rows,
+            place: from,
+            decoded: None,
+            bad: VecDeque::new(),
+            bad_rows,
+            ended: false,
+        })
     }
 }
 
 /// `byte` of its position is the row group, `row` how many rows of it were read.
 pub(super) struct ParquetReader {
     path: String,
+    part: usize,
     wanted: Vec<Wanted>,
     schema: Arc<Schema>,
     decoder: ParquetRecordBatchReader,
@@ -75,6 +92,9 @@ pub(super) struct ParquetReader {
     place: PartPosition,
     /// What was decoded and not yet handed out.
     decoded: Option<Batch>,
+    /// The rows of `decoded` that are refused, counted from its first row, in order.
+    bad: VecDeque<(usize, BadRow)>,
+    bad_rows: BadRows,
     ended: bool,
 }
 
@@ -83,14 +103,38 @@ impl ParquetReader {
         let Some(decoded) = self.decoder.next() else { return Ok(None) };
         let decoded = decoded.map_err(|error| unreadable(&self.path, &error))?;
         let (_, arrays, _) = decoded.into_parts();
-        let mut columns = Vec::with_capacity(arrays.len());
-        for (array, wanted) in arrays.into_iter().zip(&self.wanted) {
-            columns.push(column(array, wanted).map_err(|error| {
-                let inner = error.place().unwrap_or_default().to_owned();
-                error.at(format!("{}, {inner}", self.path))
-            })?);
+        let (mut columns, mut bad) = (Vec::with_capacity(arrays.len()), Vec::new());
+        for (index, (array, wanted)) in arrays.into_iter().zip(&self.wanted).enumerate() {
+            columns.push(column(array, wanted, index, &mut bad)?);
         }
+        bad.sort_by_key(|(row, _)| *row);
+        bad.dedup_by_key(|(row, _)| *row);
+        self.bad = bad.into();
         Batch::with_schema(self.schema.clone(), columns).map(Some)
+    }
+
+    /// Refuses or skips the next row if it is bad.
+    fn skip_bad(&mut self) -> Result<()> {
+        while let (Some((0, bad)), Some(batch)) = (self.bad.front(), &self.decoded) {
+            let row = self.row();
+            let error = bad.error(&self.wanted).at(format!("{}, row {row}", self.path));
+            self.bad_rows.accept(self.part, row, error)?;
+            self.decoded = Some(batch.slice(1..batch.rows()));
+            self.bad.pop_front();
+            self.moved(1);
+        }
+        Ok(())
+    }
+
+    /// The number of the next row in the file, from 0.
+    fn row(&self) -> u64 {
+        self.group_rows.iter().take(self.place.byte as usize).sum::<u64>() + self.place.row
+    }
+
+    /// Goes on by some rows of `decoded`.
+    fn moved(&mut self, rows: usize) {
+        self.bad.iter_mut().for_each(|(row, _)| *row -= rows);
+        self.advance(rows);
     }
 
     fn advance(&mut self, rows: usize) {
@@ -106,7 +150,11 @@ impl ParquetReader {
 
 impl Reader for ParquetReader {
     fn read(&mut self, max_rows: usize) -> Result<Option<Batch>> {
-        while self.decoded.as_ref().is_none_or(Batch::is_empty) {
+        loop {
+            self.skip_bad()?;
+            if self.decoded.as_ref().is_some_and(|batch| !batch.is_empty()) {
+                break;
+            }
             if self.ended {
                 return Ok(None);
             }
@@ -114,16 +162,38 @@ impl Reader for ParquetReader {
             self.ended = self.decoded.is_none();
         }
         let Some(batch) = self.decoded.take() else { return Ok(None) };
-        let rows = batch.rows().min(max_rows.max(1));
+        let until = self.bad.front().map_or(batch.rows(), |(row, _)| *row);
+        let rows = until.min(max_rows.max(1));
         if rows < batch.rows() {
             self.decoded = Some(batch.slice(rows..batch.rows()));
         }
-        self.advance(rows);
+        self.moved(rows);
         Ok(Some(batch.slice(0..rows)))
     }
 
     fn position(&self) -> PartPosition {
         self.place
+    }
+
+    fn last_row(&self) -> Option<String> {
+        Some(format!("{}, row {}", self.path, self.row().saturating_sub(1)))
+    }
+}
+
+impl BadRow {
+    fn error(&self, wanted: &[Wanted]) -> Error {
+        match self {
+            Self::Missing { column } => {
+                let wanted = &wanted[*column];
+                missing_value(&wanted.name, wanted.is_label)
+            }
+            Self::TooLarge { column, value } => {
+                let name = &wanted[*column].name;
+                Error::new(Code::DataRow, format!("{value} is not a valid int64"))
+                    .because(format!("column {name:?} has unsigned numbers, and int64 ends at {}", i64::MAX))
+                    .help("write the column as strings, or skip bad rows")
+            }
+        }
     }
 }
 
@@ -136,5 +206,7 @@ fn decoded_rows(wanted: &[Wanted], bytes: usize) -> usize {
 }
 
 fn unreadable(path: &str, error: &dyn std::fmt::Display) -> Error {
-    Error::new(Code::DataFormat, format!("{path:?} cannot be decoded")).because(error)
+    Error::new(Code::DataFormat, format!("{path:?} cannot be decoded"))
+        .because(error)
+        .help("the file is damaged or was cut short: write or copy it again")
 }

@@ -2,7 +2,7 @@
 
 use super::plan::{ParquetOptions, Wanted, check_same};
 use super::reader::Opened;
-use crate::{DType, Files, PartPosition, Reader, Schema, Source};
+use crate::{BadRows, DType, Files, FillValue, NonFiniteValues, PartPosition, Reader, Schema, Source};
 use phalanx_base::Result;
 use std::sync::{Arc, OnceLock};
 
@@ -44,10 +44,30 @@ impl Parquet {
         self.with(|options| options.label = Some(name.into()))
     }
 
-    /// Makes a missing value of a column an error.
+    /// Makes a missing value of a column an error, as it always is for a label without a default.
     #[must_use]
     pub fn required(self, name: impl Into<String>) -> Self {
         self.with(|options| options.required.push(name.into()))
+    }
+
+    /// Sets the value that replaces missing ones in a column, instead of 0 or the empty string. With NaN as the default, NaN
+    /// in the file counts as missing too.
+    #[must_use]
+    pub fn default_value(self, name: impl Into<String>, value: impl Into<FillValue>) -> Self {
+        self.with(|options| options.defaults.push((name.into(), value.into().0)))
+    }
+
+    /// Sets what happens to rows that miss a required value or have an integer beyond int64. Default: reading stops at the
+    /// first.
+    #[must_use]
+    pub fn bad_rows(self, bad_rows: BadRows) -> Self {
+        self.with(|options| options.bad_rows = bad_rows)
+    }
+
+    /// Sets what happens to NaN and infinite numbers. Default: reading stops at the first.
+    #[must_use]
+    pub fn non_finite(self, non_finite: NonFiniteValues) -> Self {
+        self.with(|options| options.non_finite = non_finite)
     }
 
     /// Sets about how many bytes of columns an open file decodes at once and holds. Default: 32 MiB.
@@ -65,6 +85,13 @@ impl Parquet {
     /// When files are missing, or the first of them is not a Parquet file with these columns.
     pub fn columns(&self) -> Result<Vec<(String, DType)>> {
         Ok(self.plan()?.wanted.iter().map(|wanted| (wanted.name.clone(), wanted.dtype)).collect())
+    }
+
+    fn open_unchecked(&self, part: usize, from: PartPosition) -> Result<Box<dyn Reader>> {
+        let plan = self.plan()?;
+        let opened = Opened::open(&plan.files[part], &self.options)?;
+        check_same(&plan.wanted, &opened.wanted, &plan.files[0], &plan.files[part])?;
+        Ok(Box::new(opened.read(plan.schema.clone(), part, from)?))
     }
 
     fn plan(&self) -> Result<Arc<Plan>> {
@@ -87,10 +114,10 @@ impl Source for Parquet {
     }
 
     fn open(&self, part: usize, from: PartPosition) -> Result<Box<dyn Reader>> {
-        let plan = self.plan()?;
-        let opened = Opened::open(&plan.files[part], &self.options)?;
-        check_same(&plan.wanted, &opened.wanted, &plan.files[0], &plan.files[part])?;
-        Ok(Box::new(opened.read(plan.schema.clone(), from)?))
+        let reader = self.open_unchecked(part, from)?;
+        let source = self.clone();
+        let reopen = move |from| source.open_unchecked(part, from);
+        Ok(self.options.non_finite.check(reader, part, self.options.nan_is_missing(), reopen))
     }
 
     fn kind(&self) -> &str {

@@ -49,7 +49,7 @@ fn every_type_and_what_is_missing() {
     write(&path, columns, 100, Compression::SNAPPY);
     let batch = parquet(&path).open(0, PartPosition::START).unwrap().read(100).unwrap().unwrap();
     let floats = |name: &str| batch.f32(name).unwrap().iter().map(|x| x.to_string()).collect::<Vec<_>>().join(" ");
-    assert_eq!((floats("f"), floats("d")), ("1.5 NaN 2 NaN".to_owned(), "0.1 NaN 2 NaN".to_owned()));
+    assert_eq!((floats("f"), floats("d")), ("1.5 0 2 0".to_owned(), "0.1 0 2 0".to_owned()));
     assert_eq!(batch.i64("i").unwrap(), [-1, 0, 2, 0]);
     assert_eq!(batch.i64("u").unwrap(), [7, 0, 2, 0]);
     assert_eq!(batch.i64("b").unwrap(), [1, 0, 0, 0]);
@@ -59,9 +59,19 @@ fn every_type_and_what_is_missing() {
     assert_eq!(batch.column("l").unwrap().splits().unwrap(), [0, 2, 2, 2, 3]);
 
     let mut reader = parquet(&path).required("f").open(0, PartPosition::START).unwrap();
+    assert_eq!(reader.read(100).unwrap().unwrap().rows(), 1, "the rows before it come first");
     let error = reader.read(100).unwrap_err();
     assert_eq!(error.code(), Code::DataRow);
-    assert!(error.place().unwrap().contains("column \"f\", row 1"), "{error}");
+    assert_eq!(error.place().unwrap(), format!("{}, row 1", path.display()));
+    assert!(error.to_string().contains("column \"f\" is required"), "{error}");
+
+    let source = parquet(&path).default_value("f", 7).default_value("s", "none").default_value("l", 5);
+    let batch = source.open(0, PartPosition::START).unwrap().read(100).unwrap().unwrap();
+    assert_eq!(batch.f32("f").unwrap(), [1.5, 7.0, 2.0, 7.0]);
+    assert_eq!(batch.bytes("s").unwrap().get(1), b"none");
+    assert_eq!(batch.column("l").unwrap().splits().unwrap(), [0, 2, 3, 3, 4]);
+    assert_eq!(batch.i64("l").unwrap(), [1, 5, 5, 9]);
+    assert_eq!(parquet(&path).default_value("i", "x").parts().unwrap_err().code(), Code::BadSetting);
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use super::Records;
 use super::raw::{CHUNK, RecordFile};
-use crate::{BadRows, Batch, Column, PartPosition, Reader, Schema, Source, Values};
-use phalanx_base::{Error, Result};
-use phalanx_formats::example::{self, ExampleParser, FeatureSpec};
+use crate::missing::{Fill, fill_rows};
+use crate::{BadRows, Batch, Column, DType, FillValue, NonFiniteValues, PartPosition, Reader, Schema, Source, Values};
+use phalanx_base::{Code, Error, Result};
+use phalanx_formats::example::{self, ExampleParser, FeatureKind, FeatureLayout, FeatureSpec, FeatureValues};
 use std::sync::Arc;
 
 /// TFRecord files of Examples; made by [`Records::parse`].
@@ -16,12 +17,15 @@ pub struct Examples {
     records: Records,
     features: Vec<FeatureSpec>,
     label: Option<String>,
+    defaults: Vec<(String, Fill)>,
     bad_rows: BadRows,
+    non_finite: NonFiniteValues,
 }
 
 impl Examples {
     pub(super) fn new(records: Records, features: Vec<FeatureSpec>) -> Self {
-        Self { records, features, label: None, bad_rows: BadRows::stop() }
+        let (bad_rows, non_finite) = (BadRows::stop(), NonFiniteValues::fail());
+        Self { records, features, label: None, defaults: Vec::new(), bad_rows, non_finite }
     }
 
     /// Marks a feature as the label.
@@ -36,6 +40,76 @@ impl Examples {
     pub fn bad_rows(self, bad_rows: BadRows) -> Self {
         Self { bad_rows, ..self }
     }
+
+    /// Sets the value of a feature where it is missing. A feature of fixed length without one must be there; one of any
+    /// length is otherwise empty.
+    #[must_use]
+    pub fn default_value(mut self, name: impl Into<String>, value: impl Into<FillValue>) -> Self {
+        self.defaults.push((name.into(), value.into().0));
+        self
+    }
+
+    /// Sets what happens to NaN and infinite numbers. Default: reading stops at the first.
+    #[must_use]
+    pub fn non_finite(self, non_finite: NonFiniteValues) -> Self {
+        Self { non_finite, ..self }
+    }
+
+    fn default_of(&self, spec: &FeatureSpec) -> Result<Option<Fill>> {
+        let given = self.defaults.iter().find(|(name, _)| *name == spec.name);
+        let dtype = match spec.kind {
+            FeatureKind::F32 => DType::F32,
+            FeatureKind::I64 => DType::I64,
+            FeatureKind::Bytes => DType::Bytes,
+        };
+        given.map(|(name, fill)| fill.of_type(name, dtype)).transpose()
+    }
+
+    /// Returns the features whose default is NaN: there, NaN marks a missing value.
+    fn nan_is_missing(&self) -> Vec<String> {
+        let of_spec = |spec: &FeatureSpec| match &spec.default {
+            Some(FeatureValues::F32(values)) => values.iter().any(|value| value.is_nan()),
+            _ => matches!(self.default_of(spec), Ok(Some(Fill::F32(value))) if value.is_nan()),
+        };
+        self.features.iter().filter(|spec| of_spec(spec)).map(|spec| spec.name.clone()).collect()
+    }
+
+    fn open_unchecked(&self, part: usize, from: PartPosition) -> Result<Box<dyn Reader>> {
+        let (mut features, mut fills) = (self.features.clone(), Vec::with_capacity(self.features.len()));
+        for spec in &mut features {
+            let default = self.default_of(spec)?;
+            let is_fixed = matches!(spec.layout, FeatureLayout::Fixed(_));
+            if default.is_some() && matches!(spec.layout, FeatureLayout::Ragged(_)) {
+                let what = format!("the ragged feature {:?} cannot have a default", spec.name);
+                return Err(Error::new(Code::BadSetting, what).help("leave the default out: a missing one is empty"));
+            }
+            fills.push(default.clone().filter(|_| !is_fixed));
+            if let Some(default) = default.filter(|_| is_fixed) {
+                spec.default = Some(feature_values(default));
+            }
+        }
+        let mut schema = Schema::new(features.iter().map(|feature| feature.name.as_str()))?;
+        if let Some(label) = &self.label {
+            schema = schema.with_label(label)?;
+        }
+        Ok(Box::new(ExampleReader {
+            file: self.records.open_file(part, from)?,
+            part,
+            parser: ExampleParser::new(features)?,
+            fills,
+            schema: Arc::new(schema),
+            bad_rows: self.bad_rows.clone(),
+            pending: None,
+        }))
+    }
+}
+
+fn feature_values(fill: Fill) -> FeatureValues {
+    match fill {
+        Fill::F32(value) => FeatureValues::F32(vec![value]),
+        Fill::I64(value) => FeatureValues::I64(vec![value]),
+        Fill::Bytes(value) => FeatureValues::Bytes([value].into_iter().collect()),
+    }
 }
 
 impl Source for Examples {
@@ -44,19 +118,10 @@ impl Source for Examples {
     }
 
     fn open(&self, part: usize, from: PartPosition) -> Result<Box<dyn Reader>> {
-        let parser = ExampleParser::new(self.features.clone())?;
-        let mut schema = Schema::new(self.features.iter().map(|feature| feature.name.as_str()))?;
-        if let Some(label) = &self.label {
-            schema = schema.with_label(label)?;
-        }
-        Ok(Box::new(ExampleReader {
-            file: self.records.open_file(part, from)?,
-            part,
-            parser,
-            schema: Arc::new(schema),
-            bad_rows: self.bad_rows.clone(),
-            pending: None,
-        }))
+        let reader = self.open_unchecked(part, from)?;
+        let source = self.clone();
+        let reopen = move |from| source.open_unchecked(part, from);
+        Ok(self.non_finite.check(reader, part, self.nan_is_missing(), reopen))
     }
 
     fn kind(&self) -> &str {
@@ -72,6 +137,8 @@ struct ExampleReader {
     file: RecordFile,
     part: usize,
     parser: ExampleParser,
+    /// The defaults of features of any length.
+    fills: Vec<Option<Fill>>,
     schema: Arc<Schema>,
     bad_rows: BadRows,
     /// An error that is returned after the rows before it, and where it was found.
@@ -92,7 +159,8 @@ impl ExampleReader {
     }
 
     fn take(&mut self) -> Result<Batch> {
-        let columns = self.parser.finish().columns.into_iter().map(convert).collect::<Result<_>>()?;
+        let columns = self.parser.finish().columns.into_iter().zip(&self.fills);
+        let columns = columns.map(|(column, fill)| convert(column, fill.as_ref())).collect::<Result<_>>()?;
         Batch::with_schema(self.schema.clone(), columns)
     }
 }
@@ -121,15 +189,24 @@ impl Reader for ExampleReader {
         // A reader that resumes here must find the bad record too.
         self.pending.as_ref().map_or_else(|| self.file.position(), |(_, place)| *place)
     }
+
+    fn last_row(&self) -> Option<String> {
+        Some(self.file.last_place())
+    }
 }
 
 /// Turns a parsed column into one of this crate; the values are moved, not copied.
-fn convert(column: example::ExampleColumn) -> Result<Column> {
+fn convert(column: example::ExampleColumn, fill: Option<&Fill>) -> Result<Column> {
     let values = match column.values {
         example::FeatureValues::F32(values) => Values::F32(values),
         example::FeatureValues::I64(values) => Values::I64(values),
         example::FeatureValues::Bytes(values) => Values::Bytes(values),
     };
+    if let (Some(fill), Some(splits)) = (fill, &column.row_splits)
+        && splits.windows(2).any(|pair| pair[0] == pair[1])
+    {
+        return fill_rows(&values, splits, |row| splits[row] == splits[row + 1], fill);
+    }
     let mut made = Column::new(values);
     if column.width != 1 {
         made = made.with_row_shape([column.width])?;

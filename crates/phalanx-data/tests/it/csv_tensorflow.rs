@@ -1,10 +1,10 @@
 //! CSV files beside what TensorFlow made of them (`fixtures/make_csv.py` wrote that down).
 
-use phalanx_data::{Batch, Csv, DType, PartPosition, Source, csv};
+use phalanx_data::{Batch, Csv, DType, NonFiniteValues, PartPosition, Source, csv};
 use serde_json::Value;
 
 /// Cases in which we do not do what TensorFlow does, and why.
-const ON_PURPOSE: [(&str, &str); 9] = [
+const ON_PURPOSE: [(&str, &str); 10] = [
     ("only spaces as float", "a field of spaces is no number; TensorFlow reads 0.0"),
     ("plus sign", "+1 is a number; TensorFlow takes the sign for floats only"),
     ("special floats", "infinity is a float, as inf is"),
@@ -13,6 +13,7 @@ const ON_PURPOSE: [(&str, &str); 9] = [
     ("blank line", "blank lines are left out"),
     ("blank line at the end", "as above"),
     ("only a newline", "as above"),
+    ("selected, uneven", "a row has as many fields as there are names; TensorFlow ignores what follows"),
     ("exponent", "+6 is a number, as TensorFlow's own search for types says"),
 ];
 
@@ -47,7 +48,8 @@ fn with_options(mut source: Csv, options: &Value) -> Csv {
     if let Some(quotes) = options["use_quote_delim"].as_bool() {
         source = source.quotes(quotes);
     }
-    source
+    // TensorFlow keeps what is not finite.
+    source.non_finite(NonFiniteValues::keep())
 }
 
 /// All rows before the first error, and whether there was one.
@@ -91,7 +93,11 @@ fn given(case: &Value) -> (Csv, Vec<String>, tempfile::TempDir) {
         Some(picked) => picked.iter().map(|at| at.as_u64().unwrap() as usize).collect(),
         None => (0..types.len()).collect(),
     };
-    let names: Vec<String> = (0..=picked[picked.len() - 1]).map(|at| format!("c{at}")).collect();
+    // Where columns are selected, all fields of the first row have names.
+    let text = bytes(&case["text"]);
+    let fields = text.split(|&byte| byte == b'\n').next().map_or(0, |row| row.split(|&byte| byte == b',').count());
+    let count = if options["select_cols"].is_array() { fields.max(picked[picked.len() - 1] + 1) } else { types.len() };
+    let names: Vec<String> = (0..count).map(|at| format!("c{at}")).collect();
     let header = options["header"].as_bool().unwrap_or(false);
     let mut source = with_options(csv(path).names(names.clone()).header(header), options);
     let picked: Vec<String> = picked.iter().map(|&at| names[at].clone()).collect();

@@ -5,6 +5,8 @@ mod census;
 mod census_data;
 mod common;
 mod csv_tensorflow;
+#[cfg(feature = "parquet")]
+mod dirty_rows;
 mod orders;
 mod pipelines;
 mod position;
