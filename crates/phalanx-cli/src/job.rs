@@ -153,7 +153,13 @@ pub(crate) fn evaluate(args: &EvalArgs) -> ExitCode {
         if let Some(remark) = found.remark() {
             eprint(&format!("{remark}; steps = \"all\" in [eval] evaluates all\n"));
         }
-        Ok(())
+        match found.not_finite().as_slice() {
+            [] => Ok(()),
+            wrong => Err(Error::new(Code::NotFinite, format!("the evaluation has no finite {}", wrong.join(", ")))
+                .at(args.model.display().to_string())
+                .because("the model computes NaN or an infinity from these rows, or has such numbers among its weights")
+                .help("look at its predictions (phalanx predict) and at the rows; train again from a checkpoint before the numbers went wrong")),
+        }
     };
     finish(args.json, run())
 }

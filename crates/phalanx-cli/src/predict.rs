@@ -17,6 +17,9 @@ pub(crate) struct PredictArgs {
     /// File of rows to predict, in the format of the training data, or - for standard input; labels may be missing
     #[arg(long, value_name = "FILE|-")]
     input: String,
+    /// The rows of a CSV file without a header lack the label's field
+    #[arg(long)]
+    no_label: bool,
     /// Print one JSON object per row, with TensorFlow's names; the same as --format jsonl
     #[arg(long, conflicts_with = "format")]
     json: bool,
@@ -76,7 +79,7 @@ pub(crate) fn predict(args: &PredictArgs) -> ExitCode {
                 .help("name another file with --output"));
         }
         let mut writer = PredictionWriter::new(format, args.output.as_deref(), args.id.is_some())?;
-        let options = PredictOptions { id: args.id.clone() };
+        let options = PredictOptions { id: args.id.clone(), no_label: args.no_label };
         job.predict(&place, &input.to_string_lossy(), &options, |batch| writer.write(batch))?;
         writer.finish()
     };

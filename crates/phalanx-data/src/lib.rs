@@ -14,6 +14,7 @@ mod dataset;
 mod files;
 mod finite;
 mod idx;
+mod locate;
 mod missing;
 mod numpy;
 #[cfg(feature = "parquet")]
@@ -37,11 +38,12 @@ pub use dataset::{AUTOTUNE, Dataset, DatasetIter, Interleave, Options, Padding, 
 pub use files::{BadRows, Files};
 pub use finite::NonFiniteValues;
 pub use idx::{Idx, idx, mnist_test, mnist_train};
+pub use locate::find_row;
 pub use missing::FillValue;
 pub use numpy::{Npy, Npz, npy, npz};
 #[cfg(feature = "parquet")]
 pub use parquet::{Parquet, ParquetWriter, parquet};
-pub use phalanx_formats::example::{FeatureKind, FeatureSpec, FeatureValues};
+pub use phalanx_formats::example::{FeatureKind, FeatureLayout, FeatureSpec, FeatureValues};
 pub use phalanx_formats::{Strings, StringsView};
 pub use position::Position;
 pub use reader::{PartPosition, Reader, Source};

@@ -55,10 +55,12 @@ impl Fill {
         }
     }
 
-    /// Converts a default to the type of its column: an integer may stand for a float, nothing else.
+    /// Converts a default to the type of its column: an integer may stand for a float, and a float without a fraction for an
+    /// integer.
     pub(crate) fn of_type(&self, name: &str, dtype: DType) -> Result<Self> {
         match (self, dtype) {
             (Self::I64(value), DType::F32) => Ok(Self::F32(*value as f32)),
+            (Self::F32(value), DType::I64) if value.fract() == 0.0 => Ok(Self::I64(*value as i64)),
             _ if self.dtype() == dtype => Ok(self.clone()),
             _ => Err(Error::new(Code::BadSetting, format!("the default of column {name:?} has the wrong type"))
                 .because(format!("the column is {dtype}, its default {}", self.dtype()))

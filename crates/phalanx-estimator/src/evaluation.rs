@@ -25,6 +25,12 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
+    /// Returns the names of the metrics that are NaN or infinite.
+    #[must_use]
+    pub fn not_finite(&self) -> Vec<&str> {
+        self.metrics.iter().filter(|(_, value)| !value.is_finite()).map(|(name, _)| name.as_str()).collect()
+    }
+
     /// Returns a metric by name; `global_step` is one too.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<f64> {
@@ -86,5 +92,10 @@ pub(crate) fn evaluate<M: Trainable>(
     found.insert("loss".to_owned(), losses / batches as f64);
     let reached_end = reached_end || iter.next().is_none();
     let (global_step, checkpoint) = (trained.global_step, trained.checkpoint.clone());
-    Ok(Evaluation { global_step, checkpoint, metrics: found, batches, rows, reached_end })
+    let found = Evaluation { global_step, checkpoint, metrics: found, batches, rows, reached_end };
+    let wrong = found.not_finite();
+    if !wrong.is_empty() {
+        tracing::warn!("of the evaluation of {}, these are not finite: {}", found.checkpoint, wrong.join(", "));
+    }
+    Ok(found)
 }

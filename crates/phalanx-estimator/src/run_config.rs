@@ -5,7 +5,7 @@ use phalanx_base::{Code, Context, Error, Result};
 use phalanx_cluster::TaskConfig;
 use phalanx_storage::Dir;
 use phalanx_train::checkpoint::Retention;
-use phalanx_train::{ClusterResolver, ServerOptions, TfConfigClusterResolver, logging, open_run_dir};
+use phalanx_train::{ClusterResolver, NonFinite, ServerOptions, TfConfigClusterResolver, logging, open_run_dir};
 use std::time::Duration;
 
 /// How often checkpoints are written.
@@ -39,6 +39,7 @@ pub struct RunConfig {
     pub(crate) session_creation_timeout: Duration,
     pub(crate) warm_start: Option<WarmStart>,
     pub(crate) overlap: bool,
+    pub(crate) non_finite: NonFinite,
     pub(crate) options: ServerOptions,
 }
 
@@ -55,6 +56,7 @@ impl Default for RunConfig {
             session_creation_timeout: Duration::from_secs(7200),
             warm_start: None,
             overlap: false,
+            non_finite: NonFinite::default(),
             options: ServerOptions::default(),
         }
     }
@@ -119,6 +121,8 @@ impl RunConfig {
         /// With parameter servers: overlaps a worker's exchange with the computation of its next step, which then uses values
         /// without the worker's last update. The worker never waits for the servers.
         overlap(overlap: bool) { overlap = overlap }
+        /// Sets what happens to a step whose loss or gradients are not finite. The default ends the job.
+        non_finite(policy: NonFinite) { non_finite = policy }
         /// Sets deadlines, token and logging of this task.
         server_options(options: ServerOptions) { options = options }
     }

@@ -147,6 +147,7 @@ impl<M: Trainable> Trainer<'_, M> {
             .keep_checkpoint_every_n_hours(config.retention.keep_every_n_hours)
             .ready_deadline(config.session_creation_timeout)
             .save_summaries_secs(None)
+            .non_finite(config.non_finite)
             .overlap(config.overlap);
         supervisor = match config.checkpoint_interval {
             CheckpointInterval::Growing => supervisor,

@@ -2,6 +2,7 @@
 
 use crate::Job;
 use crate::data::{Data, Format, Missing, dtype};
+use crate::input::RowKind;
 use crate::model::ModelPart;
 use crate::source::{Span, Spanned, meant};
 use phalanx_base::{Code, Error, Result};
@@ -107,13 +108,13 @@ impl Job {
                 self.check_columns(&found, &files)?;
             }
             Format::Parquet => self.check_parquet(&files)?,
-            Format::TfRecord => {}
+            Format::TfRecord => self.check_defaults()?,
         }
-        let batch = self.first(files).map_err(|error| match error.code() {
+        let batch = self.first(files.clone()).map_err(|error| match error.code() {
             Code::DataMissing => point(error),
             _ => self.explain(error),
         })?;
-        self.check_batch(&batch, model)
+        self.check_batch(&batch, model, &files)
     }
 
     /// Checks that the rows have as many fields as there are names.
@@ -178,10 +179,25 @@ impl Job {
             check_default(self, data, &name, wanted)?;
             let is_given = data.types.iter().any(|(known, _)| known.value == name.value);
             if !is_given && !fits(data.format, *holds, wanted) {
-                return Err(self.wrong_type(&name, *holds, wanted, file));
+                self.wrong_values(&name, *holds, wanted, files)?;
             }
         }
         Ok(())
+    }
+
+    /// The first rows decide where types of a CSV file do not fit: a value may only mark a missing one, or be skipped.
+    fn wrong_values(&self, name: &Spanned<String>, holds: DType, wanted: DType, files: &[String]) -> Result<()> {
+        let Err(error) = self.first(files.to_vec()) else { return Ok(()) };
+        let has_setting = error.next().is_some_and(|help| help.contains("na_value") || help.contains("as string"));
+        let is_about_it = error.place().is_some_and(|place| place.ends_with(&format!("column {:?}", name.value)));
+        if !is_about_it {
+            return Err(self.explain(error));
+        }
+        let place = error.place().unwrap_or_default().to_owned();
+        Err(match has_setting {
+            true => self.source.point(error, name.span.as_ref(), &format!("reads {wanted}")),
+            false => self.wrong_type(name, holds, wanted, &place),
+        })
     }
 
     fn wrong_type(&self, name: &Spanned<String>, holds: DType, wanted: DType, file: &str) -> Error {
@@ -201,7 +217,24 @@ impl Job {
         error.at(file).help(help)
     }
 
+    /// Checks that `defaults` are of inputs that are read, and of their types.
+    fn check_defaults(&self) -> Result<()> {
+        let (data, all) = (&self.inputs.data, self.wanted());
+        for (name, wanted) in &all {
+            check_default(self, data, name, *wanted)?;
+        }
+        for (name, _) in &data.defaults {
+            if !all.iter().any(|(known, _)| known.value == name.value) {
+                let what = format!("nothing reads the input \"{}\"", name.value);
+                let error = self.source.wrong(Code::JobValue, &name.span_or(&(0..0)), what, "not an input");
+                return Err(error.help(meant(&name.value, all.iter().map(|(known, _)| known.value.as_str()))));
+            }
+        }
+        Ok(())
+    }
+
     fn check_parquet(&self, files: &[String]) -> Result<()> {
+        self.check_defaults()?;
         for (name, wanted) in self.wanted() {
             let found = parquet(files.to_vec()).select([name.value.clone()]).columns();
             let found = found.map_err(|error| {
@@ -218,7 +251,14 @@ impl Job {
     }
 
     /// Applies columns and head to some rows.
-    fn check_batch(&self, batch: &Batch, model: &Canned) -> Result<()> {
+    fn check_batch(&self, batch: &Batch, model: &Canned, files: &[String]) -> Result<()> {
+        let located = |error| self.locate(error, &[files.to_vec()], RowKind::Labelled);
+        self.check_columns_of(batch).map_err(located)?;
+        model.head().check_labels(batch).map_err(|error| self.explain(located(error)))
+    }
+
+    /// Applies the columns to some rows.
+    pub(crate) fn check_columns_of(&self, batch: &Batch) -> Result<()> {
         for (named, _, part) in self.model.columns() {
             for column in &named.columns {
                 let plan = match part {
@@ -232,7 +272,7 @@ impl Job {
                 })?;
             }
         }
-        model.head().check_labels(batch).map_err(|error| self.explain(error))
+        Ok(())
     }
 }
 

@@ -1,13 +1,12 @@
 //! The table `[data]`: files and their format.
 
+use crate::row_source::NonFinite;
 use crate::schema::{DATA, DTYPES};
 use crate::section::Section;
 use crate::source::{Source, Spanned};
 use crate::tree::{Node, TomlValue};
 use phalanx_base::Result;
-use phalanx_data::{
-    BadRows, Csv, CsvDefault, DType, Dataset, FeatureKind, FeatureSpec, Parquet, SourceExt, csv, parquet, tfrecord,
-};
+use phalanx_data::{DType, FeatureKind, FeatureSpec};
 
 /// The format of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,18 +36,19 @@ pub(crate) struct Data {
     pub(crate) defaults: Vec<(Spanned<String>, Missing)>,
     pub(crate) required: Vec<Spanned<String>>,
     pub(crate) names: Option<Spanned<Vec<String>>>,
-    cycle: usize,
-    skip: u64,
-    header: bool,
-    delimiter: Option<u8>,
-    quotes: bool,
-    trim: bool,
-    na: Option<String>,
-    comment: Option<u8>,
+    pub(crate) cycle: usize,
+    pub(crate) skip: u64,
+    pub(crate) non_finite: NonFinite,
+    pub(crate) header: bool,
+    pub(crate) delimiter: Option<u8>,
+    pub(crate) quotes: bool,
+    pub(crate) trim: bool,
+    pub(crate) na: Vec<String>,
+    pub(crate) comment: Option<u8>,
 }
 
 /// The keys that only apply to CSV.
-const OF_CSV: [&str; 8] = ["header", "names", "delimiter", "quotes", "trim", "na_value", "comment", "defaults"];
+const OF_CSV: [&str; 7] = ["header", "names", "delimiter", "quotes", "trim", "na_value", "comment"];
 
 impl Data {
     pub(crate) fn read(source: &Source, node: &Node) -> Result<Self> {
@@ -65,6 +65,7 @@ impl Data {
             list.map(|texts| texts.into_iter().map(|text| text.value).collect::<Vec<_>>())
         };
         let files = |key| Ok(plain(own.one_or_more(key)?.ok_or_else(|| own.missing(key))?));
+        let non_finite = [("error", NonFinite::Error), ("skip", NonFinite::Skip), ("zero", NonFinite::Zero)];
         let data = Self {
             format,
             dir: own.text("dir")?,
@@ -77,11 +78,12 @@ impl Data {
             names: own.texts("names")?.map(plain),
             cycle: own.plain_count("read_at_once", 1)?.unwrap_or(1) as usize,
             skip: own.plain_count("skip_bad_rows", 0)?.unwrap_or(0),
+            non_finite: own.choice("non_finite", &non_finite)?.map_or(NonFinite::Error, |choice| choice.value),
             header: own.boolean("header")?.unwrap_or(true),
             delimiter: byte(&own, "delimiter")?,
             quotes: own.boolean("quotes")?.unwrap_or(true),
             trim: own.boolean("trim")?.unwrap_or(false),
-            na: own.text("na_value")?.map(|text| text.value),
+            na: own.one_or_more("na_value")?.map_or_else(Vec::new, |texts| plain(texts).value),
             comment: byte(&own, "comment")?,
         };
         if format == Format::Csv && !data.header && data.names.is_none() {
@@ -90,75 +92,6 @@ impl Data {
         }
         own.close();
         Ok(data)
-    }
-
-    /// CSV files with all settings except the selection of columns.
-    pub(crate) fn csv(&self, files: Vec<String>) -> Csv {
-        set!(
-            csv(files).header(self.header).quotes(self.quotes).trim(self.trim),
-            names: self.names.as_ref().map(|names| names.value.clone()),
-            delimiter: self.delimiter,
-            na_value: self.na.clone(),
-            comment: self.comment,
-        )
-    }
-
-    /// These columns of CSV files as texts, without defaults: a missing value is empty.
-    pub(crate) fn texts(&self, files: Vec<String>, names: impl Iterator<Item = String>) -> Csv {
-        let names: Vec<String> = names.collect();
-        let texts = |csv: Csv, name: &String| csv.column(name.clone(), DType::Bytes);
-        names.iter().fold(self.csv(files).bad_rows(self.bad_rows()), texts).select(names.clone())
-    }
-
-    fn bad_rows(&self) -> BadRows {
-        if self.skip == 0 { BadRows::stop() } else { BadRows::skip_at_most(self.skip) }
-    }
-
-    /// The rows of files: these features, and the label if there is one.
-    pub(crate) fn rows(&self, files: Vec<String>, features: &[FeatureSpec], label: Option<&FeatureSpec>) -> Dataset {
-        match self.format {
-            Format::Csv => self.interleaved(self.csv_rows(files, features, label)),
-            Format::Parquet => self.interleaved(self.parquet_rows(files, features, label)),
-            Format::TfRecord => {
-                let examples = tfrecord(files).parse(features.iter().chain(label).cloned().collect::<Vec<_>>());
-                let label = label.map(|label| label.name.clone());
-                self.interleaved(set!(examples.bad_rows(self.bad_rows()), label: label))
-            }
-        }
-    }
-
-    fn interleaved(&self, source: impl SourceExt) -> Dataset {
-        if self.cycle > 1 { source.interleave_files(self.cycle) } else { source.dataset() }
-    }
-
-    fn csv_rows(&self, files: Vec<String>, features: &[FeatureSpec], label: Option<&FeatureSpec>) -> Csv {
-        let mut csv = self.csv(files).bad_rows(self.bad_rows());
-        let is_read = |name: &str| features.iter().chain(label).any(|spec| spec.name == name);
-        for spec in features.iter().chain(label) {
-            csv = csv.column(spec.name.clone(), self.type_of(spec));
-        }
-        for (name, value) in self.defaults.iter().filter(|(name, _)| is_read(&name.value)) {
-            let value: CsvDefault = match value {
-                Missing::Integer(number) => (*number).into(),
-                Missing::Number(number) => (*number).into(),
-                Missing::Text(text) => text.as_str().into(),
-            };
-            csv = csv.default_value(name.value.clone(), value);
-        }
-        for name in self.required.iter().filter(|name| is_read(&name.value)) {
-            csv = csv.required(name.value.clone());
-        }
-        let csv = csv.select(features.iter().map(|spec| spec.name.clone()));
-        set!(csv, label: label.map(|label| label.name.clone()))
-    }
-
-    fn parquet_rows(&self, files: Vec<String>, features: &[FeatureSpec], label: Option<&FeatureSpec>) -> Parquet {
-        let is_read = |name: &str| features.iter().chain(label).any(|spec| spec.name == name);
-        let mut rows = parquet(files).select(features.iter().map(|spec| spec.name.clone()));
-        for name in self.required.iter().filter(|name| is_read(&name.value)) {
-            rows = rows.required(name.value.clone());
-        }
-        set!(rows, label: label.map(|label| label.name.clone()))
     }
 
     /// The type that an input is read as: from the file, or else from its columns.
@@ -207,7 +140,11 @@ fn defaults(own: &Section<'_>) -> Result<Vec<(Spanned<String>, Missing)>> {
     let read = |entry: &crate::tree::Entry| {
         let value = match &entry.node.value {
             TomlValue::Integer(number) => Missing::Integer(*number),
-            TomlValue::Number(number) => Missing::Number(*number),
+            TomlValue::Number(number) if number.is_finite() => Missing::Number(*number),
+            TomlValue::Number(number) => {
+                let what = format!("the default of \"{}\" is {number}", entry.key);
+                return Err(own.wrong(&entry.node.span, what, "not a finite number").help("give a finite number"));
+            }
             TomlValue::Text(text) => Missing::Text(text.clone()),
             _ => return Err(own.not("defaults", &entry.node, "a number or a text")),
         };

@@ -67,7 +67,7 @@ impl Head {
     /// Whether an error is about the label of a batch.
     pub(crate) fn is_about(error: &Error) -> bool {
         let is_row = matches!(error.code(), Code::DataRow) && error.what().contains("label");
-        is_row || error.place() == Some("the label of the input")
+        is_row || error.place().is_some_and(|place| place.ends_with("the label of the input"))
     }
 }
 

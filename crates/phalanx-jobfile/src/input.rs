@@ -3,15 +3,27 @@
 use crate::data::{Data, Format};
 use crate::model::Model;
 use crate::paths::Paths;
+use crate::row_source::{RowCounts, WantedColumns};
 use crate::settings::{Eval, Train};
 use crate::source::{Spanned, meant};
 use phalanx_base::{Code, Error, Result};
-use phalanx_data::{Batch, Column, Dataset, FeatureKind, FeatureSpec, InputContext, Parallel, Strings, tfrecord};
+use phalanx_data::{
+    Batch, Column, Dataset, FeatureKind, FeatureSpec, InputContext, Parallel, Source, Strings, tfrecord,
+};
 use phalanx_feature::make_parse_example_spec;
 use std::sync::Arc;
 
 /// The number of rows per batch of a prediction.
 const PREDICTION_BATCH: usize = 256;
+
+/// What the rows of files are read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowKind {
+    /// Training or evaluation.
+    Labelled,
+    /// Prediction; `no_label` says that a CSV file without a header lacks the label's field.
+    ToPredict { no_label: bool },
+}
 
 /// The inputs of a job.
 #[derive(Clone)]
@@ -26,6 +38,8 @@ pub(crate) struct Inputs {
     paths: Paths,
     seed: u64,
     spellings: Option<Arc<Vec<Vec<String>>>>,
+    /// What was skipped of the data for training, evaluation and prediction.
+    counts: [RowCounts; 3],
 }
 
 impl Inputs {
@@ -47,8 +61,14 @@ impl Inputs {
         };
         let weight = head.weight_column.as_ref().map(|name| FeatureSpec::fixed(&name.value, FeatureKind::F32, 1));
         let spellings = head.vocabulary.as_ref().filter(|words| words.value.iter().any(|word| word.len() > 1));
+        let mut data = data.clone();
+        // A weight that is missing is an error, also where a column reads it.
+        data.required.extend(head.weight_column.clone().filter(|name| {
+            !data.defaults.iter().any(|(known, _)| known.value == name.value)
+                && !data.required.iter().any(|known| known.value == name.value)
+        }));
         Ok(Self {
-            data: data.clone(),
+            counts: std::array::from_fn(|_| RowCounts::new(&data)),
             weight: weight.filter(|weight| features.iter().all(|known| known.name != weight.name)),
             features,
             label: FeatureSpec::fixed(&data.label.value, kind, head.label_dimension),
@@ -57,6 +77,7 @@ impl Inputs {
             paths: paths.clone(),
             seed,
             spellings: spellings.map(|words| Arc::new(words.value.clone())),
+            data,
         })
     }
 
@@ -72,10 +93,42 @@ impl Inputs {
         self.files(&self.data.eval.value)
     }
 
+    fn with_labels(&self) -> WantedColumns<'_> {
+        WantedColumns { features: &self.features, label: Some(&self.label), weight: self.weight.as_ref() }
+    }
+
     /// The rows of files with their labels.
-    fn labelled(&self, files: Vec<String>) -> Dataset {
-        let features: Vec<FeatureSpec> = self.features.iter().chain(&self.weight).cloned().collect();
-        self.data.rows(files, &features, Some(&self.label))
+    fn labelled(&self, files: Vec<String>, counts: &RowCounts) -> Dataset {
+        self.data.rows(files, self.with_labels(), counts)
+    }
+
+    /// The rows of files as a source of its own counts, to find a row again.
+    pub(crate) fn source_of(&self, files: Vec<String>, rows: RowKind) -> Arc<dyn Source> {
+        let counts = RowCounts::new(&self.data);
+        match rows {
+            RowKind::Labelled => self.data.source(files, self.with_labels(), &counts),
+            RowKind::ToPredict { no_label } => {
+                let wanted = WantedColumns { features: &self.features, label: None, weight: None };
+                self.prediction_data(no_label).source(files, wanted, &counts)
+            }
+        }
+    }
+
+    /// What was skipped or changed while rows were read.
+    pub(crate) fn skipped(&self) -> Vec<String> {
+        let [train, eval, predict] = &self.counts;
+        let mut lines = train.lines(&self.data, "training data");
+        lines.extend(eval.lines(&self.data, "evaluation data"));
+        lines.extend(predict.lines(&self.data, "input"));
+        lines
+    }
+
+    /// A batch with each label in its first spelling.
+    pub(crate) fn spell(&self, batch: &Batch) -> Result<Batch> {
+        match &self.spellings {
+            Some(spellings) => one_spelling(batch, &self.label.name, spellings),
+            None => Ok(batch.clone()),
+        }
     }
 
     fn spelled(&self, rows: Dataset) -> Dataset {
@@ -86,13 +139,14 @@ impl Inputs {
 
     /// The rows of files with their labels, each in its first spelling.
     pub(crate) fn spelled_rows(&self, files: Vec<String>) -> Dataset {
-        self.spelled(self.labelled(files))
+        let counts = &self.counts[usize::from(files != self.train_files())];
+        self.spelled(self.labelled(files, counts))
     }
 
     /// The training batches of one trainer.
     pub(crate) fn training(&self, cx: InputContext) -> Dataset {
         let train = &self.train;
-        let mut rows = self.spelled(self.labelled(self.train_files()).shard(cx));
+        let mut rows = self.spelled(self.labelled(self.train_files(), &self.counts[0]).shard(cx));
         if train.cache {
             rows = rows.cache();
         }
@@ -142,18 +196,22 @@ impl Inputs {
         Ok(FeatureSpec::fixed(name, kind.unwrap_or(FeatureKind::Bytes), 1))
     }
 
-    /// The rows to predict, with the id if there is one; the label column may be missing.
-    pub(crate) fn prediction(&self, files: Vec<String>, id: Option<&FeatureSpec>) -> Dataset {
+    /// The rows to predict, with the id if there is one. The label is not read; `no_label` says that a file without a header
+    /// lacks its field.
+    pub(crate) fn prediction(&self, files: Vec<String>, id: Option<&FeatureSpec>, no_label: bool) -> Dataset {
+        let mut features = self.features.clone();
+        features.extend(id.filter(|id| features.iter().all(|known| known.name != id.name)).cloned());
+        let wanted = WantedColumns { features: &features, label: None, weight: None };
+        self.prediction_data(no_label).rows(files, wanted, &self.counts[2]).batch(PREDICTION_BATCH)
+    }
+
+    fn prediction_data(&self, no_label: bool) -> Data {
         let mut data = self.data.clone();
-        if let Some(names) = &self.data.names
-            && self.data.csv(files.clone()).columns().is_err()
-        {
+        if let (true, Some(names)) = (no_label, &self.data.names) {
             let others = names.value.iter().filter(|name| **name != self.label.name).cloned().collect();
             data.names = Some(Spanned::without_span(others));
         }
-        let mut features = self.features.clone();
-        features.extend(id.filter(|id| features.iter().all(|known| known.name != id.name)).cloned());
-        data.rows(files, &features, None).batch(PREDICTION_BATCH)
+        data
     }
 }
 

@@ -1,6 +1,7 @@
 //! Training as the task that `TF_CONFIG` names.
 
 use crate::Job;
+use crate::input::RowKind;
 use crate::job::Resume;
 use crate::source::Spanned;
 use phalanx_base::{Code, Context, Error, Result, Role, TaskId};
@@ -30,7 +31,12 @@ impl Job {
     /// If the job, its data or the cluster is not valid. Errors that the file causes point at their cause.
     pub fn train(&self) -> Result<Done> {
         let config = RunConfig::from_env()?;
-        with_threads(self.threads, || self.train_with(config))?.map_err(|error| self.explain(error))
+        let done = with_threads(self.threads, || self.train_with(config))?;
+        self.log_skipped();
+        done.map_err(|error| {
+            let files = [self.inputs.train_files(), self.inputs.eval_files()];
+            self.explain(self.locate(error, &files, RowKind::Labelled))
+        })
     }
 
     fn train_with(&self, config: RunConfig) -> Result<Done> {

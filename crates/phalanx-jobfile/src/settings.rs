@@ -6,6 +6,9 @@ use crate::source::{Source, Span, Spanned};
 use crate::tree::{Node, TomlValue};
 use phalanx_base::Result;
 use phalanx_estimator::{EvalMetric, Exporter, RunConfig, ServingInput};
+use phalanx_train::NonFinite;
+
+const NON_FINITE: [(&str, NonFinite); 2] = [("error", NonFinite::Stop), ("skip", NonFinite::Skip)];
 
 /// `[train]`.
 #[derive(Clone, Debug)]
@@ -24,6 +27,7 @@ pub(crate) struct Train {
     log_steps: Option<u64>,
     session_secs: Option<u64>,
     overlap: bool,
+    non_finite: Option<NonFinite>,
 }
 
 impl Train {
@@ -45,6 +49,7 @@ impl Train {
             log_steps: count("log_step_count_steps", 0)?,
             session_secs: count("session_creation_timeout_secs", 1)?,
             overlap: own.boolean("overlap")?.unwrap_or(false),
+            non_finite: own.choice("non_finite_steps", &NON_FINITE)?.map(|choice| choice.value),
         };
         own.node("max_steps");
         if train.max_steps.is_none() && train.epochs.is_none() {
@@ -70,6 +75,7 @@ impl Train {
             save_summary_steps: self.summary_steps,
             log_step_count_steps: self.log_steps,
             session_creation_timeout_secs: self.session_secs,
+            non_finite: self.non_finite,
         )
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::Job;
 use crate::copy::TrainedJob;
+use crate::input::RowKind;
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Batch, Column, DType, Files};
 use phalanx_estimator::{Canned, Estimator, Evaluation, Predictions, RunConfig, ServingInput};
@@ -14,6 +15,8 @@ use std::path::{Path, PathBuf};
 pub struct PredictOptions {
     /// The column of the input that is carried through.
     pub id: Option<String>,
+    /// Whether the rows of a CSV file without a header lack the label's field.
+    pub no_label: bool,
 }
 
 impl Job {
@@ -47,11 +50,40 @@ impl Job {
                 }
             }
         };
-        with_threads(self.threads, work)?.map_err(|error| self.explain_with(error, input))
+        let done = with_threads(self.threads, work)?;
+        self.log_skipped();
+        done.map_err(|error| {
+            let files = input.map_or_else(|| self.inputs.eval_files(), |input| vec![input.to_owned()]);
+            self.explain_with(self.locate(error, &[files], RowKind::Labelled), input)
+        })
+    }
+
+    /// Returns a line for each kind of row that was skipped or changed since the job was read.
+    #[must_use]
+    pub fn skipped_rows(&self) -> Vec<String> {
+        self.inputs.skipped()
+    }
+
+    pub(crate) fn log_skipped(&self) {
+        for line in self.skipped_rows() {
+            tracing::warn!("{line}");
+        }
+    }
+
+    /// Suggests `--no-label` for a headerless CSV file whose rows have one field too few.
+    fn suggest_no_label(&self, error: Error, no_label: bool) -> Error {
+        let Some(names) = &self.inputs.data.names else { return error };
+        let (names, label) = (names.value.len(), &self.inputs.data.label.value);
+        let lacks_one = error.what() == format!("a row has {} fields, not {names}", names.saturating_sub(1));
+        if no_label || !lacks_one {
+            return error;
+        }
+        error.help(format!("if only the label {label:?} is missing, add --no-label; otherwise correct the file"))
     }
 
     /// Predicts every row of a file and passes the predictions to `each`, in batches under TensorFlow's names, which begin
-    /// with the id column if one is carried through.
+    /// with the id column if one is carried through. With `no_label`, the rows of a CSV
+    /// file without a header lack the label's field.
     ///
     /// # Errors
     /// If there is no checkpoint, or data and model do not match.
@@ -65,7 +97,7 @@ impl Job {
         let mut work = || {
             let files = Files::from(input).list()?;
             let id = options.id.as_deref().map(|id| self.inputs.id_spec(id, &files)).transpose()?;
-            let input = |_| self.inputs.prediction(files.clone(), id.as_ref());
+            let input = |_| self.inputs.prediction(files.clone(), id.as_ref(), options.no_label);
             let predictions: Predictions<Canned> = match trained {
                 TrainedJob::ModelDir(folder) => {
                     self.must_have_checkpoint(folder)?;
@@ -80,7 +112,13 @@ impl Job {
             }
             Ok(())
         };
-        with_threads(self.threads, &mut work)?.map_err(|error| self.explain_with(error, Some(input)))
+        let done = with_threads(self.threads, &mut work)?;
+        self.log_skipped();
+        done.map_err(|error| {
+            let rows = RowKind::ToPredict { no_label: options.no_label };
+            let error = self.locate(error, &[vec![input.to_owned()]], rows);
+            self.explain_with(self.suggest_no_label(error, options.no_label), Some(input))
+        })
     }
 
     /// Exports the newest checkpoint of a run directory as a SavedModel into a new folder of `base`. Returns the folder, and

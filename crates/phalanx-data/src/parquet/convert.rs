@@ -58,6 +58,20 @@ pub(super) fn column(array: ArrayRef, wanted: &Wanted, index: usize, bad: &mut V
 fn values(array: ArrayRef, wanted: &Wanted, too_large: &mut Vec<(usize, u64)>) -> Result<Values> {
     let name = &wanted.name;
     // A refused row's value is never seen.
+    if wanted.as_float {
+        let nulls = array.logical_nulls();
+        let Values::I64(integers) = values(array, &Wanted { as_float: false, ..wanted.clone() }, too_large)? else {
+            return Err(Error::new(Code::Internal, format!("column {name:?} has no integers")));
+        };
+        let Some(Fill::F32(fill)) = wanted.fill else {
+            return Ok(Values::F32(integers.into_iter().map(|value| value as f32).collect()));
+        };
+        let float = |(row, value): (usize, i64)| match &nulls {
+            Some(nulls) if nulls.is_null(row) => fill,
+            _ => value as f32,
+        };
+        return Ok(Values::F32(integers.into_iter().enumerate().map(float).collect()));
+    }
     let float = if let Some(Fill::F32(fill)) = wanted.fill { fill } else { 0.0 };
     let integer = if let Some(Fill::I64(fill)) = wanted.fill { fill } else { 0 };
     let text: &[u8] = if let Some(Fill::Bytes(fill)) = &wanted.fill { fill } else { b"" };

@@ -16,6 +16,8 @@ pub(super) struct Wanted {
     pub(super) fill: Option<Fill>,
     /// Whether the default was given, so that it also replaces a missing list.
     pub(super) has_default: bool,
+    /// Whether integers of the file are read as floats.
+    pub(super) as_float: bool,
     pub(super) is_label: bool,
 }
 
@@ -89,10 +91,13 @@ fn describe(field: &Field, options: &ParquetOptions, path: &str) -> Result<Wante
     };
     let name = field.name();
     let default = options.defaults.iter().find(|(known, _)| known == name).map(|(_, fill)| fill);
+    // Integers whose default is no integer are read as floats.
+    let as_float = dtype == DType::I64 && matches!(default, Some(Fill::F32(value)) if value.fract() != 0.0);
+    let dtype = if as_float { DType::F32 } else { dtype };
     let is_label = options.label.as_ref() == Some(name);
     let rule = MissingRule { default, required: options.required.contains(name), is_label };
     let fill = rule.fill(name, dtype).map_err(|error| error.at(path))?;
-    Ok(Wanted { name: name.clone(), dtype, ragged, fill, has_default: default.is_some(), is_label })
+    Ok(Wanted { name: name.clone(), dtype, ragged, fill, has_default: default.is_some(), as_float, is_label })
 }
 
 fn dtype(data_type: &DataType) -> Option<DType> {

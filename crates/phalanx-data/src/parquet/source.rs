@@ -87,6 +87,14 @@ impl Parquet {
         Ok(self.plan()?.wanted.iter().map(|wanted| (wanted.name.clone(), wanted.dtype)).collect())
     }
 
+    /// Returns whether a column that is read holds lists.
+    ///
+    /// # Errors
+    /// As [`Parquet::columns`].
+    pub fn is_list(&self, name: &str) -> Result<bool> {
+        Ok(self.plan()?.wanted.iter().any(|wanted| wanted.name == name && wanted.ragged))
+    }
+
     fn open_unchecked(&self, part: usize, from: PartPosition) -> Result<Box<dyn Reader>> {
         let plan = self.plan()?;
         let opened = Opened::open(&plan.files[part], &self.options)?;

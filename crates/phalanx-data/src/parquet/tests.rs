@@ -71,6 +71,9 @@ fn every_type_and_what_is_missing() {
     assert_eq!(batch.bytes("s").unwrap().get(1), b"none");
     assert_eq!(batch.column("l").unwrap().splits().unwrap(), [0, 2, 3, 3, 4]);
     assert_eq!(batch.i64("l").unwrap(), [1, 5, 5, 9]);
+    let source = parquet(&path).select(["i"]).default_value("i", 0.5);
+    let batch = source.open(0, PartPosition::START).unwrap().read(100).unwrap().unwrap();
+    assert_eq!(batch.f32("i").unwrap(), [-1.0, 0.5, 2.0, 0.5]);
     assert_eq!(parquet(&path).default_value("i", "x").parts().unwrap_err().code(), Code::BadSetting);
 }
 

@@ -105,7 +105,7 @@ impl Head {
                 let word = String::from_utf8_lossy(word);
                 let near = nearest(&word, vocabulary.iter().map(String::as_str));
                 let error =
-                    Error::new(Code::DataRow, format!("the label {word:?} in row {row} is not in the vocabulary"));
+                    Error::new(Code::DataRow, format!("the label {word:?} is not in the vocabulary")).at(in_batch(row));
                 let error = error.because(format!("it has {}", vocabulary.join(", ")));
                 match near {
                     Some(near) => error.help(format!("did the data mean {near:?}? (spaces count)")),
@@ -121,8 +121,14 @@ fn at_label(error: Error) -> Error {
     if error.place().is_some() { error } else { error.at("the label of the input") }
 }
 
+/// The place of a row whose origin is not known here.
+fn in_batch(row: usize) -> String {
+    format!("row {row} of the batch, the label of the input")
+}
+
 fn outside(row: usize, id: &dyn std::fmt::Display, classes: usize) -> Error {
-    Error::new(Code::DataRow, format!("label {id} in row {row} is outside the {classes} classes"))
+    Error::new(Code::DataRow, format!("label {id} is outside the {classes} classes"))
+        .at(in_batch(row))
         .because(format!("class numbers are 0 to {}", classes - 1))
         .help("raise n_classes, or renumber the labels")
 }

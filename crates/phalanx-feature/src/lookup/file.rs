@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// Reads the tokens of a file, at most `limit` of them.
 ///
-/// Lines end with `\n` or `\r\n`; an empty line is an error, as in TensorFlow. A name ending in `tfrecord.gz` denotes a
+/// Lines end with `\n` or `\r\n`, and a byte order mark is skipped; an empty line is an error, as in TensorFlow. A name ending in `tfrecord.gz` denotes a
 /// compressed record file.
 pub(crate) fn read(path: &Path, limit: Option<usize>) -> Result<Strings> {
     let limit = limit.unwrap_or(usize::MAX);
@@ -23,6 +23,8 @@ pub(crate) fn read(path: &Path, limit: Option<usize>) -> Result<Strings> {
 }
 
 fn from_lines(bytes: &[u8], limit: usize) -> Result<Strings> {
+    // Editors on Windows write a byte order mark, which is no part of the first token.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let mut tokens = Strings::new();
     if bytes.is_empty() {

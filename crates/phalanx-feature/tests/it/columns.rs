@@ -52,6 +52,17 @@ fn numbers(values: &[f32]) -> Value {
 }
 
 #[test]
+fn a_byte_order_mark_is_no_part_of_the_first_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cities.txt");
+    std::fs::write(&path, b"\xef\xbb\xbfoslo\r\nrome\r\n").unwrap();
+    let cities = categorical_column_with_vocabulary_file("city", &path);
+    let batch = Batch::new([("city", phalanx_data::Column::text(["oslo", "rome", "bern"]))]).unwrap();
+    let features = Transform::linear_model(&[cities]).unwrap().apply(&batch).unwrap();
+    assert_eq!(features.sparse[0].ids, [0, 1]);
+}
+
+#[test]
 fn dense_features_equal_tensorflows_input_layer() {
     let cases = run("dense", |case| {
         let plan = Transform::dense_features(&case.columns)?;

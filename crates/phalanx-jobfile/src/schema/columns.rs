@@ -13,7 +13,13 @@ const HASH: &[Key] = &[
     key("dtype", Choice(&["string", "int64"]), "string", "Type of the input."),
 ];
 const DEFAULT_ID: &[Key] =
-    &[key("default_value", Integer, "", "Id of unknown or out-of-range values, which are dropped by default.")];
+    &[key("default_value", Integer, "", "Id of values that are not in the vocabulary, which are dropped by default.")];
+const DEFAULT_IDENTITY: &[Key] = &[key(
+    "default_value",
+    Integer,
+    "",
+    "Id of negative values and of values from num_buckets on. By default negative ones are dropped; larger ones are an error, except in an indicator, which drops them.",
+)];
 const UNKNOWN: &[Key] = &[key("num_oov_buckets", Count(0), "0", "Number of hash buckets for unknown values.")];
 const WORDS: &[Key] = &[key("vocabulary_list", Tokens, REQUIRED, "Texts or integers; the first one has id 0.")];
 const FILE: &[Key] = &[
@@ -24,7 +30,12 @@ const FILE: &[Key] = &[
 const NUMBERS: &[Key] = &[
     key("shape", Counts(1), "[1]", "Shape of the value of each row."),
     key("dtype", Choice(&["float32", "int64"]), "float32", "Type of the input."),
-    key("default_value", NumberOrNumbers, "", "Value of a missing feature of an Example, and padding of a sequence."),
+    key(
+        "default_value",
+        NumberOrNumbers,
+        "",
+        "Value of a missing input in every format, and padding of a sequence. Without it, a missing number is 0 in CSV and Parquet files and an error in an Example.",
+    ),
     key("normalizer", Table(&NORMALIZER), "", "Normalization of every value: { subtract = 38.6, divide = 13.6 }."),
 ];
 const EMBEDDING: &[Key] = &[
@@ -80,7 +91,7 @@ pub(crate) const COLUMN_KINDS: &[Keys] = &[
         ],
         &[INPUT, KIND],
     ),
-    keys("identity", "Integers that are ids.", &[], &[INPUT, BUCKETS, DEFAULT_ID, KIND]),
+    keys("identity", "Integers that are ids.", &[], &[INPUT, BUCKETS, DEFAULT_IDENTITY, KIND]),
     keys("hash_bucket", "Values by hash bucket.", &[], &[INPUT, HASH, KIND]),
     keys("vocabulary_list", "Values by their index in a list.", &[], &[INPUT, WORDS, UNKNOWN, DEFAULT_ID, KIND]),
     keys("vocabulary_file", "Values by their line number in a file.", &[], &[INPUT, FILE, UNKNOWN, DEFAULT_ID, KIND]),
@@ -120,7 +131,7 @@ pub(crate) const COLUMN_KINDS: &[Keys] = &[
         &[EMBEDDING, KIND],
     ),
     keys("sequence_numeric", "`numeric` with a time axis.", NUMBERS, &[INPUT, KIND]),
-    keys("sequence_identity", "`identity` with a time axis.", &[], &[INPUT, BUCKETS, DEFAULT_ID, KIND]),
+    keys("sequence_identity", "`identity` with a time axis.", &[], &[INPUT, BUCKETS, DEFAULT_IDENTITY, KIND]),
     keys("sequence_hash_bucket", "`hash_bucket` with a time axis.", &[], &[INPUT, HASH, KIND]),
     keys(
         "sequence_vocabulary_list",

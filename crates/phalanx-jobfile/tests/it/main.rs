@@ -1,6 +1,7 @@
 //! Jobs described by a file, from parsing to prediction.
 
 mod common;
+mod dirty_data;
 mod jobs;
 mod mistakes;
 mod predictions;

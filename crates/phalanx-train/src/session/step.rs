@@ -126,7 +126,7 @@ impl<M: Module> Session<M> {
                 return Err(Error::new(Code::NotFinite, what)
                     .at(place)
                     .because("it contains NaN or an infinity")
-                    .help("lower the learning rate, look for bad values in the input, or skip such steps"));
+                    .help("lower the learning rate, look for bad values in the input, or skip such steps (non_finite_steps = \"skip\" in [train], NonFinite::Skip in a program)"));
             }
             self.skipped += 1;
             let step = self.global_step + 1;

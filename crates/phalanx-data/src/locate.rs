@@ -1,0 +1,40 @@
+//! Finds a row again, to name its place in a message.
+
+use crate::finite::place_of;
+use crate::{Batch, PartPosition, Source};
+use phalanx_base::Result;
+
+/// How many rows are looked at together.
+const CHUNK: usize = 1024;
+
+/// Returns the place (`data.csv, line 7`) of the first row of a source that `fails`; `None` if no row does.
+///
+/// Reads the source from its beginning. It serves errors that are found in a batch, where the origin of a row is not known
+/// any more: nothing has to be recorded while rows are read.
+///
+/// ```
+/// use phalanx_data::{csv, find_row};
+/// let folder = tempfile::tempdir().unwrap();
+/// let path = folder.path().join("a.csv");
+/// std::fs::write(&path, "label\n0\n1\n\n7\n").unwrap();
+/// let found = find_row(&csv(&path), |rows| rows.i64("label").is_ok_and(|labels| labels.iter().any(|&label| label > 1)))?;
+/// assert!(found.unwrap().ends_with("a.csv, line 5"));
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+///
+/// # Errors
+/// When the source cannot be read up to that row.
+pub fn find_row(source: &dyn Source, mut fails: impl FnMut(&Batch) -> bool) -> Result<Option<String>> {
+    for part in 0..source.parts()? {
+        let mut reader = source.open(part, PartPosition::START)?;
+        loop {
+            let from = reader.position();
+            let Some(batch) = reader.read(CHUNK)? else { break };
+            if fails(&batch) {
+                let row = (0..batch.rows()).find(|&row| fails(&batch.slice(row..row + 1))).unwrap_or(0);
+                return place_of(source.open(part, from)?, row).map(|(_, place)| Some(place));
+            }
+        }
+    }
+    Ok(None)
+}
