@@ -146,7 +146,8 @@ mod tests {
         writer.write(&rows(["a", "b,"], vec![0.1, 0.9, f32::NAN, 0.0], vec![1, 0])).unwrap();
         writer.write(&rows(["c", "é"], vec![0.5, 0.5, 1.0, 0.0], vec![i64::MAX, -1])).unwrap();
         drop(writer.finish().unwrap());
-        let read = Dataset::from(parquet(&path)).batch(10).iter().unwrap().next().unwrap().unwrap();
+        let source = parquet(&path).non_finite(crate::NonFiniteValues::keep());
+        let read = Dataset::from(source).batch(10).iter().unwrap().next().unwrap().unwrap();
         assert_eq!(read.bytes("id").unwrap().iter().collect::<Vec<_>>(), [&b"a"[..], b"b,", b"c", "é".as_bytes()]);
         assert_eq!(read.i64("class").unwrap(), [1, 0, i64::MAX, -1]);
         assert_eq!(read.column("p").unwrap().splits(), Some(&[0, 2, 4, 6, 8][..]));

@@ -167,7 +167,7 @@ fn headerless(folder: &Folder) -> (Job, TrainedJob) {
     let names = "label = \"y\"\nheader = false\nnames = [\"age\", \"pay\", \"city\", \"job\", \"name\", \"y\"]";
     let job = folder.job(LABEL, names).unwrap();
     job.train().unwrap();
-    (job, TrainedJob::find(&folder.path("run")).unwrap())
+    (job, TrainedJob::find(folder.path("run")).unwrap())
 }
 
 #[test]
