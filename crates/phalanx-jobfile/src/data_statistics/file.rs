@@ -2,7 +2,7 @@
 
 use super::{ColumnReport, ColumnRole, DataStatistics};
 use phalanx_base::{Code, Error, Result};
-use phalanx_data::{DType, Dataset, FeatureSpec, Files, SourceExt, csv, parquet, tfrecord};
+use phalanx_data::{DType, Dataset, FeatureSpec, Files, NonFiniteValues, Parquet, SourceExt, csv, parquet, tfrecord};
 
 /// The format of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,16 +75,29 @@ impl FileStatistics {
                 (texts.dataset(), names)
             }
             FileFormat::Parquet => {
-                let read = parquet(files);
+                let read = with_nulls(parquet(files))?;
                 let names = read.columns()?.into_iter().map(|(name, _)| name).collect();
                 (read.dataset(), names)
             }
             FileFormat::TfRecord => {
                 let kinds = tfrecord(files.clone()).feature_kinds()?;
                 let specs = kinds.iter().map(|(name, kind)| FeatureSpec::variable(name.clone(), *kind));
-                let data = tfrecord(files).parse(specs.collect::<Vec<_>>()).dataset();
+                let read = tfrecord(files).parse(specs.collect::<Vec<_>>());
+                let data = read.non_finite(NonFiniteValues::keep()).dataset();
                 (data, kinds.into_iter().map(|(name, _)| name).collect())
             }
         })
     }
+}
+
+/// Reads Parquet files as they are: NaN stays, and a missing float is NaN.
+pub(super) fn with_nulls(read: Parquet) -> Result<Parquet> {
+    let floats = read.columns()?.into_iter().filter(|(_, dtype)| *dtype == DType::F32).map(|(name, _)| name);
+    let mut kept = read.clone().non_finite(NonFiniteValues::keep());
+    for name in floats {
+        if !read.is_list(&name)? {
+            kept = kept.default_value(name, f32::NAN);
+        }
+    }
+    Ok(kept)
 }

@@ -1,10 +1,11 @@
 //! The statistics of a job's inputs.
 
+use super::file::with_nulls;
 use super::{ColumnReport, ColumnRole, DataStatistics, each_batch};
 use crate::Job;
 use crate::data::{Data, Format};
 use phalanx_base::Result;
-use phalanx_data::{Dataset, FeatureKind, FeatureSpec, SourceExt, parquet, tfrecord};
+use phalanx_data::{Dataset, FeatureKind, FeatureSpec, NonFiniteValues, SourceExt, parquet, tfrecord};
 use phalanx_feature::KnownValues;
 use phalanx_storage::Dir;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -121,7 +122,7 @@ impl Data {
         let names = || columns.iter().map(|column| column.name.clone());
         Ok(match self.format {
             Format::Csv => self.texts(files, names()).dataset(),
-            Format::Parquet => parquet(files).select(names()).dataset(),
+            Format::Parquet => with_nulls(parquet(files).select(names()))?.dataset(),
             Format::TfRecord => {
                 let kinds = tfrecord(files.clone()).feature_kinds()?;
                 let kind = |name: &str| kinds.iter().find(|(known, _)| known == name).map(|(_, kind)| *kind);
@@ -129,7 +130,7 @@ impl Data {
                     let kind = kind(&name).unwrap_or(FeatureKind::Bytes);
                     FeatureSpec::variable(name, kind)
                 };
-                tfrecord(files).parse(names().map(spec)).dataset()
+                tfrecord(files).parse(names().map(spec)).non_finite(NonFiniteValues::keep()).dataset()
             }
         })
     }
