@@ -172,8 +172,9 @@ impl Inputs {
         let group = self.id_spec(&name.value, &files).ok();
         let group =
             group.filter(|group| self.features.iter().chain(&self.weight).all(|known| known.name != group.name));
-        let features: Vec<FeatureSpec> = self.features.iter().chain(&self.weight).cloned().chain(group).collect();
-        self.spelled(self.data.rows(files, &features, Some(&self.label))).batch(self.eval.batch_size)
+        let features: Vec<FeatureSpec> = self.features.iter().cloned().chain(group).collect();
+        let wanted = WantedColumns { features: &features, ..self.with_labels() };
+        self.spelled(self.data.rows(files, wanted, &self.counts[1])).batch(self.eval.batch_size)
     }
 
     /// The column that is carried through predictions, as it is read from `files`.
