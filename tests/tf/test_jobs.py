@@ -48,6 +48,51 @@ input = "raw"
 """
 
 
+SCHEDULED = """
+[data]
+train = "train.csv"
+eval = "train.csv"
+label = "y"
+[columns]
+x = { kind = "numeric" }
+[model]
+kind = "dnn_linear_combined_regressor"
+linear_columns = ["x"]
+dnn_columns = ["x"]
+hidden_units = [4]
+linear_optimizer = { name = "sgd", learning_rate = { schedule = "polynomial", initial = 0.05, decay_steps = 20 } }
+dnn_optimizer = { name = "adam", learning_rate = { schedule = "cosine", initial = 0.01, decay_steps = 30 } }
+[train]
+max_steps = 25
+batch_size = 8
+save_summary_steps = 1
+"""
+
+
+def test_the_rates_of_schedules_are_in_the_event_file(tmp_path):
+    from tensorflow.keras.optimizers import schedules
+
+    (tmp_path / "train.csv").write_text("x,y\n" + "".join(f"{i / 50},{i / 25 + 1}\n" for i in range(50)))
+    (tmp_path / "job.toml").write_text(SCHEDULED)
+    phalanx("train", "job.toml", "--model-dir", "run", "--max-steps", "10", cwd=tmp_path)
+    # The second half continues where the first one was.
+    phalanx("train", "job.toml", "--model-dir", "run", cwd=tmp_path)
+    seen = {}
+    for name in sorted(os.listdir(tmp_path / "run")):
+        if "tfevents" in name:
+            for event in tf.compat.v1.train.summary_iterator(str(tmp_path / "run" / name)):
+                for value in event.summary.value:
+                    if value.tag.startswith("learning_rate"):
+                        number = tf.make_ndarray(value.tensor) if value.HasField("tensor") else value.simple_value
+                        seen.setdefault(value.tag, {})[event.step] = float(number)
+    made = {"cosine": schedules.CosineDecay(0.01, 30), "polynomial": schedules.PolynomialDecay(0.05, 20)}
+    rates = [{step: float(schedule(step - 1)) for step in range(1, 26)} for schedule in made.values()]
+    found = sorted(seen.values(), key=lambda rates: rates[1])
+    assert len(found) == 2 and all(set(rates) == set(range(1, 26)) for rates in found)
+    for ours, theirs in zip(found, rates):
+        np.testing.assert_allclose([ours[step] for step in theirs], list(theirs.values()), rtol=1e-5)
+
+
 def phalanx(*arguments, cwd):
     if not BINARY:
         pytest.fail("set PHALANX_BIN to the phalanx binary")

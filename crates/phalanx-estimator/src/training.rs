@@ -7,7 +7,7 @@ use phalanx_base::{Code, Context, Error, Result};
 use phalanx_data::Dataset;
 use phalanx_nn::default_device;
 use phalanx_nn::model::Mode;
-use phalanx_optim::Sgd;
+use phalanx_optim::{Schedule, Sgd};
 use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_train::checkpoint::Saved;
 use phalanx_train::fit::progress::eta;
@@ -201,6 +201,7 @@ impl<M: Trainable> Trainer<'_, M> {
         made: &mut Training,
     ) -> Result<Ended> {
         let mut state = LoopState::new(session.global_step(), last);
+        state.schedules = self.schedules()?;
         state.told = session.newest_checkpoint().map(|saved| saved.name);
         let mut input = BatchStream::new(input);
         while let Some(ready) = input.take()? {
@@ -254,11 +255,27 @@ impl<M: Trainable> Trainer<'_, M> {
         })
     }
 
+    /// Returns the different schedules of the model's optimizers.
+    fn schedules(&self) -> Result<Vec<Schedule>> {
+        let mut found = Vec::new();
+        for variable in self.estimator.variables.iter() {
+            let schedule = self.estimator.model.optimizer(variable)?.schedule();
+            found.extend(schedule.filter(|schedule| !found.contains(schedule)));
+        }
+        Ok(found)
+    }
+
     /// Writes and logs loss and speed when due.
     fn show(&self, session: &Session<M::Module>, state: &mut LoopState, step: &Step) {
         let config = &self.estimator.config;
         if config.save_summary_steps > 0 && state.made.is_multiple_of(config.save_summary_steps) {
             session.summaries().scalar(step.global_step, "loss", step.loss);
+            for (at, schedule) in state.schedules.iter().enumerate() {
+                let tag = if at == 0 { "learning_rate".to_owned() } else { format!("learning_rate_{at}") };
+                // The step is counted already; its update has the rate of the one before.
+                let rate = schedule.at(step.global_step.saturating_sub(1));
+                session.summaries().scalar(step.global_step, &tag, rate);
+            }
         }
         state.made += 1;
         if let Some(every) = config.log_step_count_steps
@@ -305,11 +322,12 @@ struct LoopState {
     said: (Instant, u64),
     saved: u64,
     told: Option<String>,
+    schedules: Vec<Schedule>,
 }
 
 impl LoopState {
     fn new(step: u64, last: Option<u64>) -> Self {
-        Self { last, made: 0, said: (Instant::now(), step), saved: step, told: None }
+        Self { last, made: 0, said: (Instant::now(), step), saved: step, told: None, schedules: Vec::new() }
     }
 }
 
