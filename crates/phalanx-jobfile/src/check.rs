@@ -107,7 +107,7 @@ impl Job {
                 })?;
                 self.check_columns(&found, &files)?;
             }
-            Format::Parquet => self.check_parquet(&files)?,
+            Format::Parquet => self.check_parquet(at, &files)?,
             Format::TfRecord => self.check_defaults()?,
         }
         let batch = self.first(files.clone()).map_err(|error| match error.code() {
@@ -233,12 +233,15 @@ impl Job {
         Ok(())
     }
 
-    fn check_parquet(&self, files: &[String]) -> Result<()> {
+    fn check_parquet(&self, at: &Spanned<Vec<String>>, files: &[String]) -> Result<()> {
         self.check_defaults()?;
         for (name, wanted) in self.wanted() {
             let found = parquet(files.to_vec()).select([name.value.clone()]).columns();
-            let found = found.map_err(|error| {
-                self.source.point_with(error, name.span.as_ref(), "not in the data", "use one of the data's names")
+            let found = found.map_err(|error| match error.code() {
+                Code::DataColumn => {
+                    self.source.point_with(error, name.span.as_ref(), "not in the data", "use one of the data's names")
+                }
+                _ => self.source.point(error, at.span.as_ref(), "these files"),
             })?;
             match found.first() {
                 Some((_, holds)) if !fits(Format::Parquet, *holds, wanted) => {

@@ -2,6 +2,7 @@
 
 use crate::common::{JOB, write_data};
 use phalanx_base::{Code, Error, Result};
+use phalanx_data::{Batch, Column, ParquetWriter};
 use phalanx_jobfile::{Job, Overrides, PredictOptions, TrainedJob};
 use std::path::PathBuf;
 
@@ -213,4 +214,56 @@ fn a_default_of_another_type_or_of_no_input_is_refused_in_every_format() {
     }
     let error = folder.job(LABEL, "label = \"y\"\ndefaults = { age = nan }").unwrap_err();
     assert_eq!(error.code(), Code::JobValue);
+}
+
+fn write_parquet(path: &std::path::Path) {
+    let rows = 0..1000_i64;
+    let columns = [
+        ("age", Column::f32(rows.clone().map(|row| row as f32).collect())),
+        ("id", Column::i64(rows.clone().collect())),
+        ("y", Column::i64(rows.map(|row| row % 2).collect())),
+    ];
+    let mut writer = ParquetWriter::new(std::fs::File::create(path).unwrap());
+    writer.write(&Batch::new(columns).unwrap()).unwrap();
+    drop(writer.finish().unwrap());
+}
+
+const PARQUET: &str = r#"[data]
+format = "parquet"
+train = "a.parquet"
+eval = "b.parquet"
+label = "y"
+[columns]
+age = { kind = "numeric" }
+id = { kind = "identity", num_buckets = 1000 }
+id_vector = { kind = "embedding", column = "id", dimension = 8 }
+[model]
+kind = "dnn_classifier"
+columns = ["age", "id_vector"]
+hidden_units = [4]
+[train]
+max_steps = 5
+batch_size = 8
+"#;
+
+#[test]
+fn a_damaged_file_and_a_table_that_is_too_large_point_at_their_own_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    write_parquet(&path("a.parquet"));
+    let whole = std::fs::read(path("a.parquet")).unwrap();
+    let dry_run = |text: &str| {
+        let job = Job::parse("job.toml", text, &folder.path().to_string_lossy(), Overrides::default()).unwrap();
+        job.dry_run().unwrap_err()
+    };
+    std::fs::write(path("b.parquet"), &whole[..whole.len() - 20]).unwrap();
+    let error = dry_run(PARQUET);
+    assert_eq!(error.code(), Code::DataFormat);
+    assert!(error.what().contains("b.parquet\" is not a complete Parquet file"), "{error}");
+    assert_eq!(error.pointed_at().as_deref(), Some("job.toml:4:8"), "{}", error.report());
+
+    std::fs::write(path("b.parquet"), &whole).unwrap();
+    let error = dry_run(&PARQUET.replace("num_buckets = 1000", "num_buckets = 9000000000000"));
+    assert_eq!(error.what(), "shape [9000000000000, 8] is too large");
+    assert_eq!(error.pointed_at().as_deref(), Some("job.toml:9:1"), "{}", error.report());
 }
