@@ -175,3 +175,25 @@ def test_phalanx_predicts_the_same_from_both_exports_and_counts_as_reported(trai
         assert [json.loads(line) for line in lines] == ours
     correct = [row["classes"][0] == truth["y"] for row, truth in zip(ours, rows)]
     assert found["accuracy"] == pytest.approx(np.mean(correct), abs=1e-6)
+
+
+def test_a_csv_file_of_predictions_has_the_numbers_of_tensorflow(trained):
+    folder, found, rows, _ = trained
+    phalanx("predict", "run", "--input", "test.csv", "--id", "city", "--output", "scores.csv", cwd=folder)
+    with open(folder / "scores.csv", newline="") as file:
+        ours = list(csv.DictReader(file))
+    assert [row["city"] for row in ours] == [row["city"] for row in rows]
+    signature = tf.saved_model.load(export(folder, "raw")).signatures["predict"]
+    given = {
+        "age": tf.constant([[float(row["age"])] for row in rows]),
+        "city": tf.constant([[row["city"]] for row in rows]),
+        "job": tf.constant([[row["job"]] for row in rows]),
+    }
+    theirs = signature(**{name: given[name] for name in signature.structured_input_signature[1]})
+    values = [[float(row["probabilities_0"]), float(row["probabilities_1"])] for row in ours]
+    np.testing.assert_allclose(theirs["probabilities"].numpy(), values, atol=1e-5)
+    assert [word.decode() for (word,) in theirs["classes"].numpy()] == [row["classes"] for row in ours]
+    # Before anything is permuted, the metric is that of the evaluation.
+    explained = json.loads(phalanx("explain", "run", "--metric", "average_loss", "--json", cwd=folder))
+    assert explained["before"] == pytest.approx(found["average_loss"], abs=1e-6)
+    assert explained["columns"][0]["column"] == "age"
