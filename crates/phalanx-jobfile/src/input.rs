@@ -81,6 +81,12 @@ impl Inputs {
         })
     }
 
+    /// These inputs with counts of their own, for rows that are read beside the training: they use up none of the rows that it
+    /// may skip, and are not reported as skipped.
+    pub(crate) fn counted_apart(&self) -> Self {
+        Self { counts: std::array::from_fn(|_| RowCounts::new(&self.data)), ..self.clone() }
+    }
+
     fn files(&self, patterns: &[String]) -> Vec<String> {
         patterns.iter().map(|pattern| self.paths.of_data(pattern)).collect()
     }

@@ -12,6 +12,9 @@ const MOST_CLASSES: usize = 1000;
 const FEW_CLASSES: usize = 20;
 const ROWS_OF_CLASS: u64 = 5;
 
+/// Stands for a missing integer of a Parquet file.
+pub(super) const MISSING_INTEGER: i64 = i64::MIN;
+
 /// What a column is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnRole {
@@ -74,6 +77,14 @@ impl ColumnReport {
 
     /// Adds the rows of a column.
     pub(super) fn add(&mut self, column: &Column) {
+        if let ValuesView::I64(values) = column.values()
+            && !column.is_ragged()
+            && values.contains(&MISSING_INTEGER)
+        {
+            let there: Vec<i64> = values.iter().copied().filter(|&value| value != MISSING_INTEGER).collect();
+            self.all.add_missing((values.len() - there.len()) as u64);
+            return self.add(&Column::i64(there));
+        }
         self.all.add(column);
         self.is_bag |= column.is_ragged();
         if let ValuesView::Bytes(texts) = column.values() {

@@ -1,5 +1,6 @@
 //! The statistics of files that no job describes.
 
+use super::column::MISSING_INTEGER;
 use super::{ColumnReport, ColumnRole, DataStatistics};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{DType, Dataset, FeatureSpec, Files, NonFiniteValues, Parquet, SourceExt, csv, parquet, tfrecord};
@@ -90,14 +91,18 @@ impl FileStatistics {
     }
 }
 
-/// Reads Parquet files as they are: NaN stays, and a missing float is NaN.
+/// Reads Parquet files as they are: NaN stays, and missing values are those that [`ColumnReport`] counts as missing.
 pub(super) fn with_nulls(read: Parquet) -> Result<Parquet> {
-    let floats = read.columns()?.into_iter().filter(|(_, dtype)| *dtype == DType::F32).map(|(name, _)| name);
     let mut kept = read.clone().non_finite(NonFiniteValues::keep());
-    for name in floats {
-        if !read.is_list(&name)? {
-            kept = kept.default_value(name, f32::NAN);
+    for (name, dtype) in read.columns()? {
+        if read.is_list(&name)? {
+            continue;
         }
+        kept = match dtype {
+            DType::F32 => kept.default_value(name, f32::NAN),
+            DType::I64 => kept.default_value(name, MISSING_INTEGER),
+            DType::U8 | DType::Bytes => kept,
+        };
     }
     Ok(kept)
 }

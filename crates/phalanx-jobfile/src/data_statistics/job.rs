@@ -37,7 +37,7 @@ impl Job {
     }
 
     fn count(&self, part: DataPart, most: Option<u64>, stop: &dyn Fn() -> bool) -> Result<DataStatistics> {
-        let inputs = &self.inputs;
+        let inputs = &self.inputs.counted_apart();
         let files = match part {
             DataPart::Train => inputs.train_files(),
             DataPart::Eval => inputs.eval_files(),
@@ -101,7 +101,11 @@ impl Job {
             let counting = std::thread::Builder::new().name("phalanx-stats".into()).spawn_scoped(scope, count);
             let done = work();
             ended.store(true, Ordering::Relaxed);
-            drop(counting);
+            match counting {
+                // If it panicked, the training is done all the same.
+                Ok(counting) => drop(counting.join()),
+                Err(error) => tracing::warn!("the training data is not counted: {error}"),
+            }
             done
         })
     }

@@ -48,7 +48,6 @@ fn carried(run: &Path, input: &Path, id: &str) -> Result<Vec<i64>> {
     let trained = well(TrainedJob::find(run));
     let job = well(trained.job(Overrides::default()));
     let mut found = Vec::new();
-    #[allow(clippy::needless_update, reason = "there will be more options")]
     let options = PredictOptions { id: Some(id.to_owned()), ..PredictOptions::default() };
     job.predict(&trained, &input.to_string_lossy(), &options, |batch| {
         assert_eq!(&**batch.names().first().unwrap(), id);

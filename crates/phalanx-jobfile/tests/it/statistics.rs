@@ -136,3 +136,43 @@ fn dirt_in_a_csv_file_is_counted_and_not_an_error() {
     assert_eq!((x.min(), x.mean(), x.max()), (Some(1.0), Some(1.75), Some(2.5)));
     assert_eq!(column(&found, "y").classes().unwrap(), [("a", 4), ("", 1), ("b", 1)]);
 }
+
+#[test]
+fn nulls_of_a_parquet_file_are_missing_whatever_their_type() {
+    use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray};
+    use std::sync::Arc;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nulls.parquet");
+    let columns = [
+        ("a", Arc::new(Float32Array::from(vec![Some(1.0), None, Some(f32::INFINITY), Some(2.0)])) as ArrayRef),
+        ("b", Arc::new(Int64Array::from(vec![None, Some(7), None, Some(-1)])) as ArrayRef),
+        ("y", Arc::new(StringArray::from(vec![Some("x"), None, Some("x"), Some("z")])) as ArrayRef),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, array)| (name, array, true))).unwrap();
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let found = of_file(&path, FileFormat::Parquet, None);
+    let missing = ["a", "b", "y"].map(|name| (column(&found, name).rows(), column(&found, name).missing()));
+    assert_eq!(missing, [(4, 1), (4, 2), (4, 1)]);
+    let b = column(&found, "b");
+    assert_eq!((b.min(), b.max(), b.distinct()), (Some(-1.0), Some(7.0), (2, true)));
+    assert_eq!(column(&found, "a").infinite(), 1);
+}
+
+#[test]
+fn rows_that_statistics_skip_are_not_taken_from_those_that_the_training_may_skip() {
+    let folder = tempfile::tempdir().unwrap();
+    write_data(folder.path());
+    let rows = std::fs::read_to_string(folder.path().join("train.csv")).unwrap();
+    let bad = rows.replacen("\n", "\ntwo,fields\n", 2);
+    std::fs::write(folder.path().join("train.csv"), bad).unwrap();
+    let text = JOB.replace("[data]", "[data]\nskip_bad_rows = 2").replace("max_steps = 200", "max_steps = 20");
+    let job = job(folder.path(), &text, "run");
+    for _ in 0..3 {
+        assert_eq!(well(job.statistics(DataPart::Train, None)).rows, 600);
+    }
+    assert_eq!(job.skipped_rows(), Vec::<String>::new(), "only the training reports what it skipped");
+    well(job.train());
+}
