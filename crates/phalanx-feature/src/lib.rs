@@ -3,6 +3,7 @@
 //! | purpose | items |
 //! | --- | --- |
 //! | feature columns of `tf.feature_column` | [`numeric_column`], [`embedding_column`], … which all return a [`FeatureColumn`] |
+//! | what columns learn from data before training | [`FeatureStatistics`] |
 //! | features of a batch | [`Transform`], which yields [`Features`] |
 //! | columns as a TensorFlow graph, for exported models | [`GraphInputs`] |
 //! | parsing of examples | [`make_parse_example_spec`] |
@@ -33,21 +34,23 @@ mod layers;
 mod layout;
 mod lookup;
 mod numbers;
+mod statistics;
 mod text;
 mod transform;
 
 pub use columns::{
     Combiner, CrossKey, DefaultValue, EmbeddingInitializer, EmbeddingTable, FeatureColumn, KnownValues, NumericSource,
-    UnknownCount, VocabularyToken, bucketized_column, categorical_column_with_hash_bucket,
+    TimePart, TimeUnit, UnknownCount, VocabularyToken, bucketized_column, categorical_column_with_hash_bucket,
     categorical_column_with_identity, categorical_column_with_vocabulary_file, categorical_column_with_vocabulary_list,
-    crossed_column, embedding_column, indicator_column, make_parse_example_spec, numeric_column,
+    crossed_column, embedding_column, indicator_column, make_parse_example_spec, numeric_column, quantile_column,
     sequence_categorical_column_with_hash_bucket, sequence_categorical_column_with_identity,
     sequence_categorical_column_with_vocabulary_file, sequence_categorical_column_with_vocabulary_list,
-    sequence_numeric_column, shared_embeddings, shared_embeddings_named, weighted_categorical_column,
+    sequence_numeric_column, shared_embeddings, shared_embeddings_named, timestamp_column, weighted_categorical_column,
 };
 pub use encode::OutputMode;
 pub use graph::{GraphIds, GraphInputs};
 pub use layer::PreprocessingLayer;
 pub use layers::{CategoryCrossing, CategoryEncoding, Discretization, HashedCrossing, Hashing, Normalization, Salt};
 pub use lookup::{IntegerLookup, Lookup, StringLookup};
+pub use statistics::{FeatureStatistic, FeatureStatistics};
 pub use transform::{Features, PlannedColumn, Slot, SparseIds, Transform};

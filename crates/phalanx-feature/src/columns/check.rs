@@ -1,11 +1,49 @@
 //! Checks of a column's settings, made when the column is used.
 
-use super::kind::{Categorical, ColumnKind, CrossInput, Embedding, Numeric};
+use super::kind::{Boundaries, Categorical, ColumnKind, CrossInput, Embedding, Numeric, Split};
 use super::wrong;
 use phalanx_base::{Code, Error, Result};
+use phalanx_data::DType;
+use std::sync::Arc;
 
 /// The maximum number of buckets: ids are signed 64-bit numbers.
 const MOST_BUCKETS: usize = i64::MAX as usize;
+
+/// The maximum number of buckets by quantiles.
+const MOST_QUANTILES: usize = 1000;
+
+fn split_fault(split: &Split, dtype: DType) -> Option<String> {
+    match split.as_deref() {
+        Some("") => Some("the delimiter of its values is empty".to_owned()),
+        Some(_) if dtype != DType::Bytes => Some("only texts can be split, not integers".to_owned()),
+        _ => None,
+    }
+}
+
+impl Boundaries {
+    /// The boundaries, or an error if they depend on data that was not seen yet.
+    pub(crate) fn known(&self, key: &str) -> Result<&Arc<[f32]>> {
+        match self {
+            Self::Given(boundaries) => Ok(boundaries),
+            Self::Quantiles(_) => Err(not_adapted(key)),
+        }
+    }
+}
+
+impl Numeric {
+    /// Fails if a function depends on data that was not seen yet.
+    pub(crate) fn check_adapted(&self) -> Result<()> {
+        if self.functions.around_standardize().is_some() { Err(not_adapted(&self.key)) } else { Ok(()) }
+    }
+}
+
+fn not_adapted(key: &str) -> Error {
+    Error::new(
+        Code::BadSetting,
+        format!("a column of {key:?} depends on the data's statistics, which it does not have"),
+    )
+    .help("compute them once with FeatureStatistics::of, and give them to FeatureColumn::adapted")
+}
 
 impl ColumnKind {
     pub(super) fn check(&self) -> Result<()> {
@@ -27,6 +65,9 @@ impl Numeric {
         if self.shape.contains(&0) || self.shape.iter().try_fold(1_usize, |all, &d| all.checked_mul(d)).is_none() {
             return Some(format!("the dimensions of its shape {:?} must be greater than 0", self.shape));
         }
+        if let Some(fault) = self.functions.fault() {
+            return Some(fault);
+        }
         let given = self.default.as_ref()?.len();
         (given != 1 && given != self.elements())
             .then(|| format!("it has {} values, its default has {given}", self.elements()))
@@ -44,8 +85,11 @@ impl Categorical {
                 let inside = usize::try_from(default).is_ok_and(|default| default < *buckets);
                 (!inside).then(|| format!("its default {default} is not in the range from 0 to {buckets}"))
             }),
-            Self::Hash { buckets, .. } => buckets_fault(*buckets),
-            Self::Vocabulary { default, oov_buckets, .. } => {
+            Self::Hash { buckets, split, dtype, .. } => buckets_fault(*buckets).or_else(|| split_fault(split, *dtype)),
+            Self::Vocabulary { default, oov_buckets, split, vocabulary, .. } => {
+                if let Some(fault) = split_fault(split, vocabulary.dtype()) {
+                    return Some(fault);
+                }
                 if *oov_buckets > MOST_BUCKETS / 2 {
                     return Some(format!("num_oov_buckets is {oov_buckets}"));
                 }
@@ -55,8 +99,17 @@ impl Categorical {
             }
             Self::Bucketized { source, boundaries } => source.fault().or_else(|| {
                 let flat = source.shape.len() <= 1;
-                (!flat || boundaries.is_empty()).then(|| "its source must have one dimension".to_owned())
+                match boundaries {
+                    Boundaries::Given(boundaries) => {
+                        (!flat || boundaries.is_empty()).then(|| "its source must have one dimension".to_owned())
+                    }
+                    Boundaries::Quantiles(buckets) if !(2..=MOST_QUANTILES).contains(buckets) => {
+                        Some(format!("it has {buckets} buckets of quantiles, not 2 to {MOST_QUANTILES}"))
+                    }
+                    Boundaries::Quantiles(_) => (!flat).then(|| "its source must have one dimension".to_owned()),
+                }
             }),
+            Self::Time { .. } => None,
             Self::Crossed { parts, buckets, .. } => buckets_fault(*buckets).or_else(|| {
                 let columns = parts.iter().filter_map(|part| match part {
                     CrossInput::Key(_) => None,
@@ -77,7 +130,8 @@ impl Categorical {
         match self {
             Self::Identity { buckets, .. } | Self::Hash { buckets, .. } | Self::Crossed { buckets, .. } => Ok(*buckets),
             Self::Vocabulary { vocabulary, oov_buckets, .. } => Ok(vocabulary.tokens()?.len() + oov_buckets),
-            Self::Bucketized { source, boundaries } => (boundaries.len() + 1)
+            Self::Time { part, .. } => Ok(part.num_buckets()),
+            Self::Bucketized { source, boundaries } => (boundaries.known(&source.key)?.len() + 1)
                 .checked_mul(source.elements())
                 .ok_or_else(|| Error::new(Code::BadSetting, format!("column {:?} has too many buckets", self.name()))),
             Self::Weighted { column, .. } | Self::Sequence(column) => column.num_buckets(),

@@ -1,12 +1,11 @@
 //! The kinds of columns.
 
+use super::function::NumericFunctions;
+use super::time::{TimePart, TimeUnit};
 use super::tokens::Vocabulary;
 use super::{Combiner, EmbeddingTable};
 use phalanx_data::DType;
 use std::sync::Arc;
-
-/// A function of a single value.
-pub(crate) type Normalizer = Arc<dyn Fn(f32) -> f32 + Send + Sync>;
 
 /// A kind of column.
 #[derive(Clone)]
@@ -25,7 +24,7 @@ pub(crate) struct Numeric {
     pub(crate) dtype: DType,
     /// One value for all elements, or one for each.
     pub(crate) default: Option<Vec<f64>>,
-    pub(crate) normalizer: Option<Normalizer>,
+    pub(crate) functions: NumericFunctions,
 }
 
 impl Numeric {
@@ -35,12 +34,24 @@ impl Numeric {
     }
 }
 
+/// The delimiter of texts that hold several values, if they do.
+pub(crate) type Split = Option<Arc<str>>;
+
+/// The boundaries of a bucketized column.
+#[derive(Clone)]
+pub(crate) enum Boundaries {
+    Given(Arc<[f32]>),
+    /// The quantiles of the data that make this number of buckets; not known yet.
+    Quantiles(usize),
+}
+
 #[derive(Clone)]
 pub(crate) enum Categorical {
     Identity { key: Arc<str>, buckets: usize, default: Option<i64> },
-    Hash { key: Arc<str>, buckets: usize, dtype: DType },
-    Vocabulary { key: Arc<str>, vocabulary: Vocabulary, default: Option<i64>, oov_buckets: usize },
-    Bucketized { source: Numeric, boundaries: Arc<[f32]> },
+    Hash { key: Arc<str>, split: Split, buckets: usize, dtype: DType },
+    Vocabulary { key: Arc<str>, split: Split, vocabulary: Vocabulary, default: Option<i64>, oov_buckets: usize },
+    Bucketized { source: Numeric, boundaries: Boundaries },
+    Time { key: Arc<str>, part: TimePart, unit: TimeUnit },
     Crossed { parts: Vec<CrossInput>, buckets: usize, hash_key: u64 },
     Weighted { column: Box<Categorical>, weight_key: Arc<str>, dtype: DType },
     Sequence(Box<Categorical>),
@@ -93,6 +104,7 @@ impl Categorical {
         match self {
             Self::Identity { key, .. } | Self::Hash { key, .. } | Self::Vocabulary { key, .. } => key.to_string(),
             Self::Bucketized { source, .. } => format!("{}_bucketized", source.key),
+            Self::Time { key, part, .. } => format!("{key}_{}", part.name()),
             Self::Crossed { parts, .. } => {
                 let mut names: Vec<String> = leaves(parts).into_iter().map(CrossInput::name).collect();
                 names.sort_unstable();
@@ -109,6 +121,7 @@ impl Categorical {
             Self::Hash { .. } => "categorical_column_with_hash_bucket",
             Self::Vocabulary { vocabulary, .. } => vocabulary.function(),
             Self::Bucketized { .. } => "bucketized_column",
+            Self::Time { .. } => "timestamp_column",
             Self::Crossed { .. } => "crossed_column",
             Self::Weighted { .. } => "weighted_categorical_column",
             Self::Sequence(_) => "sequence_categorical_column",

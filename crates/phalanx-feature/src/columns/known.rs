@@ -1,8 +1,9 @@
 //! The values that a column knows: its vocabulary, or the range of its ids.
 
 use super::FeatureColumn;
-use super::kind::{Categorical, ColumnKind, CrossInput, leaves};
+use super::kind::{Categorical, ColumnKind, CrossInput, Split, leaves};
 use super::tokens::Tokens;
+use crate::transform::each_part;
 use phalanx_base::Result;
 use phalanx_data::{Column, ValuesView};
 use phalanx_formats::fingerprint::fingerprint64;
@@ -12,6 +13,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct KnownValues {
     key: Arc<str>,
+    /// The delimiter of texts that hold several values.
+    split: Split,
     known: Known,
 }
 
@@ -71,9 +74,15 @@ impl KnownValues {
         match (&self.known, input.values()) {
             (Known::Tokens(tokens), ValuesView::Bytes(texts)) => {
                 let Tokens::Words(words) = &**tokens else { return };
-                for text in texts.iter().filter(|text| !text.is_empty()) {
+                let mut add = |text: &[u8]| {
                     let is_known = words.find(fingerprint64(text), text).is_some();
                     count.add(is_known, || String::from_utf8_lossy(text).into_owned());
+                };
+                for text in texts.iter().filter(|text| !text.is_empty()) {
+                    match &self.split {
+                        None => add(text),
+                        Some(delimiter) => each_part(text, delimiter.as_bytes(), &mut add),
+                    }
                 }
             }
             (known, ValuesView::I64(integers)) => integers.iter().for_each(|&integer| known.integer(integer, count)),
@@ -117,9 +126,9 @@ impl FeatureColumn {
 
 impl Categorical {
     fn add_known(&self, all: &mut Vec<KnownValues>) -> Result<()> {
-        let (key, known) = match self.base() {
-            Self::Identity { key, buckets, .. } => (key, Known::Below(*buckets)),
-            Self::Vocabulary { key, vocabulary, .. } => (key, Known::Tokens(vocabulary.tokens()?)),
+        let (key, split, known) = match self.base() {
+            Self::Identity { key, buckets, .. } => (key, &None, Known::Below(*buckets)),
+            Self::Vocabulary { key, split, vocabulary, .. } => (key, split, Known::Tokens(vocabulary.tokens()?)),
             Self::Crossed { parts, .. } => {
                 for part in leaves(parts) {
                     if let CrossInput::Column(column) = part {
@@ -128,9 +137,13 @@ impl Categorical {
                 }
                 return Ok(());
             }
-            Self::Hash { .. } | Self::Bucketized { .. } | Self::Weighted { .. } | Self::Sequence(_) => return Ok(()),
+            Self::Hash { .. }
+            | Self::Bucketized { .. }
+            | Self::Time { .. }
+            | Self::Weighted { .. }
+            | Self::Sequence(_) => return Ok(()),
         };
-        all.push(KnownValues { key: Arc::clone(key), known });
+        all.push(KnownValues { key: Arc::clone(key), split: split.clone(), known });
         Ok(())
     }
 }
@@ -156,6 +169,8 @@ mod tests {
         for column in [city(), indicator_column(city()), embedding_column(city(), 2)] {
             assert_eq!(count(&column, &texts), [("city".to_owned(), 3, 1)], "{column:?}");
         }
+        let bags = Column::text(["oslo|bern", "rome"]);
+        assert_eq!(count(&city().split("|"), &bags), [("city".to_owned(), 3, 1)]);
         let cross = crossed_column([CrossKey::from(city()), CrossKey::from("job")], 100);
         assert_eq!(count(&cross, &texts), [("city".to_owned(), 3, 1)]);
         let user = categorical_column_with_identity("user", 3);

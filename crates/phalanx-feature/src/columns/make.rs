@@ -1,6 +1,7 @@
 //! The functions of `tf.feature_column`, under the same names.
 
-use super::kind::{Categorical, ColumnKind, CrossInput, Embedding, Numeric};
+use super::kind::{Boundaries, Categorical, ColumnKind, CrossInput, Embedding, Numeric};
+use super::time::{TimePart, TimeUnit};
 use super::tokens::{Vocabulary, VocabularyToken};
 use super::{Combiner, EmbeddingInitializer, EmbeddingTable, FeatureColumn};
 use phalanx_data::DType;
@@ -33,7 +34,7 @@ pub fn numeric_column(key: impl Into<Arc<str>>) -> FeatureColumn {
 }
 
 fn numeric(key: Arc<str>) -> Numeric {
-    Numeric { key, shape: vec![1], dtype: DType::F32, default: None, normalizer: None }
+    Numeric { key, shape: vec![1], dtype: DType::F32, default: None, functions: Default::default() }
 }
 
 /// The source of a bucketized column: a numeric column, or the key of one.
@@ -70,7 +71,7 @@ pub fn bucketized_column<B: Into<f64>>(
     };
     let made = FeatureColumn::new(ColumnKind::Categorical(Categorical::Bucketized {
         source,
-        boundaries: boundaries.iter().map(|&boundary| boundary as f32).collect(),
+        boundaries: Boundaries::Given(boundaries.iter().map(|&boundary| boundary as f32).collect()),
     }))
     .refuse(error);
     match (boundaries.is_empty(), sorted) {
@@ -78,6 +79,44 @@ pub fn bucketized_column<B: Into<f64>>(
         (_, false) => made.refuse_with("the boundaries of a bucketized_column must be in increasing order"),
         _ => made,
     }
+}
+
+/// Returns a [`bucketized_column`] whose boundaries are quantiles of the data: about the same number of rows in each of
+/// `buckets` buckets. Quantiles that are equal, as of a value that many rows have, become one.
+///
+/// ```
+/// use phalanx_data::{Batch, Column, Dataset};
+/// use phalanx_feature::{FeatureStatistics, quantile_column};
+/// let rows = Dataset::from_tensor_slices(Batch::new([("age", Column::f32((0..100).map(|age| age as f32).collect()))])?);
+/// let ages = quantile_column("age", 4);
+/// let statistics = FeatureStatistics::of(std::slice::from_ref(&ages), &rows)?;
+/// assert_eq!(ages.adapted(&statistics)?.num_buckets()?, Some(4));
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+pub fn quantile_column(source: impl Into<NumericSource>, buckets: usize) -> FeatureColumn {
+    let NumericSource(column) = source.into();
+    match column.into_parts() {
+        (ColumnKind::Numeric(source), error) => {
+            categorical(Categorical::Bucketized { source, boundaries: Boundaries::Quantiles(buckets) }).refuse(error)
+        }
+        (kind, error) => FeatureColumn::new(kind).refuse(error).refuse_with("a quantile_column needs a numeric_column"),
+    }
+}
+
+/// Returns a column of a part of a timestamp, in UTC, as ids from 0 on. Its name is that of the key and the part.
+///
+/// ```
+/// use phalanx_data::{Batch, Column};
+/// use phalanx_feature::{TimePart, TimeUnit, Transform, indicator_column, timestamp_column};
+/// let weekday = timestamp_column("seen", TimePart::Weekday, TimeUnit::Iso);
+/// assert_eq!((weekday.name().as_str(), weekday.num_buckets()?), ("seen_weekday", Some(7)));
+/// let batch = Batch::new([("seen", Column::text(["2024-05-31", "2024-06-02T10:00:00Z"]))])?;
+/// let features = Transform::linear_model(&[weekday])?.apply(&batch)?;
+/// assert_eq!(features.sparse[0].ids, [4, 6]);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+pub fn timestamp_column(key: impl Into<Arc<str>>, part: TimePart, unit: TimeUnit) -> FeatureColumn {
+    categorical(Categorical::Time { key: key.into(), part, unit })
 }
 
 fn categorical(column: Categorical) -> FeatureColumn {
@@ -91,7 +130,7 @@ pub fn categorical_column_with_identity(key: impl Into<Arc<str>>, num_buckets: u
 
 /// Returns a column of texts (or integers, see [`FeatureColumn::dtype`]) by hash bucket.
 pub fn categorical_column_with_hash_bucket(key: impl Into<Arc<str>>, hash_bucket_size: usize) -> FeatureColumn {
-    categorical(Categorical::Hash { key: key.into(), buckets: hash_bucket_size, dtype: DType::Bytes })
+    categorical(Categorical::Hash { key: key.into(), split: None, buckets: hash_bucket_size, dtype: DType::Bytes })
 }
 
 /// Returns a column of texts or integers by their index in a list.
@@ -119,7 +158,7 @@ pub fn categorical_column_with_vocabulary_file(
 }
 
 fn with_vocabulary(key: Arc<str>, vocabulary: Vocabulary) -> FeatureColumn {
-    categorical(Categorical::Vocabulary { key, vocabulary, default: None, oov_buckets: 0 })
+    categorical(Categorical::Vocabulary { key, split: None, vocabulary, default: None, oov_buckets: 0 })
 }
 
 /// An input of a cross: a key, whose raw values are crossed, or a categorical column.

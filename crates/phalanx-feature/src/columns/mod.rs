@@ -1,12 +1,14 @@
 //! The feature columns of `tf.feature_column`, in one type.
 
 mod check;
+pub(crate) mod function;
 pub(crate) mod kind;
 mod known;
 mod make;
 mod parse;
 mod settings;
 mod table;
+pub(crate) mod time;
 pub(crate) mod tokens;
 
 pub use known::{KnownValues, UnknownCount};
@@ -14,14 +16,15 @@ pub(crate) use make::DEFAULT_HASH_KEY;
 pub use make::{
     CrossKey, NumericSource, bucketized_column, categorical_column_with_hash_bucket, categorical_column_with_identity,
     categorical_column_with_vocabulary_file, categorical_column_with_vocabulary_list, crossed_column, embedding_column,
-    indicator_column, numeric_column, sequence_categorical_column_with_hash_bucket,
+    indicator_column, numeric_column, quantile_column, sequence_categorical_column_with_hash_bucket,
     sequence_categorical_column_with_identity, sequence_categorical_column_with_vocabulary_file,
     sequence_categorical_column_with_vocabulary_list, sequence_numeric_column, shared_embeddings,
-    shared_embeddings_named, weighted_categorical_column,
+    shared_embeddings_named, timestamp_column, weighted_categorical_column,
 };
 pub use parse::make_parse_example_spec;
 pub use settings::DefaultValue;
 pub use table::{Combiner, EmbeddingInitializer, EmbeddingTable};
+pub use time::{TimePart, TimeUnit};
 pub use tokens::VocabularyToken;
 
 use kind::ColumnKind;
@@ -44,7 +47,7 @@ use phalanx_base::{Code, Error, Result};
 /// ```
 #[derive(Clone)]
 pub struct FeatureColumn {
-    kind: ColumnKind,
+    pub(crate) kind: ColumnKind,
     error: Option<Error>,
 }
 

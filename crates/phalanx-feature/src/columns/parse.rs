@@ -76,6 +76,7 @@ fn categorical(column: &Categorical, wanted: &mut Vec<Wanted>) -> Result<()> {
         Categorical::Hash { key, dtype, .. } => add(wanted, variable(key, *dtype)),
         Categorical::Vocabulary { key, vocabulary, .. } => add(wanted, variable(key, vocabulary.dtype())),
         Categorical::Bucketized { source, .. } => add(wanted, fixed(source)),
+        Categorical::Time { key, unit, .. } => add(wanted, variable(key, unit.dtype())),
         Categorical::Crossed { parts, .. } => parts.iter().try_for_each(|part| match part {
             CrossInput::Key(key) => add(wanted, variable(key, DType::Bytes)),
             CrossInput::Column(column) => categorical(column, wanted),

@@ -1,5 +1,6 @@
 //! The settings of columns: the keyword arguments of `tf.feature_column`.
 
+use super::function::{NumericFunction, NumericFunctions};
 use super::kind::{Categorical, ColumnKind, Embedding, Numeric};
 use super::tokens::Vocabulary;
 use super::{Combiner, EmbeddingInitializer, FeatureColumn};
@@ -125,10 +126,81 @@ impl FeatureColumn {
         })
     }
 
-    /// Sets a function that is applied to every value of a numeric column first.
+    /// Sets the function of a numeric column, which is applied to every value, in place of all set before.
+    ///
+    /// Exported models contain it if it is linear. [`Self::log1p`] and its siblings are exported as they are.
     #[must_use]
     pub fn normalizer_fn(self, normalizer: impl Fn(f32) -> f32 + Send + Sync + 'static) -> Self {
-        self.set_numeric("normalizer_fn", |numeric| numeric.normalizer = Some(Arc::new(normalizer)))
+        let function = NumericFunctions(vec![NumericFunction::Custom(Arc::new(normalizer))]);
+        self.set_numeric("normalizer_fn", |numeric| numeric.functions = function)
+    }
+
+    /// Adds a function after those that a numeric column has.
+    fn then(self, setting: &str, function: NumericFunction) -> Self {
+        self.set_numeric(setting, |numeric| numeric.functions.0.push(function))
+    }
+
+    /// Applies the logarithm of `1 + x` to the values of a numeric column; functions apply in the order of their calls.
+    ///
+    /// ```
+    /// use phalanx_data::{Batch, Column};
+    /// use phalanx_feature::{Transform, numeric_column};
+    /// let price = numeric_column("price").clip(0.0, 1e6).log1p();
+    /// let batch = Batch::new([("price", Column::f32(vec![-3.0, 0.0]))])?;
+    /// assert_eq!(Transform::dense_features(&[price])?.apply(&batch)?.dense, [0.0, 0.0]);
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    #[must_use]
+    pub fn log1p(self) -> Self {
+        self.then("log1p", NumericFunction::Log1p)
+    }
+
+    /// Applies the square root to the values of a numeric column.
+    #[must_use]
+    pub fn sqrt(self) -> Self {
+        self.then("sqrt", NumericFunction::Sqrt)
+    }
+
+    /// Raises smaller values of a numeric column to `min`, and lowers larger ones to `max`.
+    #[must_use]
+    pub fn clip(self, min: f32, max: f32) -> Self {
+        self.then("clip", NumericFunction::Clip { min, max })
+    }
+
+    /// Subtracts a number from the values of a numeric column, then divides them by another.
+    #[must_use]
+    pub fn scale(self, subtract: f32, divide: f32) -> Self {
+        self.then("scale", NumericFunction::Scale { subtract, divide })
+    }
+
+    /// Subtracts the mean from the values of a numeric column and divides them by their standard deviation. Both come
+    /// from the data: see [`FeatureStatistics`](crate::FeatureStatistics).
+    #[must_use]
+    pub fn standardize(self) -> Self {
+        self.then("standardize", NumericFunction::Standardize)
+    }
+
+    /// Sets the delimiter of texts that hold several values: with `"|"`, `"Action|Comedy"` are two. Empty values are
+    /// dropped.
+    ///
+    /// ```
+    /// use phalanx_data::{Batch, Column};
+    /// use phalanx_feature::{Transform, categorical_column_with_vocabulary_list};
+    /// let genres = categorical_column_with_vocabulary_list("genres", ["Action", "Comedy"]).split("|");
+    /// let batch = Batch::new([("genres", Column::text(["Comedy|Action", "", "Comedy||"]))])?;
+    /// let features = Transform::linear_model(&[genres])?.apply(&batch)?;
+    /// assert_eq!((&features.sparse[0].ids[..], &features.sparse[0].splits[..]), (&[1, 0, 1][..], &[0, 2, 2, 3][..]));
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    #[must_use]
+    pub fn split(self, delimiter: impl Into<Arc<str>>) -> Self {
+        self.set_categorical("split", |column| match column {
+            Categorical::Hash { split, .. } | Categorical::Vocabulary { split, .. } => {
+                *split = Some(delimiter.into());
+                Some(())
+            }
+            _ => None,
+        })
     }
 
     /// Sets the number of lines of a vocabulary file to use. The default is all lines.

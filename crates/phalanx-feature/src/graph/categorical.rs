@@ -1,11 +1,19 @@
 //! Categorical columns in a graph: ids from texts and numbers.
 
 use super::inputs::{GraphFeature, GraphInputs};
-use super::{GraphIds, not_in_a_graph};
-use crate::columns::kind::{Categorical, CrossInput, Numeric, leaves};
+use super::{GraphIds, not_in_a_graph, time};
+use crate::columns::kind::{Categorical, CrossInput, Numeric, Split, leaves};
 use crate::columns::tokens::Tokens;
 use phalanx_base::Result;
-use phalanx_formats::saved_model::{Crossed, GraphBuilder, Sparse};
+use phalanx_formats::saved_model::{Crossed, GraphBuilder, Sparse, Text};
+
+/// The values of texts: themselves, or what is between their delimiters.
+fn values(graph: &mut GraphBuilder, texts: Sparse<Text>, split: &Split) -> Sparse<Text> {
+    match split {
+        None => texts,
+        Some(delimiter) => graph.split_texts(texts, delimiter),
+    }
+}
 
 impl GraphInputs {
     pub(super) fn categorical(&self, graph: &mut GraphBuilder, column: &Categorical) -> Result<GraphIds> {
@@ -22,8 +30,20 @@ impl GraphInputs {
                     }
                 }
             }
-            Categorical::Hash { key, buckets, .. } => match self.fed(key)? {
+            Categorical::Time { key, part, unit } => match self.fed(key)? {
+                GraphFeature::SparseIntegers(numbers) if unit.per_second().is_some() => {
+                    let seconds = time::seconds_of_integers(graph, numbers.values, *unit);
+                    numbers.with_values(time::part(graph, seconds, *part))
+                }
+                GraphFeature::Texts { present: texts, .. } if unit.per_second().is_none() => {
+                    let seconds = time::seconds_of_texts(graph, texts.values);
+                    texts.with_values(time::part(graph, seconds, *part))
+                }
+                _ => return Err(not_in_a_graph(key, "its timestamps have another type than their unit")),
+            },
+            Categorical::Hash { key, split, buckets, .. } => match self.fed(key)? {
                 GraphFeature::Texts { present: texts, .. } => {
+                    let texts = values(graph, texts, split);
                     texts.with_values(graph.hash_bucket(texts.values, *buckets as i64))
                 }
                 GraphFeature::SparseIntegers(numbers) => {
@@ -32,11 +52,13 @@ impl GraphInputs {
                 }
                 _ => return Err(not_in_a_graph(key, "a hash takes texts and integers")),
             },
-            Categorical::Vocabulary { key, vocabulary, default, oov_buckets } => {
+            Categorical::Vocabulary { key, split, vocabulary, default, oov_buckets } => {
                 let tokens = vocabulary.tokens()?;
-                self.look_up(graph, key, &tokens, default.unwrap_or(-1), *oov_buckets)?
+                self.look_up(graph, (key, split), &tokens, default.unwrap_or(-1), *oov_buckets)?
             }
-            Categorical::Bucketized { source, boundaries } => self.buckets(graph, source, boundaries)?,
+            Categorical::Bucketized { source, boundaries } => {
+                self.buckets(graph, source, boundaries.known(&source.key)?)?
+            }
             Categorical::Crossed { parts, buckets, hash_key } => {
                 let parts = leaves(parts).into_iter().map(|part| self.part(graph, part)).collect::<Result<Vec<_>>>()?;
                 graph.cross(&parts, *buckets as i64, hash_key.cast_signed())
@@ -76,7 +98,7 @@ impl GraphInputs {
     fn look_up(
         &self,
         graph: &mut GraphBuilder,
-        key: &str,
+        (key, split): (&str, &Split),
         tokens: &Tokens,
         default: i64,
         oov_buckets: usize,
@@ -87,6 +109,7 @@ impl GraphInputs {
         let (size, oov) = (count as i64, oov_buckets as i64);
         Ok(match (tokens, self.fed(key)?) {
             (Tokens::Words(words), GraphFeature::Texts { present: texts, .. }) => {
+                let texts = values(graph, texts, split);
                 let words: Vec<&[u8]> = words.list().iter().collect();
                 let keys = graph.texts(&[count], &words);
                 let table = graph.table(keys, places);

@@ -2,10 +2,12 @@
 
 mod categorical;
 mod inputs;
+mod time;
 
 pub use inputs::GraphInputs;
 
-use crate::columns::kind::{Categorical, ColumnKind, Normalizer, Numeric};
+use crate::columns::function::{NumericFunction, NumericFunctions};
+use crate::columns::kind::{Categorical, ColumnKind, Numeric};
 use crate::columns::{Combiner, FeatureColumn};
 use inputs::GraphFeature;
 use phalanx_base::{Code, Error, Result};
@@ -69,18 +71,8 @@ impl GraphInputs {
             _ => return Err(not_in_a_graph(&numeric.key, "it is read with any number of values")),
         };
         let values = graph.reshape(values, &[-1, numeric.elements() as i32]);
-        match &numeric.normalizer {
-            None => Ok(values),
-            Some(normalizer) => {
-                let (scale, shift) = line(normalizer).ok_or_else(|| {
-                    not_in_a_graph(&numeric.key, "its normalizer_fn is not linear, a·x + b")
-                        .help("use a linear normalizer, or transform the input before it is served")
-                })?;
-                let (scale, shift) = (graph.scalar(scale), graph.scalar(shift));
-                let scaled = graph.mul(values, scale);
-                Ok(graph.add(scaled, shift))
-            }
-        }
+        numeric.check_adapted()?;
+        functions(graph, &numeric.key, values, &numeric.functions)
     }
 
     /// Counts of ids, or sums of their weights.
@@ -107,8 +99,45 @@ impl GraphInputs {
     }
 }
 
+/// The functions of a numeric column, in order.
+fn functions(
+    graph: &mut GraphBuilder,
+    key: &str,
+    mut values: Output<f32>,
+    functions: &NumericFunctions,
+) -> Result<Output<f32>> {
+    for function in &functions.0 {
+        values = match function {
+            NumericFunction::Log1p => graph.log1p(values),
+            NumericFunction::Sqrt => graph.sqrt(values),
+            NumericFunction::Clip { min, max } => {
+                let (min, max) = (graph.scalar(*min), graph.scalar(*max));
+                let raised = graph.maximum(values, min);
+                graph.minimum(raised, max)
+            }
+            NumericFunction::Scale { subtract, divide } => {
+                let (subtract, divide) = (graph.scalar(*subtract), graph.scalar(*divide));
+                let shifted = graph.sub(values, subtract);
+                graph.div(shifted, divide)
+            }
+            // An adapted column has none.
+            NumericFunction::Standardize => values,
+            NumericFunction::Custom(function) => {
+                let (scale, shift) = line(&**function).ok_or_else(|| {
+                    not_in_a_graph(key, "its normalizer_fn is not linear, a·x + b")
+                        .help("use a linear one, functions such as log1p, or transform the input before it is served")
+                })?;
+                let (scale, shift) = (graph.scalar(scale), graph.scalar(shift));
+                let scaled = graph.mul(values, scale);
+                graph.add(scaled, shift)
+            }
+        };
+    }
+    Ok(values)
+}
+
 /// The scale and shift of a function, if it is linear at all sampled points.
-fn line(function: &Normalizer) -> Option<(f32, f32)> {
+fn line(function: impl Fn(f32) -> f32) -> Option<(f32, f32)> {
     // A distant point gives the slope more digits; all sampled points must lie on the line.
     let shift = function(0.0);
     let scale = (function(1024.0) - shift) / 1024.0;
@@ -127,11 +156,10 @@ pub(super) fn not_in_a_graph(column: &str, why: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     #[test]
     fn linear_functions_are_detected() {
-        let of = |f: fn(f32) -> f32| line(&(Arc::new(f) as Normalizer));
+        let of = |f: fn(f32) -> f32| line(f);
         let (scale, shift) = of(|x| x / 100.0).unwrap();
         assert!((scale - 0.01).abs() < 1e-8 && shift == 0.0);
         let (scale, shift) = of(|x| (x - 40.0) / 12.0).unwrap();

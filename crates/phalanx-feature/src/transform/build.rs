@@ -110,7 +110,10 @@ impl Builder {
         self.check_time_axis(&name, kind)?;
         let before = self.input_width;
         let slot = match (kind, self.layer) {
-            (ColumnKind::Numeric(numeric) | ColumnKind::SequenceNumeric(numeric), _) => self.numeric(numeric),
+            (ColumnKind::Numeric(numeric) | ColumnKind::SequenceNumeric(numeric), _) => {
+                numeric.check_adapted()?;
+                self.numeric(numeric)
+            }
             (ColumnKind::Categorical(categorical), Layer::Linear(combiner)) => self.ids(categorical, combiner)?,
             (ColumnKind::Categorical(categorical @ Categorical::Bucketized { .. }), _) => self.scatter(categorical)?,
             (ColumnKind::Categorical(_), _) => {

@@ -2,6 +2,7 @@
 
 mod build;
 mod cross;
+mod derived;
 mod features;
 mod id_rows;
 mod output;
@@ -11,19 +12,20 @@ mod sequence;
 mod step;
 
 pub(crate) use cross::cross_columns;
+pub(crate) use derived::each_part;
 pub use features::{Features, SparseIds};
 pub(crate) use raw::fingerprint_of;
 pub(crate) use step::bucket;
 
 use crate::columns::{Combiner, EmbeddingTable};
 use crate::layout::matrix;
+use derived::RawInput;
 use id_rows::IdRows;
 use output::{Matrix, Output, prune};
 use phalanx_base::{Error, Result};
-use phalanx_data::Batch;
+use phalanx_data::{Batch, Column};
 use raw::Raw;
 use std::ops::Range;
-use std::sync::Arc;
 use step::IdStep;
 
 /// A precomputed plan that maps a batch to the features of a list of columns.
@@ -48,7 +50,7 @@ use step::IdStep;
 /// ```
 #[derive(Clone)]
 pub struct Transform {
-    raws: Vec<Arc<str>>,
+    raws: Vec<RawInput>,
     steps: Vec<IdStep>,
     /// The column of each step, for messages.
     names: Vec<String>,
@@ -132,8 +134,9 @@ impl Transform {
     }
 
     /// Returns the inputs that a batch must have.
-    pub fn inputs(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.raws.iter().map(|key| &**key)
+    pub fn inputs(&self) -> impl Iterator<Item = &str> {
+        let is_first = |at: usize| self.raws[..at].iter().all(|known| known.key != self.raws[at].key);
+        self.raws.iter().enumerate().filter(move |(at, _)| is_first(*at)).map(|(_, raw)| &*raw.key)
     }
 
     /// Returns the features of a batch.
@@ -141,8 +144,11 @@ impl Transform {
     /// # Errors
     /// If an input is missing, has another type or shape, or holds a value that its column does not accept.
     pub fn apply(&self, batch: &Batch) -> Result<Features> {
-        let raws: Vec<Raw<'_>> =
-            self.raws.iter().map(|key| Ok(Raw::new(key, batch.column(key)?))).collect::<Result<_>>()?;
+        let derived: Vec<Option<Column>> = self.raws.iter().map(|raw| raw.derive(batch)).collect::<Result<_>>()?;
+        let mut raws: Vec<Raw<'_>> = Vec::with_capacity(self.raws.len());
+        for (raw, derived) in self.raws.iter().zip(&derived) {
+            raws.push(Raw::new(&raw.key, derived.as_ref().map_or_else(|| batch.column(&raw.key), Ok)?));
+        }
         let mut done: Vec<IdRows> = Vec::with_capacity(self.steps.len());
         for (step, name) in self.steps.iter().zip(&self.names) {
             let ids = step.run(&raws, &done, batch.rows(), self.is_sequence);

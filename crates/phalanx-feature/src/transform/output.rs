@@ -32,15 +32,16 @@ impl Matrix {
     pub(super) fn put_numeric(&mut self, raw: &Raw<'_>, numeric: &Numeric, start: usize) -> Result<()> {
         check_numeric(raw, numeric)?;
         let elements = numeric.elements();
-        let normalize = numeric.normalizer.as_deref();
+        let (functions, mut fault) = (&numeric.functions, None);
         let (mut row, mut element) = (start, 0);
         each_f32(raw.column, |value| {
-            self.values[row + element] = normalize.map_or(value, |normalize| normalize(value));
+            self.values[row + element] = functions.checked(raw.key, value, &mut fault);
             element += 1;
             if element == elements {
                 (row, element) = (row + self.width, 0);
             }
-        })
+        })?;
+        fault.map_or(Ok(()), Err)
     }
 
     pub(super) fn scatter(&mut self, ids: &IdRows, rows: usize, start: usize, width: usize) {

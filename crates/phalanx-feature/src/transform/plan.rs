@@ -1,15 +1,16 @@
 //! The steps of a plan: every input is read once, every categorical column is computed once.
 
 use super::cross::CrossPart;
+use super::derived::{RawInput, Reading};
 use super::step::IdStep;
-use crate::columns::kind::{Categorical, CrossInput, Numeric, leaves};
+use crate::columns::kind::{Categorical, CrossInput, Numeric, Split, leaves};
 use phalanx_base::Result;
 use std::sync::Arc;
 
 /// The inputs and steps of a list of columns, in execution order.
 #[derive(Default)]
 pub(super) struct Planner {
-    pub(super) raws: Vec<Arc<str>>,
+    pub(super) raws: Vec<RawInput>,
     pub(super) steps: Vec<IdStep>,
     /// The column of each step, for messages.
     pub(super) names: Vec<String>,
@@ -17,13 +18,24 @@ pub(super) struct Planner {
 }
 
 impl Planner {
-    /// The index of an input.
+    /// The index of an input as it is.
     pub(super) fn raw(&mut self, key: &Arc<str>) -> usize {
-        if let Some(place) = self.raws.iter().position(|known| known == key) {
+        self.derived(key, Reading::Plain)
+    }
+
+    /// The index of an input, or of what is derived from it.
+    fn derived(&mut self, key: &Arc<str>, reading: Reading) -> usize {
+        let wanted = RawInput { key: key.clone(), reading };
+        if let Some(place) = self.raws.iter().position(|known| *known == wanted) {
             return place;
         }
-        self.raws.push(key.clone());
+        self.raws.push(wanted);
         self.raws.len() - 1
+    }
+
+    /// The index of an input of texts, split if they hold several values.
+    fn texts(&mut self, key: &Arc<str>, split: &Split) -> usize {
+        self.derived(key, split.clone().map_or(Reading::Plain, Reading::Split))
     }
 
     /// The index of the step that computes a column's ids.
@@ -32,17 +44,23 @@ impl Planner {
             Categorical::Identity { key, buckets, default } => {
                 IdStep::Identity { raw: self.raw(key), buckets: *buckets, default: *default }
             }
-            Categorical::Hash { key, buckets, dtype } => {
-                IdStep::Hash { raw: self.raw(key), buckets: *buckets, dtype: *dtype }
+            Categorical::Time { key, part, unit } => {
+                let raw = self.derived(key, Reading::Time(*part, *unit));
+                IdStep::Identity { raw, buckets: part.num_buckets(), default: None }
             }
-            Categorical::Vocabulary { key, vocabulary, default, oov_buckets } => IdStep::Lookup {
-                raw: self.raw(key),
+            Categorical::Hash { key, split, buckets, dtype } => {
+                IdStep::Hash { raw: self.texts(key, split), buckets: *buckets, dtype: *dtype }
+            }
+            Categorical::Vocabulary { key, split, vocabulary, default, oov_buckets } => IdStep::Lookup {
+                raw: self.texts(key, split),
                 tokens: vocabulary.tokens()?,
                 default: default.unwrap_or(-1),
                 oov_buckets: *oov_buckets,
             },
             Categorical::Bucketized { source, boundaries } => {
-                IdStep::Bucket { raw: self.raw(&source.key), source: source.clone(), boundaries: boundaries.clone() }
+                source.check_adapted()?;
+                let boundaries = boundaries.known(&source.key)?.clone();
+                IdStep::Bucket { raw: self.raw(&source.key), source: source.clone(), boundaries }
             }
             Categorical::Crossed { parts, buckets, hash_key } => {
                 let parts = leaves(parts).into_iter().map(|part| self.part(part)).collect::<Result<_>>()?;
@@ -92,6 +110,5 @@ fn identity(step: &IdStep) -> String {
 }
 
 fn numeric_identity(numeric: &Numeric) -> String {
-    let normalizer = numeric.normalizer.as_ref().map(|function| Arc::as_ptr(function).cast::<()>());
-    format!("{:?} {normalizer:?}", numeric.shape)
+    format!("{:?} {}", numeric.shape, numeric.functions.describe())
 }

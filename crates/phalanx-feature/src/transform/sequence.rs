@@ -153,9 +153,9 @@ fn put_numbers(raw: &Raw<'_>, numeric: &Numeric, features: &mut Features, width:
     for cell in 0..features.rows * features.steps {
         features.dense[cell * width + start..][..elements].fill(padding);
     }
-    let normalize = numeric.normalizer.as_deref();
-    let mut values = Vec::new();
-    each_f32(raw.column, |value| values.push(normalize.map_or(value, |normalize| normalize(value))))?;
+    let (mut values, mut fault) = (Vec::new(), None);
+    each_f32(raw.column, |value| values.push(numeric.functions.checked(raw.key, value, &mut fault)))?;
+    fault.map_or(Ok(()), Err)?;
     for row in 0..features.rows {
         for (offset, &value) in values[raw.rows.range(row)].iter().enumerate() {
             let cell = row * features.steps + offset / elements;

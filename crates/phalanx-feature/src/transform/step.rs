@@ -93,15 +93,16 @@ fn bucketize(raw: &Raw<'_>, source: &Numeric, boundaries: &[f32]) -> Result<IdRo
     let (elements, buckets) = (source.elements(), boundaries.len() + 1);
     let mut ids = Vec::new();
     let mut element = 0;
-    let normalize = source.normalizer.as_deref();
+    let mut fault = None;
     each_f32(raw.column, |value| {
-        let value = normalize.map_or(value, |normalize| normalize(value));
+        let value = source.functions.checked(raw.key, value, &mut fault);
         ids.push((element * buckets + bucket(value, boundaries)) as i64);
         element += 1;
         if element == elements {
             element = 0;
         }
     })?;
+    fault.map_or(Ok(()), Err)?;
     let splits = (elements != 1).then(|| raw.splits());
     Ok(IdRows { ids, splits, weights: None })
 }

@@ -3,6 +3,7 @@
 mod census;
 mod columns;
 mod common;
+mod derived;
 mod layers;
 mod lookups;
 mod plans;

@@ -33,6 +33,8 @@ unary! {
     exp = "Exp";
     /// The natural logarithm.
     log = "Log";
+    /// The natural logarithm of `1 + x`.
+    log1p = "Log1p";
     /// The square root.
     sqrt = "Sqrt";
     /// One over the square root.
@@ -56,6 +58,10 @@ binary! {
     mul = "Mul";
     /// `a / b`; whole numbers are cut off to whole numbers.
     div = "RealDiv";
+    /// `a / b`, rounded down.
+    floor_div = "FloorDiv";
+    /// What `floor_div` leaves over: at least 0 for a positive `b`.
+    floor_mod = "FloorMod";
     /// The larger.
     maximum = "Maximum";
     /// The smaller.

@@ -43,6 +43,7 @@ mod parse;
 mod saver;
 mod signature;
 mod sparse;
+mod strings;
 mod table;
 mod variable;
 mod writer;
