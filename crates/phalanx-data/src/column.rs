@@ -227,6 +227,11 @@ impl Column {
         self.values.view(self.value_range())
     }
 
+    /// The number of values of all rows.
+    pub(crate) fn values_len(&self) -> usize {
+        self.value_range().len()
+    }
+
     /// The values of one row, flat.
     #[must_use]
     pub fn row(&self, row: usize) -> ValuesView<'_> {

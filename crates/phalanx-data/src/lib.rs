@@ -13,6 +13,7 @@ mod csv;
 mod dataset;
 mod files;
 mod finite;
+mod hash_split;
 mod idx;
 mod locate;
 mod missing;
@@ -22,6 +23,7 @@ mod parquet;
 mod position;
 mod reader;
 mod records;
+mod row_filter;
 mod shard;
 mod statistics;
 mod strided;
@@ -37,6 +39,7 @@ pub use csv::{Csv, csv};
 pub use dataset::{AUTOTUNE, Dataset, DatasetIter, Interleave, Options, Padding, Parallel, ShardSpec, SourceExt};
 pub use files::{BadRows, Files};
 pub use finite::NonFiniteValues;
+pub use hash_split::{HashSplit, SplitPart};
 pub use idx::{Idx, idx, mnist_test, mnist_train};
 pub use locate::find_row;
 pub use missing::FillValue;
@@ -48,6 +51,7 @@ pub use phalanx_formats::{Strings, StringsView};
 pub use position::Position;
 pub use reader::{PartPosition, Reader, Source};
 pub use records::{Examples, Records, tfrecord};
+pub use row_filter::RowFilter;
 pub use shard::{
     AutoShardPolicy, InputContext, ReplicaDataset, ReplicaIterator, ShardedBy, Sharding, datasets_from_function,
     distribute_dataset, replica_batch_sizes,

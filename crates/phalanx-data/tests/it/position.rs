@@ -2,7 +2,7 @@
 
 use crate::common::{Op, Parts, all, apply, values};
 use phalanx_base::Code;
-use phalanx_data::{Dataset, Position, SourceExt};
+use phalanx_data::{Batch, Dataset, HashSplit, InputContext, Position, RowFilter, SourceExt, SplitPart};
 
 #[test]
 fn a_position_is_small() {
@@ -145,4 +145,46 @@ fn files_resume_in_the_middle_of_a_chunk() {
     resumes(|| phalanx_data::csv(&files).interleave_files(2).batch(300).prefetch(2));
     resumes(|| phalanx_data::text_lines(&files).batch(300));
     resumes(|| phalanx_data::synthetic_clicks(3, 2000).dataset().shuffle_seeded(100, 4).batch(150));
+}
+
+#[test]
+fn filters_and_splits_resume_after_every_batch_and_their_parts_are_the_whole() {
+    let text = (0..3000).fold("user,age\n".to_owned(), |text, row| text + &format!("{},{}\n", row * 7 % 501, row % 90));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("people.csv");
+    std::fs::write(&path, text).unwrap();
+    let make = |worker: usize, part: SplitPart| {
+        let cx = InputContext { num_input_pipelines: 2, input_pipeline_id: worker, num_replicas_in_sync: 2 };
+        let rows = phalanx_data::csv(&path).dataset().shard(cx);
+        let rows = rows.filter_where(RowFilter::parse("age >= 18").unwrap());
+        rows.filter_split(HashSplit::new("user", 0.3).unwrap(), part).shuffle_seeded(50, 4).repeat_times(2).batch(40)
+    };
+    let pairs = |batches: &[Batch]| -> Vec<(i64, i64)> {
+        let of = |batch: &Batch| -> Vec<(i64, i64)> {
+            let (users, ages) = (batch.i64("user").unwrap(), batch.i64("age").unwrap());
+            users.iter().copied().zip(ages.iter().copied()).collect()
+        };
+        batches.iter().flat_map(of).collect()
+    };
+    let mut seen = Vec::new();
+    for (worker, part) in [(0, SplitPart::Train), (1, SplitPart::Train), (0, SplitPart::Eval), (1, SplitPart::Eval)] {
+        let want = pairs(&all(&make(worker, part)).unwrap());
+        let data = make(worker, part);
+        let mut iter = data.iter().unwrap();
+        loop {
+            let rest: Vec<Batch> =
+                make(worker, part).iter_from(&iter.position()).unwrap().map(Result::unwrap).collect();
+            let taken = (iter.elements() as usize * 40).min(want.len());
+            assert_eq!(pairs(&rest), want[taken..]);
+            if iter.next().is_none() {
+                break;
+            }
+        }
+        seen.extend(want);
+    }
+    let rows = |row: i64| (row * 7 % 501, row % 90);
+    let mut wanted: Vec<_> = (0..3000).map(rows).filter(|row| row.1 >= 18).flat_map(|row| [row, row]).collect();
+    wanted.sort_unstable();
+    seen.sort_unstable();
+    assert_eq!(seen, wanted);
 }
