@@ -30,7 +30,7 @@ impl Job {
     }
 
     /// Builds the model. Errors point at the column that causes them.
-    fn check_model(&self) -> Result<Canned> {
+    pub(crate) fn check_model(&self) -> Result<Canned> {
         let mut width = 0_usize;
         for (named, at, part) in self.model.columns() {
             for column in &named.columns {
@@ -108,7 +108,7 @@ impl Job {
                 self.check_columns(&found, &files)?;
             }
             Format::Parquet => self.check_parquet(at, &files)?,
-            Format::TfRecord => self.check_defaults()?,
+            Format::TfRecord => self.check_defaults(&files)?,
         }
         let batch = self.first(files.clone()).map_err(|error| match error.code() {
             Code::DataMissing => point(error),
@@ -134,19 +134,22 @@ impl Job {
         })
     }
 
-    fn first(&self, files: Vec<String>) -> Result<Batch> {
+    pub(crate) fn first(&self, files: Vec<String>) -> Result<Batch> {
         let rows = self.inputs.spelled_rows(files).batch(CHECKED_ROWS);
-        rows.iter()?
-            .next()
-            .transpose()?
-            .ok_or_else(|| Error::new(Code::DataMissing, "these files have no rows").help("give files that have rows"))
+        let no_rows = || match &self.inputs.data.selection.filter {
+            None => Error::new(Code::DataMissing, "these files have no rows").help("give files that have rows"),
+            Some(filter) => Error::new(Code::DataMissing, "these files have no rows that fulfil the filter")
+                .because(format!("the filter is {:?}", filter.value.text()))
+                .help("correct `filter` of [data], or give other files"),
+        };
+        rows.iter()?.next().transpose()?.ok_or_else(no_rows)
     }
 
     /// Every input with its position in the file and its type.
-    fn wanted(&self) -> Vec<(Spanned<String>, DType)> {
+    fn wanted(&self, files: &[String]) -> Vec<(Spanned<String>, DType)> {
         let (inputs, data) = (&self.inputs, &self.inputs.data);
         let of = |spec: &FeatureSpec, at: &Spanned<String>| (at.clone(), dtype(spec.kind));
-        let mut all = vec![of(&inputs.label, &data.label)];
+        let mut all = vec![of(&inputs.label_of(files), &data.label)];
         all.extend(inputs.weight.iter().zip(&self.model.head.weight_column).map(|(spec, at)| of(spec, at)));
         for (named, _, _) in self.model.columns() {
             for input in &named.inputs {
@@ -167,12 +170,13 @@ impl Job {
         let file = files.first().map_or("", String::as_str);
         let data = &self.inputs.data;
         let named = data.types.iter().map(|(name, _)| name).chain(data.defaults.iter().map(|(name, _)| name));
-        for name in named.chain(&data.required) {
+        let selectors = data.selectors(Some(phalanx_data::SplitPart::Train), &[]);
+        for name in named.chain(&data.required).chain(&selectors) {
             if !names.contains(&name.value.as_str()) {
                 return Err(missing(name, file));
             }
         }
-        for (name, wanted) in self.wanted() {
+        for (name, wanted) in self.wanted(files) {
             let Some((_, holds)) = found.iter().find(|(known, _)| *known == name.value) else {
                 return Err(missing(&name, file));
             };
@@ -218,8 +222,8 @@ impl Job {
     }
 
     /// Checks that `defaults` are of inputs that are read, and of their types.
-    fn check_defaults(&self) -> Result<()> {
-        let (data, all) = (&self.inputs.data, self.wanted());
+    fn check_defaults(&self, files: &[String]) -> Result<()> {
+        let (data, all) = (&self.inputs.data, self.wanted(files));
         for (name, wanted) in &all {
             check_default(self, data, name, *wanted)?;
         }
@@ -234,8 +238,8 @@ impl Job {
     }
 
     fn check_parquet(&self, at: &Spanned<Vec<String>>, files: &[String]) -> Result<()> {
-        self.check_defaults()?;
-        for (name, wanted) in self.wanted() {
+        self.check_defaults(files)?;
+        for (name, wanted) in self.wanted(files) {
             let found = parquet(files.to_vec()).select([name.value.clone()]).columns();
             let found = found.map_err(|error| match error.code() {
                 Code::DataColumn => {

@@ -65,13 +65,14 @@ impl Job {
             names.push((file.value.clone(), name.clone()));
             assets.push((name, content));
         }
+        assets.extend(self.statistics_asset());
         assets.push((COPY.to_owned(), self.copy_text(None, &names).into_bytes()));
         Ok(assets)
     }
 }
 
 /// A text as a TOML string.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let escaped = text.chars().map(|c| match c {
         '"' => "\\\"".to_owned(),
         '\\' => "\\\\".to_owned(),

@@ -3,6 +3,7 @@
 use crate::row_source::NonFinite;
 use crate::schema::{DATA, DTYPES};
 use crate::section::Section;
+use crate::selection::Selection;
 use crate::source::{Source, Spanned};
 use crate::tree::{Node, TomlValue};
 use phalanx_base::Result;
@@ -45,6 +46,7 @@ pub(crate) struct Data {
     pub(crate) trim: bool,
     pub(crate) na: Vec<String>,
     pub(crate) comment: Option<u8>,
+    pub(crate) selection: Selection,
 }
 
 /// The keys that only apply to CSV.
@@ -64,18 +66,32 @@ impl Data {
         let plain = |list: Spanned<Vec<Spanned<String>>>| {
             list.map(|texts| texts.into_iter().map(|text| text.value).collect::<Vec<_>>())
         };
-        let files = |key| Ok(plain(own.one_or_more(key)?.ok_or_else(|| own.missing(key))?));
+        let train = plain(own.one_or_more("train")?.ok_or_else(|| own.missing("train"))?);
+        let selection = Selection::read(&own)?;
+        let eval = match (own.one_or_more("eval")?, &selection.split) {
+            (Some(files), None) => plain(files),
+            (None, Some(_)) => train.clone(),
+            (None, None) => {
+                return Err(own.missing("eval").help("add `eval` with files, or `split` to divide `train`"));
+            }
+            (Some(_), Some(_)) => {
+                let what = "evaluation has its own files, or a part of the training files, not both";
+                let error = own.wrong(&own.span_of("split"), what, "together with `eval`");
+                return Err(error.help("leave `eval` or `split` out"));
+            }
+        };
         let non_finite = [("error", NonFinite::Error), ("skip", NonFinite::Skip), ("zero", NonFinite::Zero)];
         let data = Self {
             format,
             dir: own.text("dir")?,
-            train: files("train")?,
-            eval: files("eval")?,
+            train,
+            eval,
             label: own.need_text("label")?,
             types: types(&own)?,
             defaults: defaults(&own)?,
             required: own.texts("required")?.map_or_else(Vec::new, |list| list.value),
             names: own.texts("names")?.map(plain),
+            selection,
             cycle: own.plain_count("read_at_once", 1)?.unwrap_or(1) as usize,
             skip: own.plain_count("skip_bad_rows", 0)?.unwrap_or(0),
             non_finite: own.choice("non_finite", &non_finite)?.map_or(NonFinite::Error, |choice| choice.value),

@@ -20,6 +20,11 @@ impl Job {
                 let span = named.or_else(|| self.files_in(&error)).or_else(|| data.train.span.clone());
                 self.source.point_with(error, span.as_ref(), "read because of this", "correct the data or this setting")
             }
+            Code::BadSetting if error.what().starts_with("not enough files") => {
+                let by = data.selection.by.as_ref().and_then(|by| by.span.clone());
+                let error = error.help("set by = \"rows\", or write the data into more files");
+                self.source.point(error, by.as_ref(), "every trainer reads files of its own")
+            }
             Code::BadSetting if error.what().contains("metric") => {
                 let at = &self.eval.metrics_at;
                 self.source.point_with(error, Some(at), "of evaluations", "correct the list of metrics")
@@ -98,8 +103,9 @@ impl Job {
         if let Some(name) = listed.chain(&data.required).find(|name| quoted(&name.value)) {
             return name.span.clone();
         }
-        let input = self.columns.iter().flat_map(|named| &named.inputs).find(|input| quoted(&input.value));
-        if let Some(input) = input {
+        let selectors = data.selectors(Some(phalanx_data::SplitPart::Train), &[]);
+        let inputs = self.columns.iter().flat_map(|named| &named.inputs);
+        if let Some(input) = inputs.chain(&selectors).find(|input| quoted(&input.value)) {
             return input.span.clone();
         }
         let of_name = |column: &phalanx_feature::FeatureColumn| quoted(&column.name());

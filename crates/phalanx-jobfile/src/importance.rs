@@ -23,9 +23,19 @@ impl Job {
         most: usize,
         settings: &Permutation,
     ) -> Result<(Importances, bool)> {
+        self.as_trained(trained)?.importances_adapted(trained, input, most, settings)
+    }
+
+    fn importances_adapted(
+        &self,
+        trained: &TrainedJob,
+        input: Option<&str>,
+        most: usize,
+        settings: &Permutation,
+    ) -> Result<(Importances, bool)> {
         let work = || {
-            let files = input.map_or_else(|| self.inputs.eval_files(), |input| vec![input.to_owned()]);
-            Files::from(files.clone()).list()?;
+            let files = input.map(|input| vec![input.to_owned()]);
+            Files::from(files.clone().unwrap_or_else(|| self.inputs.eval_files())).list()?;
             let (rows, more) = self.labelled_rows(files, most)?;
             let columns: Vec<String> = self.inputs.features.iter().map(|spec| spec.name.clone()).collect();
             if columns.is_empty() {
@@ -47,10 +57,10 @@ impl Job {
         with_threads(self.threads, work)?.map_err(|error| self.explain_with(error, input))
     }
 
-    /// The first rows of files with their labels, and whether there are more.
-    fn labelled_rows(&self, files: Vec<String>, most: usize) -> Result<(Batch, bool)> {
+    /// The first rows to evaluate on with their labels, and whether there are more.
+    fn labelled_rows(&self, files: Option<Vec<String>>, most: usize) -> Result<(Batch, bool)> {
         let (mut parts, mut rows) = (Vec::new(), 0);
-        for batch in self.inputs.spelled_rows(files).batch(READ).iter()? {
+        for batch in self.inputs.evaluation_rows(files).batch(READ).iter()? {
             let batch = batch?;
             if rows + batch.rows() > most {
                 parts.push(batch.slice(0..most - rows));

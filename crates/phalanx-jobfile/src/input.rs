@@ -4,13 +4,14 @@ use crate::data::{Data, Format};
 use crate::model::Model;
 use crate::paths::Paths;
 use crate::row_source::{RowCounts, WantedColumns};
+use crate::selection::Wanted;
 use crate::settings::{Eval, Train};
 use crate::source::{Spanned, meant};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{
-    Batch, Column, Dataset, FeatureKind, FeatureSpec, InputContext, Parallel, Source, Strings, tfrecord,
+    Batch, Column, Dataset, FeatureKind, FeatureSpec, InputContext, Parallel, Source, SplitPart, Strings, tfrecord,
 };
-use phalanx_feature::make_parse_example_spec;
+use phalanx_feature::{FeatureColumn, FeatureStatistics, make_parse_example_spec};
 use std::sync::Arc;
 
 /// The number of rows per batch of a prediction.
@@ -99,20 +100,27 @@ impl Inputs {
         self.files(&self.data.eval.value)
     }
 
-    fn with_labels(&self) -> WantedColumns<'_> {
-        WantedColumns { features: &self.features, label: Some(&self.label), weight: self.weight.as_ref() }
+    /// The wanted rows of files with their labels, and the column that evaluations group by.
+    fn labelled(&self, files: Vec<String>, wanted: Wanted, group: Option<FeatureSpec>, counts: &RowCounts) -> Dataset {
+        let mut features = self.features.clone();
+        features
+            .extend(group.filter(|group| features.iter().chain(&self.weight).all(|known| known.name != group.name)));
+        let label = self.label_of(&files);
+        let columns = WantedColumns { features: &features, label: Some(&label), weight: self.weight.as_ref() };
+        self.with_classes(self.data.selected(files, columns, wanted, counts), &label)
     }
 
-    /// The rows of files with their labels.
-    fn labelled(&self, files: Vec<String>, counts: &RowCounts) -> Dataset {
-        self.data.rows(files, self.with_labels(), counts)
-    }
-
-    /// The rows of files as a source of its own counts, to find a row again.
+    /// The rows of files as a source of its own counts, to find a row again, with what a filter reads.
     pub(crate) fn source_of(&self, files: Vec<String>, rows: RowKind) -> Arc<dyn Source> {
         let counts = RowCounts::new(&self.data);
         match rows {
-            RowKind::Labelled => self.data.source(files, self.with_labels(), &counts),
+            RowKind::Labelled => {
+                let label = self.label_of(&files);
+                let weight = self.weight.as_ref();
+                let columns = WantedColumns { features: &self.features, label: Some(&label), weight };
+                let features = self.data.with_selectors(&files, columns, None);
+                self.data.source(files, WantedColumns { features: &features, label: Some(&label), weight }, &counts)
+            }
             RowKind::ToPredict { no_label } => {
                 let wanted = WantedColumns { features: &self.features, label: None, weight: None };
                 self.prediction_data(no_label).source(files, wanted, &counts)
@@ -129,8 +137,9 @@ impl Inputs {
         lines
     }
 
-    /// A batch with each label in its first spelling.
+    /// A batch with labels that are classes, each in its first spelling.
     pub(crate) fn spell(&self, batch: &Batch) -> Result<Batch> {
+        let batch = &crate::label::classes(batch, &self.label)?;
         match &self.spellings {
             Some(spellings) => one_spelling(batch, &self.label.name, spellings),
             None => Ok(batch.clone()),
@@ -146,13 +155,14 @@ impl Inputs {
     /// The rows of files with their labels, each in its first spelling.
     pub(crate) fn spelled_rows(&self, files: Vec<String>) -> Dataset {
         let counts = &self.counts[usize::from(files != self.train_files())];
-        self.spelled(self.labelled(files, counts))
+        self.spelled(self.labelled(files, Wanted { part: None, share: None }, None, counts))
     }
 
     /// The training batches of one trainer.
     pub(crate) fn training(&self, cx: InputContext) -> Dataset {
         let train = &self.train;
-        let mut rows = self.spelled(self.labelled(self.train_files(), &self.counts[0]).shard(cx));
+        let wanted = Wanted { part: Some(SplitPart::Train), share: Some(cx) };
+        let mut rows = self.spelled(self.labelled(self.train_files(), wanted, None, &self.counts[0]));
         if train.cache {
             rows = rows.cache();
         }
@@ -168,19 +178,41 @@ impl Inputs {
         if train.prefetch > 0 { batches.prefetch(train.prefetch) } else { batches }
     }
 
-    pub(crate) fn evaluation(&self) -> Dataset {
-        self.evaluation_of(self.eval_files())
+    /// The rows of the training files with the inputs of these columns' statistics only.
+    pub(crate) fn statistics(&self, columns: &[FeatureColumn]) -> Result<Dataset> {
+        let needing =
+            columns.iter().filter(|column| FeatureStatistics::needed_by(column).is_ok_and(|all| !all.is_empty()));
+        let mut features = make_parse_example_spec(&needing.cloned().collect::<Vec<_>>())?;
+        let wanted = Wanted { part: Some(SplitPart::Train), share: None };
+        // A filter sees the same values as in training.
+        let selectors = self.data.selectors(wanted.part, &features);
+        let is_selector = |spec: &&FeatureSpec| selectors.iter().any(|name| name.value == spec.name);
+        features.extend(self.features.iter().chain(&self.weight).filter(is_selector).cloned());
+        let columns = WantedColumns { features: &features, label: None, weight: None };
+        Ok(self.data.selected(self.train_files(), columns, wanted, &RowCounts::new(&self.data)))
     }
 
-    pub(crate) fn evaluation_of(&self, files: Vec<String>) -> Dataset {
-        let Some(name) = &self.eval.group_by else { return self.spelled_rows(files).batch(self.eval.batch_size) };
+    /// What decides which rows of the files are read, in words.
+    pub(crate) fn selection(&self) -> String {
+        self.data.selection.describe()
+    }
+
+    pub(crate) fn evaluation(&self) -> Dataset {
+        self.evaluation_of(None)
+    }
+
+    /// The batches to evaluate on: of the given files, or of the job's own.
+    pub(crate) fn evaluation_of(&self, files: Option<Vec<String>>) -> Dataset {
+        self.evaluation_rows(files).batch(self.eval.batch_size)
+    }
+
+    /// The same, row by row.
+    pub(crate) fn evaluation_rows(&self, files: Option<Vec<String>>) -> Dataset {
+        let part = files.is_none().then_some(SplitPart::Eval);
+        let files = files.unwrap_or_else(|| self.eval_files());
         // A column that cannot be found is missing in the batches, which is reported there.
-        let group = self.id_spec(&name.value, &files).ok();
-        let group =
-            group.filter(|group| self.features.iter().chain(&self.weight).all(|known| known.name != group.name));
-        let features: Vec<FeatureSpec> = self.features.iter().cloned().chain(group).collect();
-        let wanted = WantedColumns { features: &features, ..self.with_labels() };
-        self.spelled(self.data.rows(files, wanted, &self.counts[1])).batch(self.eval.batch_size)
+        let group = self.eval.group_by.as_ref().and_then(|name| self.id_spec(&name.value, &files).ok());
+        self.spelled(self.labelled(files, Wanted { part, share: None }, group, &self.counts[1]))
     }
 
     /// The column that is carried through predictions, as it is read from `files`.

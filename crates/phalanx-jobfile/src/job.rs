@@ -11,7 +11,7 @@ use crate::settings::{Eval, Export, Stopping, Train, Warm, renames};
 use crate::source::{Source, Spanned};
 use crate::tree;
 use phalanx_base::{Code, Context, Error, Result};
-use phalanx_feature::make_parse_example_spec;
+use phalanx_feature::{FeatureStatistics, make_parse_example_spec};
 use std::path::Path;
 
 /// The maximum size of a job file, in bytes.
@@ -79,6 +79,8 @@ pub struct Job {
     pub(crate) exports: Vec<Export>,
     pub(crate) stopping: Option<Stopping>,
     pub(crate) warm: Option<Warm>,
+    /// What its columns took from the data; empty before training.
+    pub(crate) statistics: FeatureStatistics,
 }
 
 impl std::fmt::Debug for Job {
@@ -152,6 +154,7 @@ impl Job {
             inputs,
             train,
             eval,
+            statistics: FeatureStatistics::default(),
         };
         own.close();
         Ok(job)

@@ -39,6 +39,7 @@ mod importance;
 mod input;
 mod job;
 mod json;
+mod label;
 mod locate;
 mod model;
 mod optimizer;
@@ -48,8 +49,10 @@ mod row_source;
 mod run;
 mod schema;
 mod section;
+mod selection;
 mod settings;
 mod source;
+mod statistics;
 mod trained;
 mod tree;
 

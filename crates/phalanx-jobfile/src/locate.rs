@@ -12,11 +12,12 @@ impl Job {
         if error.code() != Code::DataRow || self.names_a_file(&error, files) {
             return error;
         }
-        let Ok(model) = self.model.to_model(self.seed) else { return error };
+        let Ok(job) = self.with_trial_statistics() else { return error };
+        let Ok(model) = job.model.to_model(self.seed) else { return error };
         for files in files {
             let mut found = None;
             let place = find_row(&*self.inputs.source_of(files.clone(), rows), |batch| {
-                let checked = self.try_rows(batch, &model, rows);
+                let checked = job.try_rows(batch, &model, rows);
                 let fails = checked.is_err();
                 found = checked.err().or(found.take());
                 fails
@@ -35,7 +36,11 @@ impl Job {
     }
 
     fn try_rows(&self, batch: &Batch, model: &Canned, rows: RowKind) -> Result<()> {
-        self.check_columns_of(batch)?;
-        if rows == RowKind::Labelled { model.head().check_labels(&self.inputs.spell(batch)?) } else { Ok(()) }
+        if rows != RowKind::Labelled {
+            return self.check_columns_of(batch);
+        }
+        let Some(batch) = self.inputs.data.kept(batch)? else { return Ok(()) };
+        self.check_columns_of(&batch)?;
+        model.head().check_labels(&self.inputs.spell(&batch)?)
     }
 }

@@ -13,7 +13,7 @@ use phalanx_estimator::{
     FmClassifier, FmRegressor, IntoModel, LinearClassifier, LinearRegressor, MfRegressor, WideDeepClassifier,
     WideDeepRegressor,
 };
-use phalanx_feature::{Combiner, FeatureColumn};
+use phalanx_feature::{Combiner, FeatureColumn, FeatureStatistics};
 use phalanx_nn::Precision;
 use phalanx_nn::model::Function;
 use phalanx_optim::Optimizer;
@@ -164,6 +164,15 @@ impl Model {
     /// All columns, in the order of the file's lists.
     pub(crate) fn columns(&self) -> impl Iterator<Item = (&Named, &Spanned<String>, ModelPart)> {
         self.parts.iter().flat_map(|part| part.columns.iter().map(move |(named, at)| (named, at, part.part)))
+    }
+
+    /// The model with the statistics that its columns need.
+    pub(crate) fn adapted(&self, statistics: &FeatureStatistics) -> Result<Self> {
+        let mut model = self.clone();
+        for (named, _) in model.parts.iter_mut().flat_map(|part| &mut part.columns) {
+            *named = named.adapted(statistics)?;
+        }
+        Ok(model)
     }
 
     /// The size of the first hidden layer, 1 without one.

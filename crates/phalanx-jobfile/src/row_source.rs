@@ -78,7 +78,7 @@ pub(crate) struct WantedColumns<'a> {
 }
 
 impl<'a> WantedColumns<'a> {
-    fn all(self) -> impl Iterator<Item = &'a FeatureSpec> {
+    pub(crate) fn all(self) -> impl Iterator<Item = &'a FeatureSpec> {
         self.features.iter().chain(self.weight).chain(self.label)
     }
 }

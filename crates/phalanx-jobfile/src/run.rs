@@ -52,15 +52,34 @@ impl Job {
         let ready = || {
             let location = self.location(&config)?;
             let config = self.configure(config.clone(), &location);
-            let model = self.check()?;
+            self.trial()?.check()?;
+            let has_checkpoint = newest(&Dir::open(&location)?).map_err(|error| self.unusable(&location, error))?;
+            if is_chief {
+                self.check_resume(has_checkpoint.as_deref(), &location)?;
+            }
+            let job = self.with_statistics(&location, has_checkpoint.is_some(), is_chief)?;
+            let model = job.check_model()?;
             let mut first = 0;
             if is_chief {
-                first = self.begin(&config, &location)?;
+                first = job.begin(&config, &location)?;
                 log_summary(&model, &task)?;
             }
-            Ok((location, config, first))
+            Ok((job, location, config, first))
         };
-        let (location, config, first) = ready().inspect_err(|error| report_failure(&task, error))?;
+        let (job, location, config, first) = ready().inspect_err(|error| report_failure(&task, error))?;
+        job.train_as(&task, is_chief, location, config, first)
+    }
+
+    /// Trains and evaluates with columns that have all they need.
+    fn train_as(
+        &self,
+        task: &TaskConfig,
+        is_chief: bool,
+        location: String,
+        config: RunConfig,
+        first: u64,
+    ) -> Result<Done> {
+        let role = task.task().map(|task| task.role);
         let train = self.train_spec(is_chief.then_some(location.as_str()))?;
         let eval = self.eval_spec(true)?;
         let work = || train_and_evaluate(&self.model, train, eval, config.clone());
@@ -214,7 +233,6 @@ impl Job {
         estimator: &Estimator<Canned>,
         files: Option<Vec<String>>,
     ) -> Result<phalanx_estimator::Evaluation> {
-        let files = files.unwrap_or_else(|| self.inputs.eval_files());
         let input = |_| self.inputs.evaluation_of(files.clone());
         match &self.eval.name {
             Some(name) => estimator.evaluate_named(name, input, self.eval.steps),

@@ -64,6 +64,11 @@ impl Train {
         Ok(train)
     }
 
+    /// The time that a task waits for what the chief creates.
+    pub(crate) fn session_timeout(&self) -> std::time::Duration {
+        std::time::Duration::from_secs(self.session_secs.unwrap_or(7200))
+    }
+
     /// Applies the settings of the file to a configuration.
     pub(crate) fn configure(&self, config: RunConfig) -> RunConfig {
         set!(

@@ -35,6 +35,10 @@ impl Job {
     /// # Errors
     /// If there is no checkpoint, or data and model do not match.
     pub fn evaluate(&self, trained: &TrainedJob, input: Option<&str>) -> Result<Evaluation> {
+        self.as_trained(trained)?.evaluate_adapted(trained, input)
+    }
+
+    fn evaluate_adapted(&self, trained: &TrainedJob, input: Option<&str>) -> Result<Evaluation> {
         let work = || {
             let files = input.map(|input| vec![input.to_owned()]);
             Files::from(files.clone().unwrap_or_else(|| self.inputs.eval_files())).list()?;
@@ -44,7 +48,6 @@ impl Job {
                     self.evaluate_newest(&self.estimator(folder)?, files)
                 }
                 TrainedJob::Export(folder) => {
-                    let files = files.unwrap_or_else(|| self.inputs.eval_files());
                     let exported = self.bare_estimator()?.open_export(folder)?;
                     exported.evaluate(|_| self.inputs.evaluation_of(files.clone()), self.eval.steps)
                 }
@@ -92,6 +95,16 @@ impl Job {
         trained: &TrainedJob,
         input: &str,
         options: &PredictOptions,
+        each: impl FnMut(&Batch) -> Result<()> + Send,
+    ) -> Result<()> {
+        self.as_trained(trained)?.predict_adapted(trained, input, options, each)
+    }
+
+    fn predict_adapted(
+        &self,
+        trained: &TrainedJob,
+        input: &str,
+        options: &PredictOptions,
         mut each: impl FnMut(&Batch) -> Result<()> + Send,
     ) -> Result<()> {
         let mut work = || {
@@ -127,6 +140,10 @@ impl Job {
     /// # Errors
     /// If there is no checkpoint, or the export cannot be written.
     pub fn export(&self, model_dir: &Path, base: &Path, input: ServingInput) -> Result<(PathBuf, bool)> {
+        self.as_trained(&TrainedJob::ModelDir(model_dir.to_owned()))?.export_adapted(model_dir, base, input)
+    }
+
+    fn export_adapted(&self, model_dir: &Path, base: &Path, input: ServingInput) -> Result<(PathBuf, bool)> {
         let work = || {
             self.must_have_checkpoint(model_dir)?;
             let estimator = self.estimator(model_dir)?;

@@ -9,14 +9,15 @@ use crate::source::{Source, Span, Spanned, meant};
 use crate::tree::{Entry, TomlValue};
 use phalanx_base::{Code, Result};
 use phalanx_feature::{
-    CrossKey, FeatureColumn, bucketized_column, categorical_column_with_hash_bucket, categorical_column_with_identity,
-    categorical_column_with_vocabulary_file, categorical_column_with_vocabulary_list, crossed_column, embedding_column,
-    indicator_column, make_parse_example_spec, numeric_column, sequence_categorical_column_with_hash_bucket,
-    sequence_categorical_column_with_identity, sequence_categorical_column_with_vocabulary_file,
-    sequence_categorical_column_with_vocabulary_list, sequence_numeric_column, shared_embeddings,
-    shared_embeddings_named, weighted_categorical_column,
+    CrossKey, FeatureColumn, FeatureStatistics, NumericSource, bucketized_column, categorical_column_with_hash_bucket,
+    categorical_column_with_identity, categorical_column_with_vocabulary_file, categorical_column_with_vocabulary_list,
+    crossed_column, embedding_column, indicator_column, make_parse_example_spec, numeric_column, quantile_column,
+    sequence_categorical_column_with_hash_bucket, sequence_categorical_column_with_identity,
+    sequence_categorical_column_with_vocabulary_file, sequence_categorical_column_with_vocabulary_list,
+    sequence_numeric_column, shared_embeddings, shared_embeddings_named, timestamp_column, weighted_categorical_column,
 };
-use settings::{buckets, embedded, filed, hash_size, numeric, sorted, tokens, with_default, with_dtype, with_unknown};
+use settings::{buckets, embedded, filed, hash_size, numeric, sorted, timestamp, tokens};
+use settings::{with_default, with_dtype, with_split, with_unknown};
 
 /// The maximum depth of columns that are derived from columns.
 const DEEPEST: usize = 16;
@@ -34,6 +35,14 @@ pub(crate) struct Named {
     pub(crate) file: Option<Spanned<String>>,
 }
 
+impl Named {
+    /// The column with the statistics that it needs.
+    pub(crate) fn adapted(&self, statistics: &FeatureStatistics) -> Result<Self> {
+        let columns = self.columns.iter().map(|column| column.adapted(statistics)).collect::<Result<_>>()?;
+        Ok(Self { columns, ..self.clone() })
+    }
+}
+
 /// All columns of a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Columns(Vec<Named>);
@@ -45,6 +54,11 @@ impl Columns {
             builder.get(&Spanned::new(entry.key.clone(), &entry.key_span))?;
         }
         Ok(Self(builder.made))
+    }
+
+    /// The columns with the statistics that they need.
+    pub(crate) fn adapted(&self, statistics: &FeatureStatistics) -> Result<Self> {
+        Ok(Self(self.0.iter().map(|named| named.adapted(statistics)).collect::<Result<_>>()?))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Named> {
@@ -73,6 +87,7 @@ struct Builder<'a> {
 }
 
 /// A column without its name.
+#[derive(Default)]
 struct Made {
     columns: Vec<FeatureColumn>,
     inputs: Vec<Spanned<String>>,
@@ -119,16 +134,23 @@ impl<'a> Builder<'a> {
             None => Spanned::new(entry.key.clone(), &entry.key_span),
         };
         let key = input.value.clone();
-        let mut made = Made { columns: Vec::new(), inputs: vec![input], file: None };
+        let mut made = Made { inputs: vec![input], ..Made::default() };
         let column = match kind {
             "numeric" => numeric(&own, numeric_column(key))?,
             "sequence_numeric" => numeric(&own, sequence_numeric_column(key))?,
             "bucketized" => self.bucketized(&own, key, &mut made)?,
             "identity" => with_default(&own, categorical_column_with_identity(key, buckets(&own)?))?,
             "sequence_identity" => with_default(&own, sequence_categorical_column_with_identity(key, buckets(&own)?))?,
-            "hash_bucket" => with_dtype(&own, categorical_column_with_hash_bucket(key, hash_size(&own)?))?,
+            "hash_bucket" => {
+                with_split(&own, with_dtype(&own, categorical_column_with_hash_bucket(key, hash_size(&own)?))?)?
+            }
             "sequence_hash_bucket" => {
-                with_dtype(&own, sequence_categorical_column_with_hash_bucket(key, hash_size(&own)?))?
+                let column = sequence_categorical_column_with_hash_bucket(key, hash_size(&own)?);
+                with_split(&own, with_dtype(&own, column)?)?
+            }
+            "timestamp" => {
+                let (part, unit) = timestamp(&own)?;
+                timestamp_column(key, part, unit)
             }
             "vocabulary_list" => with_unknown(&own, categorical_column_with_vocabulary_list(key, tokens(&own)?))?,
             "sequence_vocabulary_list" => {
@@ -181,7 +203,30 @@ impl<'a> Builder<'a> {
     }
 
     fn bucketized(&mut self, own: &Section<'_>, key: String, made: &mut Made) -> Result<FeatureColumn> {
-        let list = own.numbers("boundaries")?.ok_or_else(|| own.missing("boundaries"))?;
+        let source: NumericSource = match own.text("column")? {
+            None => key.into(),
+            Some(_) if own.node("key").is_some() => {
+                let what = "a bucketized column has a `key` or a `column`, not both";
+                return Err(own
+                    .wrong(&own.span_of("column"), what, "together with `key`")
+                    .help("leave one of them out"));
+            }
+            Some(name) => {
+                let named = self.get(&name)?;
+                made.inputs = named.inputs.clone();
+                named.columns[0].clone().into()
+            }
+        };
+        let boundaries = own.numbers("boundaries")?;
+        if let Some(quantiles) = own.count("quantiles", 2)? {
+            if boundaries.is_some() {
+                let what = "a bucketized column has `boundaries` or `quantiles`, not both";
+                let error = own.wrong(&own.span_of("quantiles"), what, "together with `boundaries`");
+                return Err(error.help("leave one of them out"));
+            }
+            return Ok(quantile_column(source, quantiles.value as usize));
+        }
+        let list = boundaries.ok_or_else(|| own.missing("boundaries"))?;
         let unsorted = list.value.windows(2).find(|pair| pair[0].value >= pair[1].value);
         if let Some([first, second]) = unsorted {
             let what = format!("the boundaries do not increase: {} comes after {}", second.value, first.value);
@@ -191,14 +236,7 @@ impl<'a> Builder<'a> {
             )));
         }
         let boundaries: Vec<f64> = list.value.iter().map(|number| number.value).collect();
-        let Some(name) = own.text("column")? else { return Ok(bucketized_column(key, boundaries)) };
-        if own.node("key").is_some() {
-            let what = "a bucketized column has a `key` or a `column`, not both";
-            return Err(own.wrong(&own.span_of("column"), what, "together with `key`").help("leave one of them out"));
-        }
-        let named = self.get(&name)?;
-        made.inputs = named.inputs.clone();
-        Ok(bucketized_column(named.columns[0].clone(), boundaries))
+        Ok(bucketized_column(source, boundaries))
     }
 
     fn crossed(&mut self, own: &Section<'_>, made: &mut Made) -> Result<FeatureColumn> {
@@ -239,7 +277,7 @@ impl<'a> Builder<'a> {
         let dimension = own.need_count("dimension", 1)?.value as usize;
         let (mut columns, mut all) = (Vec::new(), Vec::new());
         for name in &names.value {
-            let mut made = Made { columns: Vec::new(), inputs: Vec::new(), file: None };
+            let mut made = Made::default();
             columns.push(self.categorical(own, name, &mut made)?);
             all.append(&mut made.inputs);
         }

@@ -1,11 +1,13 @@
 //! The settings of columns.
 
-use crate::schema::{INITIALIZERS, NORMALIZER};
+use crate::schema::{FUNCTION, INITIALIZERS, NORMALIZER};
 use crate::section::Section;
 use crate::tree::{Node, TomlValue};
 use phalanx_base::Result;
 use phalanx_data::DType;
-use phalanx_feature::{Combiner, DefaultValue, EmbeddingInitializer, FeatureColumn, VocabularyToken};
+use phalanx_feature::{
+    Combiner, DefaultValue, EmbeddingInitializer, FeatureColumn, TimePart, TimeUnit, VocabularyToken,
+};
 
 pub(super) fn sorted(mut numbers: Vec<f64>) -> Vec<f64> {
     numbers.sort_by(f64::total_cmp);
@@ -29,7 +31,7 @@ pub(super) fn numeric(own: &Section<'_>, mut column: FeatureColumn) -> Result<Fe
             .map(|list| DefaultValue::from(list.value.iter().map(|number| number.value).collect::<Vec<f64>>())),
         _ => own.number("default_value")?.map(|number| DefaultValue::from(number.value)),
     };
-    column = set!(column, default_value: default);
+    column = functions(own, set!(column, default_value: default))?;
     let Some(node) = own.node("normalizer") else { return Ok(column) };
     let settings = Section::open(own.source, "`normalizer`", NORMALIZER, node)?;
     let subtract = settings.number("subtract")?.map_or(0.0, |number| number.value) as f32;
@@ -39,11 +41,66 @@ pub(super) fn numeric(own: &Section<'_>, mut column: FeatureColumn) -> Result<Fe
         return Err(settings.wrong(&settings.span_of("divide"), what, "no number to divide by").help("give another"));
     }
     settings.close();
-    // Subtracting 0 would add a rounding step.
-    Ok(match subtract == 0.0 {
-        true => column.normalizer_fn(move |x| x / divide),
-        false => column.normalizer_fn(move |x| (x - subtract) / divide),
-    })
+    Ok(column.scale(subtract, divide))
+}
+
+fn functions(own: &Section<'_>, mut column: FeatureColumn) -> Result<FeatureColumn> {
+    let Some(list) = own.list("functions")? else { return Ok(column) };
+    for node in list.value {
+        column = match &node.value {
+            TomlValue::Text(word) => match word.as_str() {
+                "log1p" => column.log1p(),
+                "sqrt" => column.sqrt(),
+                "standardize" => column.standardize(),
+                _ => {
+                    let word = own.as_text("functions", node)?;
+                    return Err(own.no_such("functions", &word, vec!["log1p", "sqrt", "standardize", "clip"]));
+                }
+            },
+            TomlValue::Table(_) => {
+                let function = Section::open(own.source, "an item of `functions`", FUNCTION, node)?;
+                let bounds = function.numbers("clip")?.ok_or_else(|| function.missing("clip"))?;
+                let [min, max] = bounds.value.as_slice() else {
+                    let what = format!("`clip` has {} numbers", bounds.value.len());
+                    return Err(function
+                        .wrong(&function.span_of("clip"), what, "not two")
+                        .help("write clip = [0, 100]"));
+                };
+                if min.value > max.value || min.value.is_nan() || max.value.is_nan() {
+                    let what = format!("`clip` has the bounds {} and {}", min.value, max.value);
+                    let error = function.wrong(&function.span_of("clip"), what, "the first is not the smaller");
+                    return Err(error.help("write the smaller bound first"));
+                }
+                let column = column.clip(min.value as f32, max.value as f32);
+                function.close();
+                column
+            }
+            _ => return Err(own.not("functions", node, "a word such as \"log1p\", or { clip = [0, 100] }")),
+        };
+    }
+    Ok(column)
+}
+
+/// The part and the unit of a timestamp.
+pub(super) fn timestamp(own: &Section<'_>) -> Result<(TimePart, TimeUnit)> {
+    let part = own.choice("part", &TimePart::ALL)?.ok_or_else(|| own.missing("part"))?;
+    let units = [
+        ("seconds", TimeUnit::Seconds),
+        ("millis", TimeUnit::Millis),
+        ("micros", TimeUnit::Micros),
+        ("iso", TimeUnit::Iso),
+    ];
+    Ok((part.value, own.choice("unit", &units)?.map_or(TimeUnit::Seconds, |unit| unit.value)))
+}
+
+/// The delimiter of several values in one text.
+pub(super) fn with_split(own: &Section<'_>, column: FeatureColumn) -> Result<FeatureColumn> {
+    let Some(delimiter) = own.text("split")? else { return Ok(column) };
+    if delimiter.value.is_empty() {
+        let error = own.wrong(&own.span_of("split"), "the delimiter of `split` is empty", "empty");
+        return Err(error.help("give the text between two values, such as \"|\""));
+    }
+    Ok(column.split(delimiter.value))
 }
 
 pub(super) fn with_dtype(own: &Section<'_>, column: FeatureColumn) -> Result<FeatureColumn> {
@@ -56,7 +113,7 @@ pub(super) fn with_default(own: &Section<'_>, column: FeatureColumn) -> Result<F
 }
 
 pub(super) fn with_unknown(own: &Section<'_>, column: FeatureColumn) -> Result<FeatureColumn> {
-    let column = with_default(own, column)?;
+    let column = with_split(own, with_default(own, column)?)?;
     Ok(set!(column, num_oov_buckets: own.plain_count("num_oov_buckets", 0)?.map(|buckets| buckets as usize)))
 }
 

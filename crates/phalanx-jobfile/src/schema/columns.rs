@@ -1,7 +1,7 @@
 //! The kinds of feature columns, after `tf.feature_column`.
 
 use super::Takes::{Bool, Choice, Count, Counts, CrossKeys, Integer, Kind, Number, NumberOrNumbers, Numbers, Table};
-use super::Takes::{Text, Texts, Tokens};
+use super::Takes::{Text, Texts, Tokens, WordsOrTables};
 use super::{Key, Keys, REQUIRED, key, keys};
 
 const KIND: &[Key] = &[key("kind", Text, REQUIRED, "Kind of column.")];
@@ -20,6 +20,12 @@ const DEFAULT_IDENTITY: &[Key] = &[key(
     "",
     "Id of negative values and of values from num_buckets on. By default negative ones are dropped; larger ones are an error, except in an indicator, which drops them.",
 )];
+const SPLIT: &[Key] = &[key(
+    "split",
+    Text,
+    "",
+    "Delimiter of several values in one text: with \"|\", \"Action|Comedy\" are two. Empty values are dropped.",
+)];
 const UNKNOWN: &[Key] = &[key("num_oov_buckets", Count(0), "0", "Number of hash buckets for unknown values.")];
 const WORDS: &[Key] = &[key("vocabulary_list", Tokens, REQUIRED, "Texts or integers; the first one has id 0.")];
 const FILE: &[Key] = &[
@@ -36,7 +42,18 @@ const NUMBERS: &[Key] = &[
         "",
         "Value of a missing input in every format, and padding of a sequence. Without it, a missing number is 0 in CSV and Parquet files and an error in an Example.",
     ),
-    key("normalizer", Table(&NORMALIZER), "", "Normalization of every value: { subtract = 38.6, divide = 13.6 }."),
+    key(
+        "functions",
+        WordsOrTables(&["log1p", "sqrt", "standardize"], &FUNCTION),
+        "",
+        "Functions of every value, in order: [{ clip = [0, 1000] }, \"log1p\", \"standardize\"]. `standardize` subtracts the mean of the training data and divides by its standard deviation.",
+    ),
+    key(
+        "normalizer",
+        Table(&NORMALIZER),
+        "",
+        "Normalization of every value, after `functions`: { subtract = 38.6, divide = 13.6 }.",
+    ),
 ];
 const EMBEDDING: &[Key] = &[
     key("dimension", Count(1), REQUIRED, "Length of the vectors."),
@@ -55,6 +72,13 @@ pub(crate) const NORMALIZER: Keys = keys(
     "normalizer",
     "(x - subtract) / divide",
     &[key("subtract", Number, "0", "Subtracted first."), key("divide", Number, "1", "Divisor of the difference.")],
+    &[],
+);
+
+pub(crate) const FUNCTION: Keys = keys(
+    "functions",
+    "A function with numbers.",
+    &[key("clip", Numbers, REQUIRED, "Smallest and largest value; values outside are moved there.")],
     &[],
 );
 
@@ -81,20 +105,50 @@ pub(crate) const COLUMN_KINDS: &[Keys] = &[
         "bucketized",
         "Numeric values by bucket; n boundaries make n + 1 buckets.",
         &[
-            key("column", Text, "", "Numeric column of [columns], including its normalizer; replaces `key`."),
+            key("column", Text, "", "Numeric column of [columns], including its functions; replaces `key`."),
             key(
                 "boundaries",
                 Numbers,
-                REQUIRED,
+                "",
                 "Increasing numbers. A bucket includes its lower bound and excludes its upper bound.",
+            ),
+            key(
+                "quantiles",
+                Count(2),
+                "",
+                "Number of buckets with about the same number of rows; replaces `boundaries`. Their boundaries come from the training data, and equal ones become one.",
             ),
         ],
         &[INPUT, KIND],
     ),
     keys("identity", "Integers that are ids.", &[], &[INPUT, BUCKETS, DEFAULT_IDENTITY, KIND]),
-    keys("hash_bucket", "Values by hash bucket.", &[], &[INPUT, HASH, KIND]),
-    keys("vocabulary_list", "Values by their index in a list.", &[], &[INPUT, WORDS, UNKNOWN, DEFAULT_ID, KIND]),
-    keys("vocabulary_file", "Values by their line number in a file.", &[], &[INPUT, FILE, UNKNOWN, DEFAULT_ID, KIND]),
+    keys("hash_bucket", "Values by hash bucket.", &[], &[INPUT, HASH, SPLIT, KIND]),
+    keys("vocabulary_list", "Values by their index in a list.", &[], &[INPUT, WORDS, UNKNOWN, DEFAULT_ID, SPLIT, KIND]),
+    keys(
+        "vocabulary_file",
+        "Values by their line number in a file.",
+        &[],
+        &[INPUT, FILE, UNKNOWN, DEFAULT_ID, SPLIT, KIND],
+    ),
+    keys(
+        "timestamp",
+        "Part of a timestamp, in UTC, as ids from 0 on; -1 and the empty text are missing values.",
+        &[
+            key(
+                "part",
+                Choice(&["minute", "hour", "weekday", "day", "day_of_year", "month", "quarter"]),
+                REQUIRED,
+                "Part that the column reads. A week begins on Monday; the first day, month and quarter have id 0.",
+            ),
+            key(
+                "unit",
+                Choice(&["seconds", "millis", "micros", "iso"]),
+                "seconds",
+                "Integers since 1970-01-01T00:00:00Z in this unit, or texts such as 2024-05-31T18:30:59Z.",
+            ),
+        ],
+        &[INPUT, KIND],
+    ),
     keys(
         "crossed",
         "Combinations of several inputs, by hash bucket.",
@@ -132,17 +186,17 @@ pub(crate) const COLUMN_KINDS: &[Keys] = &[
     ),
     keys("sequence_numeric", "`numeric` with a time axis.", NUMBERS, &[INPUT, KIND]),
     keys("sequence_identity", "`identity` with a time axis.", &[], &[INPUT, BUCKETS, DEFAULT_IDENTITY, KIND]),
-    keys("sequence_hash_bucket", "`hash_bucket` with a time axis.", &[], &[INPUT, HASH, KIND]),
+    keys("sequence_hash_bucket", "`hash_bucket` with a time axis.", &[], &[INPUT, HASH, SPLIT, KIND]),
     keys(
         "sequence_vocabulary_list",
         "`vocabulary_list` with a time axis.",
         &[],
-        &[INPUT, WORDS, UNKNOWN, DEFAULT_ID, KIND],
+        &[INPUT, WORDS, UNKNOWN, DEFAULT_ID, SPLIT, KIND],
     ),
     keys(
         "sequence_vocabulary_file",
         "`vocabulary_file` with a time axis.",
         &[],
-        &[INPUT, FILE, UNKNOWN, DEFAULT_ID, KIND],
+        &[INPUT, FILE, UNKNOWN, DEFAULT_ID, SPLIT, KIND],
     ),
 ];

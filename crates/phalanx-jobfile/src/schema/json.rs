@@ -94,6 +94,7 @@ fn takes(takes: Takes) -> Json {
         Takes::Vocabulary => list(any([typed("string"), list(typed("string"))])),
         Takes::Tokens => any([list(typed("string")), list(typed("integer"))]),
         Takes::CrossKeys => list(any([typed("string"), table(CROSS_COLUMN, None)])),
+        Takes::WordsOrTables(choices, keys) => list(any([words(choices), table(*keys, None)])),
         Takes::Words(choices) => map(words(choices)),
         Takes::Values => map(any([typed("number"), typed("string")])),
         Takes::Renames => map(typed("string")),

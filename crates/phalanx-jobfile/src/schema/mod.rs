@@ -7,12 +7,14 @@ mod optimizers;
 mod reference;
 mod tables;
 
-pub(crate) use columns::{COLUMN_KINDS, CROSS_COLUMN, INITIALIZERS, NORMALIZER};
+pub(crate) use columns::{COLUMN_KINDS, CROSS_COLUMN, FUNCTION, INITIALIZERS, NORMALIZER};
 pub use json::schema;
 pub(crate) use models::MODEL_KINDS;
 pub(crate) use optimizers::{OPTIMIZERS, SCHEDULES};
 pub use reference::reference;
-pub(crate) use tables::{DATA, DTYPES, EARLY_STOPPING, EVAL, EXPORT, ORIGIN, ROOT, TRAIN, WARM_START};
+pub(crate) use tables::{
+    DATA, DTYPES, EARLY_STOPPING, EVAL, EXPORT, ORIGIN, ROOT, SPLIT, STATISTIC, STATISTICS, TRAIN, WARM_START,
+};
 
 /// One key of a table.
 pub(crate) struct Key {
@@ -49,6 +51,8 @@ pub(crate) enum Takes {
     Tokens,
     /// Names of inputs, or `{ column = "…" }`.
     CrossKeys,
+    /// Some of these words, or tables of these keys.
+    WordsOrTables(&'static [&'static str], &'static Keys),
     /// Names of inputs, each with one of these words.
     Words(&'static [&'static str]),
     /// Names, each with a number or a text.

@@ -3,7 +3,7 @@
 use super::{
     COLUMN_KINDS, INITIALIZERS, Key, Keys, MODEL_KINDS, NORMALIZER, OPTIMIZERS, REQUIRED, ROOT, SCHEDULES, Takes,
 };
-use super::{DATA, EARLY_STOPPING, EVAL, EXPORT, TRAIN, WARM_START};
+use super::{DATA, EARLY_STOPPING, EVAL, EXPORT, SPLIT, TRAIN, WARM_START};
 
 /// Returns the reference of all keys of a `JOB.toml`, in Markdown.
 #[must_use]
@@ -12,6 +12,9 @@ pub fn reference() -> String {
     section(&mut page, "## The file", "Top-level keys and tables.", ROOT);
     for keys in [DATA, TRAIN, EVAL] {
         section(&mut page, &format!("## `[{}]`", keys.name), keys.description, keys);
+        if keys.name == DATA.name {
+            section(&mut page, "### `split`", SPLIT.description, SPLIT);
+        }
     }
     section(&mut page, "## `[[export]]`", EXPORT.description, EXPORT);
     for keys in [EARLY_STOPPING, WARM_START] {
@@ -60,7 +63,9 @@ fn kinds(page: &mut String, heading: &str, text: &str, word: &str, kinds: &'stat
 }
 
 fn row(page: &mut String, key: &Key) {
-    *page += &format!("| `{}` | {} | {} | {} |\n", key.name, takes(key.takes), key.default, key.description);
+    // A bar would end the cell.
+    let description = key.description.replace('|', "\\|");
+    *page += &format!("| `{}` | {} | {} | {description} |\n", key.name, takes(key.takes), key.default);
 }
 
 fn takes(takes: Takes) -> String {
@@ -81,6 +86,10 @@ fn takes(takes: Takes) -> String {
         Takes::Vocabulary => "list of texts, or of lists of texts".to_owned(),
         Takes::Tokens => "list of texts, or of integers".to_owned(),
         Takes::CrossKeys => "list of texts and `{ column = \"…\" }`".to_owned(),
+        Takes::WordsOrTables(words, keys) => {
+            let tables = keys.iter().map(|key| format!(", `{{ {} = … }}`", key.name)).collect::<String>();
+            format!("list of {}{tables}", choices(words))
+        }
         Takes::Words(words) => format!("table: name = one of {}", choices(words)),
         Takes::Values => "table: name = number or text".to_owned(),
         Takes::Renames => "table: name = text".to_owned(),

@@ -1,7 +1,7 @@
 //! The tables of a job, except columns and models.
 
 use super::Takes::{Bool, Choice, Count, CountOrAll, Integer, Kind, Named, Number, Renames, Table, Tables, Text};
-use super::Takes::{TextOrTexts, Texts, Values, Words};
+use super::Takes::{Numbers, TextOrTexts, Texts, Values, Words};
 use super::{COLUMN_KINDS, Keys, MODEL_KINDS, REQUIRED, key, keys};
 
 /// The types that an input can be read as.
@@ -48,8 +48,26 @@ pub(crate) const DATA: Keys = keys(
         key("format", Choice(FORMATS), "csv", "Format of the files. TFRecords hold tf.train.Examples."),
         key("dir", Text, "this file's folder", "Folder of the files in `train` and `eval`. `--data-dir` overrides it."),
         key("train", TextOrTexts, REQUIRED, "Training files: a path, a pattern (\"train-*.csv\"), or a list of them."),
-        key("eval", TextOrTexts, REQUIRED, "Evaluation files, in the same form."),
+        key("eval", TextOrTexts, "", "Evaluation files, in the same form. Required unless `split` is given."),
         key("label", Text, REQUIRED, "Name of the label column."),
+        key(
+            "split",
+            Table(&SPLIT),
+            "",
+            "Evaluates on a part of the rows of `train` instead of on files: { by = \"user_id\", eval = 0.1 }.",
+        ),
+        key(
+            "filter",
+            Text,
+            "",
+            "Condition that rows must fulfil to be trained or evaluated on: 'age >= 18 and country != \"XX\"'. Predictions are made for all rows.",
+        ),
+        key(
+            "by",
+            Choice(&["auto", "rows", "files", "all"]),
+            "auto",
+            "How trainers share the rows: each takes every n-th row, or every n-th file, or all rows in an order of its own. `auto` shares files if every trainer gets one, and rows otherwise.",
+        ),
         key("types", Words(DTYPES), "", "Types of inputs that columns do not determine: { zip = \"string\" }."),
         key("read_at_once", Count(1), "1", "Number of files to interleave, one row from each in turn."),
         key(
@@ -88,6 +106,21 @@ pub(crate) const DATA: Keys = keys(
             "csv: text that marks a missing value, in addition to an empty field, or a list of such texts.",
         ),
         key("comment", Text, "", "csv: character that starts a comment line."),
+    ],
+    &[],
+);
+
+pub(crate) const SPLIT: Keys = keys(
+    "split",
+    "A split of the rows into training and evaluation.",
+    &[
+        key(
+            "by",
+            Text,
+            REQUIRED,
+            "Column whose hash decides: all rows with the same value are in the same part, in every run and format.",
+        ),
+        key("eval", Number, REQUIRED, "Share of the values to evaluate on, between 0 and 1."),
     ],
     &[],
 );
@@ -209,6 +242,28 @@ pub(crate) const WARM_START: Keys = keys(
         key("from", Text, REQUIRED, "A run directory, a checkpoint (runs/a/model.ckpt-300), or an exported model."),
         key("only", Texts, "all", "Prefixes of the variables to take over."),
         key("rename", Renames, "", "Names of variables in the other training: { ours = \"theirs\" }."),
+    ],
+    &[],
+);
+
+/// The file `column_statistics.toml`, which phalanx writes itself.
+pub(crate) const STATISTICS: Keys = keys(
+    "statistics",
+    "What columns take from the data.",
+    &[
+        key("data", Text, REQUIRED, "Hash of the names and sizes of the training files."),
+        key("statistics", Named(&[STATISTIC]), "", "Statistics by name."),
+    ],
+    &[],
+);
+
+pub(crate) const STATISTIC: Keys = keys(
+    "statistic",
+    "A statistic.",
+    &[
+        key("mean", Number, "", "Mean."),
+        key("deviation", Number, "", "Standard deviation."),
+        key("quantiles", Numbers, "", "Quantiles."),
     ],
     &[],
 );

@@ -1,46 +1,12 @@
 //! Jobs from the file to the predictions, in this process.
 
-use crate::common::{JOB, write_data};
-use phalanx_base::Result;
+use crate::common::{JOB, export, predictions, write_data};
+pub(crate) use crate::common::{job, train, well};
 use phalanx_data::Batch;
 use phalanx_formats::{example::ExampleWriter, record::RecordWriter};
-use phalanx_jobfile::{Done, Job, Overrides, PredictOptions, TrainedJob, rows_json};
+use phalanx_jobfile::{Overrides, PredictOptions, TrainedJob};
 use std::path::Path;
 use std::sync::Arc;
-
-pub(crate) fn job(folder: &Path, text: &str, model_dir: &str) -> Job {
-    let path = folder.join("job.toml");
-    std::fs::write(&path, text).unwrap();
-    let model_dir = Some(folder.join(model_dir).to_string_lossy().into_owned());
-    let read = Job::read(&path, Overrides { model_dir, ..Overrides::default() });
-    read.unwrap_or_else(|error| panic!("{}", error.report()))
-}
-
-pub(crate) fn train(folder: &Path, text: &str, model_dir: &str) -> Done {
-    well(job(folder, text, model_dir).train())
-}
-
-pub(crate) fn well<T>(result: Result<T>) -> T {
-    result.unwrap_or_else(|error| panic!("{}", error.report()))
-}
-
-fn predictions(path: &Path, input: &Path) -> Vec<String> {
-    let trained = well(TrainedJob::find(path));
-    let job = well(trained.job(Overrides::default()));
-    let mut rows = Vec::new();
-    well(job.predict(&trained, &input.to_string_lossy(), &PredictOptions::default(), |batch| {
-        rows.extend(rows_json(batch).map(|row| row.to_string()));
-        Ok(())
-    }));
-    rows
-}
-
-/// The only export under a folder.
-fn export(base: &Path) -> std::path::PathBuf {
-    let mut found: Vec<_> = std::fs::read_dir(base).unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(found.len(), 1, "{found:?}");
-    found.remove(0)
-}
 
 #[test]
 fn a_run_directory_and_its_export_predict_the_same_and_are_self_contained() {

@@ -5,5 +5,6 @@ mod dirty_data;
 mod jobs;
 mod mistakes;
 mod predictions;
+mod preparation;
 mod schema;
 mod statistics;

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+use phalanx_base::Result;
+use phalanx_jobfile::{Done, Job, Overrides, PredictOptions, TrainedJob, rows_json};
 use std::path::Path;
 
 /// A table of people: `y` is yes if age plus pay exceeds 90.
@@ -63,3 +65,37 @@ throttle_secs = 0
 [[export]]
 name = "final"
 "#;
+
+pub(crate) fn job(folder: &Path, text: &str, model_dir: &str) -> Job {
+    let path = folder.join("job.toml");
+    std::fs::write(&path, text).unwrap();
+    let model_dir = Some(folder.join(model_dir).to_string_lossy().into_owned());
+    let read = Job::read(&path, Overrides { model_dir, ..Overrides::default() });
+    read.unwrap_or_else(|error| panic!("{}", error.report()))
+}
+
+pub(crate) fn train(folder: &Path, text: &str, model_dir: &str) -> Done {
+    well(job(folder, text, model_dir).train())
+}
+
+pub(crate) fn well<T>(result: Result<T>) -> T {
+    result.unwrap_or_else(|error| panic!("{}", error.report()))
+}
+
+pub(crate) fn predictions(path: &Path, input: &Path) -> Vec<String> {
+    let trained = well(TrainedJob::find(path));
+    let job = well(trained.job(Overrides::default()));
+    let mut rows = Vec::new();
+    well(job.predict(&trained, &input.to_string_lossy(), &PredictOptions::default(), |batch| {
+        rows.extend(rows_json(batch).map(|row| row.to_string()));
+        Ok(())
+    }));
+    rows
+}
+
+/// The only export under a folder.
+pub(crate) fn export(base: &Path) -> std::path::PathBuf {
+    let mut found: Vec<_> = std::fs::read_dir(base).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
