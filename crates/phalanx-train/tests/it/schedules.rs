@@ -22,7 +22,10 @@ fn table(optimizer: impl Into<Optimizer>) -> TableSpec {
     TableSpec { name: "t".into(), dim: 1, initializer, optimizer }
 }
 
-/// Trains `steps` steps whose gradients are all 1; every second one looks up a row. Returns a weight and the row.
+/// Ids whose rows lie on both servers.
+const IDS: [i64; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+/// Trains `steps` steps whose gradients are all 1; every second one looks up rows. Returns a weight and the rows' value.
 fn train(dir: &Dir, steps: u64, sync: bool) -> Result<(f32, f32)> {
     let cluster = MiniCluster::start_with(2, 1, quiet())?;
     cluster.run(|server| {
@@ -37,14 +40,16 @@ fn train(dir: &Dir, steps: u64, sync: bool) -> Result<(f32, f32)> {
         let mut session = supervisor.prepare_or_wait_for_session(Line::new(1))?;
         let first = session.global_step();
         for step in first..first + steps + u64::from(sync) {
-            let ids: &[i64] = if step % 2 == 1 { &[7] } else { &[] };
+            let ids: &[i64] = if step % 2 == 1 { &IDS } else { &[] };
             session.step_with_rows(&[(0, ids)], |line, rows| {
                 let rows = if ids.is_empty() { 0.0 * line.w.val().sum() } else { rows[0].lookup().sum() };
                 line.w.val().sum() + line.b.val().sum() * 0.0 + rows
             })?;
         }
         session.finish()?;
-        let row = session.look_up(&[(0, &[7])])?[0].values[0];
+        let rows = session.look_up(&[(0, &IDS)])?[0].values.clone();
+        assert!(rows.iter().all(|row| *row == rows[0]), "every server has the same rate: {rows:?}");
+        let row = rows[0];
         let weight = session.model()?.w.val().into_data().as_slice::<f32>().unwrap()[0];
         supervisor.stop(session)?;
         Ok((weight, row))
