@@ -47,9 +47,9 @@ pause() {
   kill -CONT "$process"
   sleep 4
 }
-begin() { # NAME
+begin() { # NAME STEPS
   job=$1
-  start "$job" 600 "$phalanx" demo --no-dashboard --max-steps 60000 --model-dir "$job.dir"
+  start "$job" 600 "$phalanx" demo --no-dashboard --max-steps "$2" --model-dir "$job.dir"
   training
 }
 finish() {
@@ -82,11 +82,11 @@ PYTHON
 }
 
 for round in $(seq "$rounds"); do
-  begin "chief.$round"
+  begin "chief.$round" 150000 # Workers train on while the chief is stopped, for 46 s in all.
   for _ in 1 2 3 4; do pause chief/0 7.5; done
   finish
   for seconds in 5 30 60; do
-    begin "ps.$seconds.$round"
+    begin "ps.$seconds.$round" 60000
     pause ps/0 "$seconds"
     pause ps/1 "$seconds"
     finish
