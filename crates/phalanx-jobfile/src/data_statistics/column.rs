@@ -216,8 +216,8 @@ impl ColumnReport {
         self.unknown.as_ref()
     }
 
-    /// Returns how often each value of a label occurs, the most frequent first; `None` if it is no label, or has so many
-    /// values that they are no classes.
+    /// Returns how often each value of a label occurs, the most frequent first; `None` if the column is not the
+    /// label, or has too many distinct values to be classes.
     #[must_use]
     pub fn classes(&self) -> Option<Vec<(&str, u64)>> {
         let classes = self.classes.as_ref()?;
@@ -237,7 +237,9 @@ impl ColumnReport {
         if let Some(count) = self.unknown.as_ref().filter(|count| count.share() > TOO_MANY_UNKNOWN) {
             let (percent, example) = (100.0 * count.share(), count.example.as_deref().unwrap_or_default());
             let hint = match self.bag_delimiter {
-                Some(delimiter) => format!("it is a bag written as one text: split it at {delimiter:?}"),
+                Some(delimiter) => {
+                    format!("it is a bag written as one text: add split = \"{delimiter}\" to the column")
+                }
                 None => "check the vocabulary, its spelling and the spaces around values".to_owned(),
             };
             all.push(format!(

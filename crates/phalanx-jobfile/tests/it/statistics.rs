@@ -40,7 +40,7 @@ fn a_dry_run_reports_every_column_and_warns_of_values_that_are_mostly_unknown() 
     has("label \"y\": no 75.0 %, yes 25.0 %");
     has(
         "warning column \"city\": 67 % of 300 values are unknown, such as \"War|Drama\"; it is a bag written as one text: \
-         split it at '|'",
+         add split = \"|\" to the column",
     );
     // The summary of the model.
     has("linear city 3 ids");
