@@ -1,6 +1,6 @@
 //! The `phalanx` command: arguments and wiring.
 
-mod ckpt;
+mod checkpoint;
 mod dashboard;
 mod data;
 mod demo;
@@ -50,8 +50,9 @@ enum Command {
     Doctor(doctor::DoctorArgs),
     /// Writes deployment files for TFJob, Trainer v2, Slurm, Docker compose or systemd
     Manifest(manifest::ManifestArgs),
-    /// Inspects checkpoints of TensorFlow and of Phalanx
-    Ckpt(ckpt::CkptArgs),
+    /// Inspects checkpoints of TensorFlow and of Phalanx, and converts them for TensorFlow
+    #[command(visible_alias = "ckpt")]
+    Checkpoint(checkpoint::CheckpointArgs),
     /// Inspects data files
     Data(data::DataArgs),
     /// Inspects TFRecord files
@@ -81,7 +82,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Export(args) => job::export(&args),
         Command::TfConfig(args) => tf_config::run(&args),
-        Command::Ckpt(args) => ckpt::run(&args),
+        Command::Checkpoint(args) => checkpoint::run(&args),
         Command::Data(args) => data::run(&args),
         Command::Records(args) => records::run(&args),
     }

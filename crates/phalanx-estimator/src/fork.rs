@@ -17,7 +17,8 @@ impl<M: Trainable> Estimator<M> {
     /// of the start, or `None` if the directory has a checkpoint of another origin.
     ///
     /// # Errors
-    /// Fails if there is no such checkpoint, or something cannot be read or written.
+    /// Fails if there is no such checkpoint, it is not of this model, or something cannot be read or written. A checkpoint of
+    /// another model leaves nothing behind.
     pub fn start_from(&self, path: &str) -> Result<Option<String>> {
         if self.latest_checkpoint()?.is_some() {
             let known = self.dir.try_read(PROVENANCE, 1 << 16)?.unwrap_or_default();
@@ -26,6 +27,8 @@ impl<M: Trainable> Estimator<M> {
         }
         let (from, name) = find_checkpoint(path)?;
         let checkpoint = Checkpoint::open(&from, &name)?;
+        // Before anything is copied: a checkpoint that does not fit would stand in the way of the next attempt.
+        self.check_fits(&checkpoint).map_err(|error| error.at(format!("{}/{name}", from.location())))?;
         let step = checkpoint.global_step()?;
         let mut catalog = CheckpointStore::open(&self.dir, BASENAME, Retention::default())?;
         let own = catalog.name(step);

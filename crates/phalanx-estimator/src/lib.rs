@@ -16,6 +16,8 @@
 //! batch contains.
 
 mod canned;
+mod compatibility;
+mod conversion;
 mod early_stopping;
 mod estimator;
 mod evaluation;
@@ -42,6 +44,7 @@ pub use canned::{
     DnnRegressor, FmClassifier, FmRegressor, LinearClassifier, LinearRegressor, MfRegressor, WideDeepClassifier,
     WideDeepRegressor,
 };
+pub use conversion::{Converted, EstimatorNames};
 pub use early_stopping::EarlyStopping;
 pub use estimator::{Estimator, Predictions};
 pub use evaluation::Evaluation;

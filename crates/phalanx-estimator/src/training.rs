@@ -2,6 +2,7 @@
 
 use crate::input::{BatchStream, PreparedBatch, read};
 use crate::run_config::CheckpointInterval;
+use crate::warm_start::VariableStart;
 use crate::{Control, Estimator, Hook, Trainable};
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_data::Dataset;
@@ -89,10 +90,8 @@ pub(crate) struct Trainer<'a, M: Trainable> {
 
 impl<M: Trainable> Trainer<'_, M> {
     pub(crate) fn train(mut self, data: &Dataset, until: TrainSteps) -> Result<Training> {
-        if self.server.is_chief()
-            && let Some(from) = self.estimator.warm_start()?
-        {
-            self.server.in_scope(|| tracing::info!("starting from {from}"));
+        if self.server.is_chief() {
+            self.begin()?;
         }
         let supervisor = self.supervisor()?;
         let module = self.estimator.model.module(&default_device())?;
@@ -136,6 +135,24 @@ impl<M: Trainable> Trainer<'_, M> {
             made.global_step = Checkpoint::open(&self.estimator.dir, &newest)?.global_step()?;
         }
         Ok(made)
+    }
+
+    /// Writes a warm start, and logs what is worth knowing about the checkpoint that training continues from.
+    fn begin(&self) -> Result<()> {
+        if let Some((from, starts)) = self.estimator.warm_start()? {
+            let taken = starts.iter().filter(|start| start.from.is_some()).count();
+            self.server.in_scope(|| {
+                starts.iter().for_each(VariableStart::log);
+                tracing::info!(taken, "starting from {from}: {taken} of {} variables are taken", starts.len());
+            });
+        }
+        let Some(newest) = self.estimator.latest_checkpoint()? else { return Ok(()) };
+        // A damaged one is skipped, and reported, when it is restored.
+        if let Ok(checkpoint) = Checkpoint::open(&self.estimator.dir, &newest) {
+            let notices = self.estimator.check_tables(&checkpoint)?;
+            self.server.in_scope(|| notices.iter().for_each(|notice| tracing::warn!("{notice}")));
+        }
+        Ok(())
     }
 
     fn supervisor(&self) -> Result<Supervisor> {
@@ -300,8 +317,14 @@ impl<M: Trainable> Trainer<'_, M> {
             && reached >= state.saved + every
         {
             session.finish()?;
-            session.save()?;
             state.saved = reached;
+            match session.save() {
+                // As in a job of several tasks; the save at the end must succeed.
+                Err(error) if error.code() == Code::StorageWrite => self.server.in_scope(|| {
+                    tracing::warn!(code = %error.code(), "training continues, but no checkpoint was saved: {error}");
+                }),
+                saved => saved?,
+            }
         }
         if !self.server.is_chief() {
             return Ok(());

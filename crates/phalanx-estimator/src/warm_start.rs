@@ -99,6 +99,36 @@ pub(crate) fn find_checkpoint(path: &str) -> Result<(Dir, String)> {
         .help("give a run directory, or a checkpoint's path without `.index`; `phalanx ckpt ls DIR` lists checkpoints"))
 }
 
+/// What a variable or table begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct VariableStart {
+    pub(crate) variable: String,
+    /// The name in the checkpoint that it is taken from; `None` for its initial values.
+    pub(crate) from: Option<String>,
+}
+
+impl VariableStart {
+    pub(crate) fn log(&self) {
+        let variable = self.variable.as_str();
+        match &self.from {
+            Some(from) if *from != self.variable => {
+                tracing::info!(variable, from, "warm start: {variable} is taken from {from}");
+            }
+            Some(_) => tracing::info!(variable, "warm start: {variable} is taken"),
+            None => tracing::info!(variable, "warm start: {variable} keeps its initial values"),
+        }
+    }
+}
+
+/// Lists names for a message.
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut names: Vec<&str> = names.collect();
+    let more = names.len().saturating_sub(12);
+    names.truncate(12);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", names.join(", "))
+}
+
 /// The checkpoint of a warm start.
 struct Source<'a> {
     settings: &'a WarmStart,
@@ -141,13 +171,15 @@ impl Source<'_> {
 }
 
 impl<M: Trainable> Estimator<M> {
-    /// Writes the warm start to the run directory as its first checkpoint, unless there is one already.
-    pub(crate) fn warm_start(&self) -> Result<Option<String>> {
+    /// Writes the warm start to the run directory as its first checkpoint, unless there is one already. Returns its origin,
+    /// and what each variable begins with.
+    pub(crate) fn warm_start(&self) -> Result<Option<(String, Vec<VariableStart>)>> {
         let Some(settings) = &self.config.warm_start else { return Ok(None) };
         if self.latest_checkpoint()?.is_some() {
             return Ok(None);
         }
         let source = Source { settings, checkpoint: settings.open()? };
+        let starts = self.variable_starts(&source)?;
         let mut catalog = CheckpointStore::open(&self.dir, BASENAME, Retention::default())?;
         let name = catalog.name(0);
         let mut out = BundleWriter::new(self.dir.stage(&data_file(&name, 0, 1))?);
@@ -158,7 +190,35 @@ impl<M: Trainable> Estimator<M> {
         out.add_i64s(GLOBAL_STEP, &Shape::new([])?, &[0])?;
         let (file, index) = out.finish()?;
         catalog.publish(&name, &[file.finish()?.name], &index)?;
-        Ok(Some(format!("{} of {}", source.checkpoint.name(), settings.path)))
+        Ok(Some((format!("{} of {}", source.checkpoint.name(), settings.path), starts)))
+    }
+
+    /// Returns which variables are taken over. Settings that match no variable are mistakes.
+    fn variable_starts(&self, source: &Source<'_>) -> Result<Vec<VariableStart>> {
+        let settings = source.settings;
+        let tables = self.model.tables().iter().map(|table| &table.spec.name);
+        let names: Vec<&String> = self.variables.iter().chain(tables).collect();
+        let known = || names.iter().map(|name| name.as_str());
+        let unknown = settings.names.keys().find(|ours| !names.contains(ours));
+        if let Some(ours) = unknown {
+            let near = nearest(ours, known()).map_or_else(|| list(known()), |near| format!("did you mean {near:?}?"));
+            return Err(Error::new(Code::CheckpointMismatch, format!("the warm start renames {ours:?}"))
+                .at(settings.path.clone())
+                .because("the model has no such variable")
+                .help(near));
+        }
+        let start = |name: &&String| {
+            let from = settings.wants(name).then(|| settings.name(name).to_owned());
+            VariableStart { variable: (*name).clone(), from }
+        };
+        let starts: Vec<VariableStart> = names.iter().map(start).collect();
+        if starts.iter().any(|start| start.from.is_some()) {
+            return Ok(starts);
+        }
+        Err(Error::new(Code::CheckpointMismatch, "the warm start takes over no variable")
+            .at(settings.path.clone())
+            .because("`only` matches none of the model's variables")
+            .help(format!("choose among {}", list(known()))))
     }
 
     fn write_variables(&self, source: &Source<'_>, out: &mut BundleWriter<StagedFile>) -> Result<()> {

@@ -34,9 +34,13 @@ impl Job {
                 None => self.source.point_with(error, Some(&self.model.span), "of this model", "correct its settings"),
             },
             Code::StorageLocation | Code::StorageRead | Code::StorageWrite | Code::ConfigModelDir => {
-                let span = self.model_dir.as_ref().and_then(|dir| dir.span.clone());
                 let help = "give a model_dir that this user may write to, here or with --model-dir";
-                self.source.point_with(error, span.as_ref(), "the run directory", help)
+                match self.model_dir.as_ref().and_then(|dir| dir.span.clone()) {
+                    Some(span) => self.source.point_with(error, Some(&span), "the run directory", help),
+                    // No line of the file names it.
+                    None if error.next().is_none() => error.help(help),
+                    None => error,
+                }
             }
             Code::CheckpointMissing | Code::CheckpointMismatch | Code::CheckpointDamaged => {
                 let warm = self.warm.as_ref().and_then(|warm| warm.from.span.clone());

@@ -54,6 +54,7 @@ fn table(section: &Section<'_>, key: &'static str, node: &Node) -> Result<Optimi
             .beta_2(number("beta_2", 0.999)?)
             .epsilon(number("epsilon", 1e-7)?)
             .amsgrad(boolean("amsgrad")?)
+            .lazy(own.boolean("lazy")?.unwrap_or(true))
             .into(),
         "adamw" => AdamW::new(rate)
             .weight_decay(number("weight_decay", 0.004)?)

@@ -11,6 +11,7 @@ use phalanx_estimator::{
 };
 use phalanx_nn::with_threads;
 use phalanx_storage::Dir;
+use phalanx_train::checkpoint::refuse_if_in_use;
 use phalanx_train::{Server, ServerOptions, logging};
 
 /// The outcome of a task.
@@ -136,11 +137,13 @@ impl Job {
         let dir = Dir::open(location)?;
         let newest = newest(&dir).map_err(|error| self.unusable(location, error))?;
         self.check_resume(newest.as_deref(), location)?;
-        self.write_copy(&dir).map_err(|error| self.unusable(location, error))?;
+        refuse_if_in_use(&dir, &config.task_config().job_id())?;
         let newest = match &self.resume.value {
             Resume::From(path) => self.start_from(config, path, location)?,
             _ => newest,
         };
+        // Last: a job that is refused leaves the directory as it was.
+        self.write_copy(&dir).map_err(|error| self.unusable(location, error))?;
         match &newest {
             Some(name) => tracing::info!(checkpoint = name, "resuming from {name} of {location}"),
             None => tracing::info!("starting a new run in {location}"),

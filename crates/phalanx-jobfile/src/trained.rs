@@ -5,7 +5,7 @@ use crate::copy::TrainedJob;
 use crate::input::RowKind;
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Batch, Column, DType, Files};
-use phalanx_estimator::{Canned, Estimator, Evaluation, Predictions, RunConfig, ServingInput};
+use phalanx_estimator::{Canned, Converted, Estimator, EstimatorNames, Evaluation, Predictions, RunConfig, ServingInput};
 use phalanx_nn::with_threads;
 use phalanx_storage::Dir;
 use std::path::{Path, PathBuf};
@@ -153,6 +153,15 @@ impl Job {
             Ok((folder, held.is_some()))
         };
         with_threads(self.threads, work)?.map_err(|error| self.explain(error))
+    }
+
+    /// Writes the newest checkpoint of a run directory into `out`, for TensorFlow's Estimator.
+    ///
+    /// # Errors
+    /// If there is no checkpoint, TensorFlow has no such model, or `out` is in use or cannot be written.
+    pub fn convert(&self, model_dir: &Path, names: EstimatorNames, out: &Path) -> Result<Converted> {
+        self.must_have_checkpoint(model_dir)?;
+        self.estimator(model_dir)?.convert_checkpoint(names, &out.to_string_lossy())
     }
 
     pub(crate) fn must_have_checkpoint(&self, folder: &Path) -> Result<()> {

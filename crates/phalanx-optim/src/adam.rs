@@ -8,7 +8,8 @@ use crate::setting::{Extras, settings};
 /// Adam (`ResourceApplyAdam`): `m` and `v` are running averages of `g` and `g²`, and
 /// `value -= rate · √(1 − β₂ᵗ) / (1 − β₁ᵗ) · m / (√v + epsilon)`, where `t` is the variable's step number.
 ///
-/// On a table the update is lazy: rows without a gradient keep their `m` and `v` (see the crate's page).
+/// On a table the update is lazy unless [`Self::lazy`] says otherwise: rows without a gradient keep their `m` and `v` (see the
+/// crate's page).
 ///
 /// ```
 /// use phalanx_optim::{Adam, Optimizer};
@@ -25,6 +26,7 @@ pub struct Adam {
     beta_2: f32,
     epsilon: f32,
     amsgrad: bool,
+    lazy: bool,
     pub(crate) extras: Extras,
 }
 
@@ -32,7 +34,19 @@ impl Adam {
     /// Adam with this rate, averages of 0.9 and 0.999 and an epsilon of 1e-7.
     #[must_use]
     pub fn new(learning_rate: f32) -> Self {
-        Self { learning_rate, beta_1: 0.9, beta_2: 0.999, epsilon: 1e-7, amsgrad: false, extras: Extras::default() }
+        Self { learning_rate, beta_1: 0.9, beta_2: 0.999, epsilon: 1e-7, amsgrad: false, lazy: true, extras: Extras::default() }
+    }
+
+    /// Returns how much of the averages of gradients and of squared gradients is kept per step.
+    #[must_use]
+    pub fn betas(&self) -> (f32, f32) {
+        (self.beta_1, self.beta_2)
+    }
+
+    /// Returns whether rows of a table that have no gradient are left alone.
+    #[must_use]
+    pub fn is_lazy(&self) -> bool {
+        self.lazy
     }
 
     pub(crate) fn slots(&self) -> &'static [Slot] {
@@ -58,7 +72,7 @@ impl Default for Adam {
 
 settings! {
     Adam, "adam", 5.0;
-    learning_rate: NotNegative, beta_1: Decay, beta_2: Decay, epsilon: NotNegative, amsgrad: Flag;
+    learning_rate: NotNegative, beta_1: Decay, beta_2: Decay, epsilon: NotNegative, amsgrad: Flag, lazy: Flag;
     /// Sets how much of the average of gradients is kept per step: from 0 to below 1.
     beta_1: f32,
     /// Sets how much of the average of squared gradients is kept per step: from 0 to below 1.
@@ -66,7 +80,11 @@ settings! {
     /// Keeps the division away from zero. It is the "epsilon hat" of the paper, as in TensorFlow.
     epsilon: f32,
     /// Divides by the largest `v` seen so far (`ResourceApplyAdamWithAmsgrad`), at the cost of a third slot.
-    amsgrad: bool
+    amsgrad: bool,
+    /// Sets whether rows of a table that have no gradient are left alone (the default), as in `LazyAdam`. Otherwise every row
+    /// of the table is updated in every step, as TensorFlow's Adam does: the estimator then sends complete tables, so this is
+    /// for small ones.
+    lazy: bool
 }
 
 /// One step of Adam: both averages, and the rate corrected for their having started at zero.

@@ -221,6 +221,46 @@ impl Optimizer {
         if number == 0 { format!("{of}/{name}") } else { format!("{of}/{name}_{number}") }
     }
 
+    /// Returns the name of the optimizer in checkpoints of Keras models; its slots there have the names of [`Self::slots`].
+    /// AdamW has none, since TensorFlow's Estimator cannot train with it.
+    #[must_use]
+    pub fn keras_name(&self) -> Option<&'static str> {
+        match self {
+            Self::Sgd(_) | Self::Momentum(_) => Some("SGD"),
+            Self::Adagrad(_) => Some("Adagrad"),
+            Self::RmsProp(_) => Some("RMSprop"),
+            Self::Adam(_) => Some("Adam"),
+            Self::AdamW(_) => None,
+            Self::Ftrl(_) => Some("Ftrl"),
+        }
+    }
+
+    /// Returns every setting by the name that Keras gives it, as its checkpoints have them.
+    ///
+    /// ```
+    /// use phalanx_optim::{Adagrad, Optimizer};
+    /// assert_eq!(Optimizer::from(Adagrad::new(0.5)).keras_settings(), [("learning_rate", 0.5), ("decay", 0.0)]);
+    /// ```
+    #[must_use]
+    pub fn keras_settings(&self) -> Vec<(&'static str, f32)> {
+        let all = each!(self, inner => inner.settings());
+        let of = |name: &str| all.iter().find(|setting| setting.name == name).map_or(0.0, |setting| setting.value);
+        let others: &[(&str, &str)] = match self {
+            Self::Sgd(_) | Self::Momentum(_) => &[("momentum", "momentum")],
+            Self::Adagrad(_) | Self::AdamW(_) => &[],
+            Self::RmsProp(_) => &[("rho", "rho"), ("momentum", "momentum")],
+            Self::Adam(_) => &[("beta_1", "beta_1"), ("beta_2", "beta_2")],
+            Self::Ftrl(_) => &[
+                ("learning_rate_power", "learning_rate_power"),
+                ("l1_regularization_strength", "l1"),
+                ("l2_regularization_strength", "l2"),
+                ("beta", "beta"),
+            ],
+        };
+        let others = others.iter().map(|&(name, own)| (name, of(own)));
+        [("learning_rate", self.learning_rate()), ("decay", 0.0)].into_iter().chain(others).collect()
+    }
+
     /// Returns the value of every element of that slot before the first update.
     #[must_use]
     pub fn slot_init(&self, slot: usize) -> f32 {

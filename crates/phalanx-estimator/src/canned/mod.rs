@@ -75,6 +75,13 @@ impl Canned {
         head.check()?;
         plan.optimizers.iter().try_for_each(Optimizer::validate)?;
         plan.l2.check()?;
+        let every_row = plan.tables.iter().filter(|table| updates_every_row(&table.spec.optimizer));
+        let numbers = every_row.map(|table| table.rows.saturating_mul(table.spec.dim + 2)).sum::<usize>();
+        if numbers > MOST_EVERY_STEP {
+            return Err(Error::new(Code::BadSetting, "the tables are too large for an Adam that is not lazy")
+                .because(format!("each step would send {numbers} numbers, and at most {MOST_EVERY_STEP} are allowed"))
+                .help("leave `lazy` out: rows without a gradient then stay as they are"));
+        }
         Ok(Self { head, linear, network, plan })
     }
 
@@ -152,7 +159,14 @@ impl Trainable for Canned {
 
     fn input(&self, batch: &Batch) -> Result<CannedInput> {
         let [linear, deep] = self.columns();
-        CannedInput::new(batch, linear, deep)
+        let mut input = CannedInput::new(batch, linear, deep)?;
+        for of in &mut input.ids {
+            let table = &self.plan.tables[of.table];
+            if updates_every_row(&table.spec.optimizer) {
+                of.ids.extend(0..table.rows as i64);
+            }
+        }
+        Ok(input)
     }
 
     fn ids<'a>(&self, input: &'a CannedInput) -> Vec<(usize, &'a [i64])> {
@@ -199,6 +213,15 @@ impl Trainable for Canned {
         let row_gradients = Box::new(move |gradients: &mut Gradients| row_gradients(leaves, &rows, l2, gradients));
         Ok(Forward { logits, row_gradients, penalty, moving_averages: pass.averages.term() })
     }
+}
+
+/// The most numbers of tables of which every row is updated in every step.
+const MOST_EVERY_STEP: usize = 1 << 20;
+
+/// Returns whether every row of a table is updated in every step, as TensorFlow's Adam does: then all its ids are part of
+/// every batch, with gradients of 0 for those that no example has.
+fn updates_every_row(optimizer: &Optimizer) -> bool {
+    matches!(optimizer, Optimizer::Adam(adam) if !adam.is_lazy())
 }
 
 /// Scatters the gradients of matrices to the rows that were looked up.

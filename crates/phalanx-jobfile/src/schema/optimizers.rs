@@ -94,7 +94,20 @@ pub(crate) const OPTIMIZERS: &[Keys] = &[
         ],
         &[NAME],
     ),
-    keys("adam", "Adam.", &[key("amsgrad", Bool, "false", "Whether to use the AMSGrad variant.")], &[BETAS, NAME]),
+    keys(
+        "adam",
+        "Adam.",
+        &[
+            key("amsgrad", Bool, "false", "Whether to use the AMSGrad variant."),
+            key(
+                "lazy",
+                Bool,
+                "true",
+                "Whether rows of embeddings and of categorical weights stay as they are in a step whose batch does not have them. TensorFlow's Adam moves them too: false does so, for small tables.",
+            ),
+        ],
+        &[BETAS, NAME],
+    ),
     keys(
         "adamw",
         "Adam with decoupled weight decay.",

@@ -1,9 +1,11 @@
 //! Whether a checkpoint has what a model needs. Pure.
 
+use super::estimator_names::{is_dense_table, is_optimizers_own, locate};
 use super::names::{GLOBAL_STEP, OWN, part_name, table_keys, table_values};
 use crate::Layout;
 use phalanx_base::{Code, Error, Result, Shape, nearest};
 use phalanx_formats::bundle::{BundleIndex, Dtype};
+use phalanx_optim::Optimizer;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -25,9 +27,9 @@ pub struct Difference {
 #[must_use]
 pub fn compare(index: &BundleIndex, layout: &Layout) -> Difference {
     let mut difference = Difference::default();
-    let wanted = wanted(layout);
+    let wanted = wanted(index, layout);
     let known: BTreeSet<&str> = wanted.iter().map(|(name, ..)| name.as_str()).collect();
-    let own = |name: &str| name == GLOBAL_STEP || name.starts_with(OWN);
+    let own = |name: &str| name == GLOBAL_STEP || name.starts_with(OWN) || is_optimizers_own(name);
     let extra = index.tensors().keys().filter(|name| !known.contains(name.as_str()) && !own(name));
     difference.extra = extra.cloned().collect();
     for (name, dtype, shape) in &wanted {
@@ -104,13 +106,25 @@ impl std::fmt::Display for Wanted {
     }
 }
 
-fn wanted(layout: &Layout) -> Vec<(String, Dtype, Wanted)> {
+/// Returns what a model needs of a checkpoint, under the names that the checkpoint has for it.
+fn wanted(index: &BundleIndex, layout: &Layout) -> Vec<(String, Dtype, Wanted)> {
     let mut wanted = Vec::new();
+    let mut dense = |optimizer: &Optimizer, of: &str, shape: &dyn Fn() -> Wanted| {
+        for part in 0..=optimizer.slot_count() {
+            let names = locate(index, optimizer, of, part).map(|found| found.names);
+            let names = names.unwrap_or_else(|| vec![part_name(optimizer, of, part)]);
+            wanted.extend(names.into_iter().map(|name| (name, Dtype::F32, shape())));
+        }
+    };
     for spec in layout.variables() {
-        let names = (0..=spec.optimizer.slot_count()).map(|part| part_name(&spec.optimizer, &spec.name, part));
-        wanted.extend(names.map(|name| (name, Dtype::F32, Wanted::Exactly(spec.shape.clone()))));
+        dense(&spec.optimizer, &spec.name, &|| Wanted::Exactly(spec.shape.clone()));
     }
-    for spec in layout.tables() {
+    let (variables, tables): (Vec<_>, Vec<_>) =
+        layout.tables().iter().partition(|spec| is_dense_table(index, &spec.name));
+    for spec in variables {
+        dense(&spec.optimizer, &spec.name, &|| Wanted::Rows(vec![spec.dim]));
+    }
+    for spec in tables {
         wanted.push((table_keys(&spec.name), Dtype::I64, Wanted::Rows(Vec::new())));
         for part in 0..=spec.optimizer.slot_count() {
             let name = table_values(&part_name(&spec.optimizer, &spec.name, part));

@@ -1,20 +1,27 @@
 //! A tensor's elements in order, a block at a time: what is restored need not fit into memory.
 
 use super::Files;
+use super::estimator_names::Located;
 use phalanx_base::{Code, Error, Result};
 use phalanx_formats::bundle::{BundleReader, Extent, Span, TensorData, TensorInfo, TensorLocation, TensorSlice};
 use phalanx_formats::checksum::mask;
 use std::ops::Range;
 
 /// Some elements of a tensor, read in order. Every checksum is checked by the time the last element is returned.
-pub(super) enum Flow<'a> {
+pub(super) struct Flow<'a> {
+    elements: Elements<'a>,
+    /// The factor to every 32-bit float.
+    scale: f32,
+}
+
+enum Elements<'a> {
     /// Stored in runs of complete rows, as servers and TensorFlow's partitioners over the first axis write them.
     Runs(Runs<'a>),
     /// Split in another way, and assembled in memory.
     Memory { bytes: Vec<u8>, at: usize },
 }
 
-pub(super) struct Runs<'a> {
+struct Runs<'a> {
     files: &'a Files,
     /// The stored spans in order, each with its first byte within the tensor.
     spans: std::vec::IntoIter<(u64, Span)>,
@@ -25,38 +32,54 @@ pub(super) struct Runs<'a> {
 }
 
 impl<'a> Flow<'a> {
-    /// Opens the elements `wanted` of the tensor, of `width` bytes each.
+    /// Opens the elements `wanted` of the tensor, of `width` bytes each. The parts of a partitioned slot are tensors of the
+    /// same shape, each with its own slice.
     pub(super) fn open(
         reader: &BundleReader<Files>,
         files: &'a Files,
-        name: &str,
+        located: &Located,
         wanted: Range<usize>,
         width: usize,
     ) -> Result<Self> {
-        let info = reader.info(name)?;
         let wanted = (wanted.start * width) as u64..(wanted.end * width) as u64;
-        if let Some(mut spans) = runs(info, width)? {
-            spans.retain(|(start, span)| *start < wanted.end && start + span.size > wanted.start);
-            return Ok(Self::Runs(Runs { files, spans: spans.into_iter(), open: None, wanted }));
+        let mut spans = Some(Vec::new());
+        for name in &located.names {
+            spans = spans.zip(runs(reader.info(name)?, width)?).map(|(mut all, own)| {
+                all.extend(own);
+                all
+            });
         }
-        let TensorData::Bytes(bytes) = reader.read(name)?.data else {
-            return Err(Error::new(Code::CheckpointMismatch, format!("{name:?} does not consist of numbers")));
+        let name = &located.names[0];
+        let elements = if let Some(mut spans) = spans {
+            spans.sort_unstable_by_key(|&(start, _)| start);
+            spans.retain(|(start, span)| *start < wanted.end && start + span.size > wanted.start);
+            Elements::Runs(Runs { files, spans: spans.into_iter(), open: None, wanted })
+        } else {
+            let TensorData::Bytes(bytes) = reader.read(name)?.data else {
+                return Err(Error::new(Code::CheckpointMismatch, format!("{name:?} does not consist of numbers")));
+            };
+            let bytes = bytes.get(wanted.start as usize..wanted.end as usize).map(<[u8]>::to_vec);
+            Elements::Memory { bytes: bytes.ok_or_else(|| short(name))?, at: 0 }
         };
-        let bytes = bytes.get(wanted.start as usize..wanted.end as usize).map(<[u8]>::to_vec);
-        Ok(Self::Memory { bytes: bytes.ok_or_else(|| short(name))?, at: 0 })
+        Ok(Self { elements, scale: located.scale })
     }
 
     /// Fills `block` with the next bytes.
     pub(super) fn fill(&mut self, block: &mut [u8]) -> Result<()> {
-        match self {
-            Self::Runs(runs) => runs.fill(block),
-            Self::Memory { bytes, at } => {
+        match &mut self.elements {
+            Elements::Runs(runs) => runs.fill(block)?,
+            Elements::Memory { bytes, at } => {
                 let next = bytes.get(*at..*at + block.len()).ok_or_else(|| short("a tensor"))?;
                 block.copy_from_slice(next);
                 *at += block.len();
-                Ok(())
             }
         }
+        if self.scale != 1.0 {
+            for number in block.as_chunks_mut().0 {
+                *number = (f32::from_le_bytes(*number) * self.scale).to_le_bytes();
+            }
+        }
+        Ok(())
     }
 }
 
@@ -120,7 +143,6 @@ fn runs(info: &TensorInfo, width: usize) -> Result<Option<Vec<(u64, Span)>>> {
         let Some(first) = first_row(slice, span.size / row.max(1), rank) else { return Ok(None) };
         spans.push((first * row, *span));
     }
-    spans.sort_unstable_by_key(|&(start, _)| start);
     Ok(Some(spans))
 }
 

@@ -6,6 +6,7 @@
 //! are in the values.
 
 mod compare;
+mod estimator_names;
 mod files;
 mod flow;
 pub(crate) mod names;

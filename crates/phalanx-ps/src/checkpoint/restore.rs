@@ -1,7 +1,8 @@
 //! Restoring one server's part of a checkpoint, whatever servers wrote the checkpoint.
 
+use super::estimator_names::{self, Located, is_dense_table, locate};
 use super::flow::{Flow, rows_in_file};
-use super::names::{INPUT_POSITIONS, item_counts, item_names, part_name, table_keys, table_values};
+use super::names::{INPUT_POSITIONS, item_names, part_name, table_keys, table_values};
 use super::reader::{Checkpoint, damaged};
 use crate::plan::server_of_row;
 use crate::proto::{Assign, InputPosition, Range, Rows, UpdateCount};
@@ -9,7 +10,6 @@ use bytes::Bytes;
 use phalanx_base::{Code, Error, Result};
 use phalanx_optim::Optimizer;
 use phalanx_wire::limits::PART_BYTES;
-use std::collections::HashMap;
 
 /// What one server holds of a model: what it needs of a checkpoint.
 #[derive(Clone, Debug)]
@@ -77,9 +77,15 @@ impl Restore<'_> {
         }
     }
 
-    fn flow(&self, name: &str, elements: std::ops::Range<usize>, width: usize) -> Result<Flow<'_>> {
-        let flow = Flow::open(&self.checkpoint.reader, &self.checkpoint.files, name, elements, width);
+    fn flow(&self, located: &Located, elements: std::ops::Range<usize>, width: usize) -> Result<Flow<'_>> {
+        let flow = Flow::open(&self.checkpoint.reader, &self.checkpoint.files, located, elements, width);
         flow.map_err(|error| self.explain(error))
+    }
+
+    /// Locates a part of a variable; one that is nowhere is looked for under our own name, and reported.
+    fn located(&self, optimizer: &Optimizer, of: &str, part: usize) -> Located {
+        let found = locate(self.checkpoint.index(), optimizer, of, part);
+        found.unwrap_or_else(|| Located { names: vec![part_name(optimizer, of, part)], scale: 1.0 })
     }
 
     fn fill(&self, flow: &mut Flow<'_>, block: &mut [u8]) -> Result<()> {
@@ -89,12 +95,12 @@ impl Restore<'_> {
     fn shards(&self) -> Result<()> {
         for shard in &self.plan.shards {
             for part in 0..=shard.optimizer.slot_count() {
-                let name = part_name(&shard.optimizer, &shard.variable, part);
+                let located = self.located(&shard.optimizer, &shard.variable, part);
                 let len = shard.elements.len();
                 if len == 0 {
                     continue;
                 }
-                let mut flow = self.flow(&name, shard.elements.clone(), 4)?;
+                let mut flow = self.flow(&located, shard.elements.clone(), 4)?;
                 for start in (0..len).step_by(PART_BYTES / 4) {
                     let count = (PART_BYTES / 4).min(len - start);
                     let mut numbers = vec![0; 4 * count];
@@ -119,9 +125,15 @@ impl Restore<'_> {
         let block = (PART_BYTES / (8 + width)).max(1);
         for first in rows.clone().step_by(block) {
             let count = block.min(rows.end - first);
-            let mut ids = vec![0; 8 * count];
-            self.fill(&mut keys, &mut ids)?;
-            let ids: Vec<i64> = ids.as_chunks().0.iter().map(|id| i64::from_le_bytes(*id)).collect();
+            let ids = match &mut keys {
+                Some(keys) => {
+                    let mut ids = vec![0; 8 * count];
+                    self.fill(keys, &mut ids)?;
+                    ids.as_chunks().0.iter().map(|id| i64::from_le_bytes(*id)).collect()
+                }
+                // A variable of TensorFlow has a row for every id.
+                None => (first as i64..(first + count) as i64).collect::<Vec<_>>(),
+            };
             let mine: Vec<usize> =
                 (0..count).filter(|&i| server_of_row(ids[i], self.plan.servers) == self.plan.server).collect();
             let mut rows = vec![0; width * mine.len()];
@@ -142,6 +154,9 @@ impl Restore<'_> {
     }
 
     fn rows_to_read(&self, table: &TablePlan) -> Result<std::ops::Range<usize>> {
+        if is_dense_table(self.checkpoint.index(), &table.name) {
+            return Ok(0..self.checkpoint.reader.info(&table.name)?.shape.rows());
+        }
         let info = self.checkpoint.reader.info(&table_keys(&table.name))?;
         let index = self.checkpoint.index();
         let servers = self.plan.servers as u32;
@@ -152,55 +167,54 @@ impl Restore<'_> {
         Ok(0..info.shape.elements())
     }
 
-    /// Opens the ids of these rows of a table, and their values and slots.
-    fn table_flows(&self, table: &TablePlan, rows: std::ops::Range<usize>) -> Result<(Flow<'_>, Vec<Flow<'_>>)> {
+    /// Opens the ids of these rows of a table, where it has any, and their values and slots.
+    fn table_flows(
+        &self,
+        table: &TablePlan,
+        rows: std::ops::Range<usize>,
+    ) -> Result<(Option<Flow<'_>>, Vec<Flow<'_>>)> {
         let info = |name: &str| self.checkpoint.reader.info(name).map_err(|error| self.explain(error));
-        let total = info(&table_keys(&table.name))?.shape.elements();
-        let keys = self.flow(&table_keys(&table.name), rows.clone(), 8)?;
+        let dense = is_dense_table(self.checkpoint.index(), &table.name);
+        let keys = Located { names: vec![table_keys(&table.name)], scale: 1.0 };
+        let (total, keys) = if dense {
+            (info(&table.name)?.shape.rows(), None)
+        } else {
+            (info(&keys.names[0])?.shape.elements(), Some(self.flow(&keys, rows.clone(), 8)?))
+        };
         let mut parts = Vec::with_capacity(1 + table.optimizer.slot_count());
         for part in 0..=table.optimizer.slot_count() {
-            let name = table_values(&part_name(&table.optimizer, &table.name, part));
-            let found = info(&name)?.shape.rows();
+            let located = if dense {
+                self.located(&table.optimizer, &table.name, part)
+            } else {
+                Located { names: vec![table_values(&part_name(&table.optimizer, &table.name, part))], scale: 1.0 }
+            };
+            let name = &located.names[0];
+            let found = info(name)?.shape.rows();
             if found != total {
                 let what = format!("table {:?} has {total} ids and {found} rows in {name:?}", table.name);
                 return Err(damaged(self.checkpoint.name(), Error::new(Code::CheckpointDamaged, what)));
             }
-            parts.push(self.flow(&name, rows.start * table.dim..rows.end * table.dim, 4)?);
+            parts.push(self.flow(&located, rows.start * table.dim..rows.end * table.dim, 4)?);
         }
         Ok((keys, parts))
     }
 
-    /// Returns the number of updates of each item. A checkpoint of TensorFlow's has only the number of steps.
+    /// Returns the number of updates of each item. A checkpoint of TensorFlow's has only the number of steps, and Adam's.
     fn updates(&self) -> Result<Vec<UpdateCount>> {
-        let (counts, steps) = (self.counts()?, self.checkpoint.global_step()?);
-        let of = |name: &str, first_row: usize, handle: u32| {
+        let (counts, steps) = (self.checkpoint.counts()?, self.checkpoint.global_step()?);
+        let of = |name: &str, first_row: usize, handle: u32, optimizer: &Optimizer| {
             let exactly = counts.get(&(name.to_owned(), first_row as i64));
             let any = || counts.iter().find(|((known, _), _)| known == name).map(|(_, found)| found);
-            let (count, closed) = exactly.or_else(any).copied().unwrap_or((steps, steps));
-            UpdateCount { handle, count, closed }
+            let (count, closed) = match exactly.or_else(any) {
+                Some(&known) => known,
+                None => (estimator_names::updates(&self.checkpoint.reader, optimizer, name, steps)?, steps),
+            };
+            Ok(UpdateCount { handle, count, closed })
         };
-        let shards = self.plan.shards.iter().map(|shard| of(&shard.variable, shard.first_row, shard.handle));
-        let tables = self.plan.tables.iter().map(|table| of(&table.name, 0, table.handle));
-        Ok(shards.chain(tables).collect())
-    }
-
-    /// Returns the updates and closed rounds of every item of every server, by name and first row.
-    fn counts(&self) -> Result<HashMap<(String, i64), (u64, u64)>> {
-        let mut counts = HashMap::new();
-        for server in 0..self.checkpoint.index().shards() {
-            if !self.checkpoint.index().tensors().contains_key(&item_names(server)) {
-                continue;
-            }
-            let names = self.checkpoint.reader.read(&item_names(server))?;
-            let numbers = self.checkpoint.reader.read(&item_counts(server))?.i64s()?;
-            for (name, numbers) in names.strings()?.iter().zip(numbers.as_chunks::<3>().0) {
-                let name = String::from_utf8_lossy(name).into_owned();
-                let [first_row, updates, closed] = *numbers;
-                let found = counts.entry((name, first_row)).or_insert((0, 0));
-                *found = (found.0.max(updates.cast_unsigned()), found.1.max(closed.cast_unsigned()));
-            }
-        }
-        Ok(counts)
+        let shards = self.plan.shards.iter();
+        let shards = shards.map(|shard| of(&shard.variable, shard.first_row, shard.handle, &shard.optimizer));
+        let tables = self.plan.tables.iter().map(|table| of(&table.name, 0, table.handle, &table.optimizer));
+        shards.chain(tables).collect()
     }
 
     /// Returns the input positions of the tasks.

@@ -74,10 +74,25 @@ impl RunLock {
     }
 }
 
+/// Refuses a run directory that another job than `job` has locked. What a task does before it takes the lock must not disturb
+/// that job.
+///
+/// # Errors
+/// When the directory is locked, or cannot be read.
+pub fn refuse_if_in_use(dir: &Dir, job: &str) -> Result<()> {
+    if dir.size(FILE)?.is_none() {
+        return Ok(());
+    }
+    match dir.lock(FILE, "")? {
+        Locked::Taken(other) if other.lines().next() != Some(&format!("job {job}")) => Err(in_use(dir, &other)),
+        _ => Ok(()),
+    }
+}
+
 fn in_use(dir: &Dir, owner: &str) -> Error {
     let owner: Vec<&str> = owner.lines().filter(|line| !line.is_empty()).collect();
     let owner = if owner.is_empty() { "another process".to_owned() } else { owner.join(", ") };
-    Error::new(Code::RunDirInUse, "another job keeps itself in this run directory")
+    Error::new(Code::RunDirInUse, "another job trains in this run directory")
         .at(dir.location())
         .because(format!("{owner} has locked it"))
         .help("give this job another model_dir, or end the other one first")
@@ -95,10 +110,12 @@ mod tests {
         let lock = RunLock::take(&dir, &first).unwrap();
         let Locked::Taken(owner) = dir.lock(FILE, "").unwrap() else { panic!("it is locked") };
         assert!(owner.contains(&format!("process {} on ", std::process::id())), "{owner}");
-        let refused = in_use(&dir, &owner);
+        let refused = refuse_if_in_use(&dir, "another").unwrap_err();
         assert_eq!(refused.code(), Code::RunDirInUse);
+        refuse_if_in_use(&dir, &first.config().job_id()).unwrap();
         assert!(refused.why().unwrap().contains(&std::process::id().to_string()), "{refused}");
         drop(lock);
+        refuse_if_in_use(&dir, "another").unwrap();
         RunLock::take(&dir, &first).unwrap();
     }
 

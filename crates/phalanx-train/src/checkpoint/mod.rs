@@ -20,6 +20,7 @@ mod store;
 
 pub(crate) use interval::{CheckpointInterval, SavePeriod};
 pub(crate) use lock::RunLock;
+pub use lock::refuse_if_in_use;
 pub(crate) use manager::{CheckpointManager, StepSource};
 pub(crate) use restore::{Recovered, Restorer, lost_for_good, sees};
 pub use retention::Retention;

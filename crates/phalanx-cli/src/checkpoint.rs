@@ -1,5 +1,6 @@
-//! `phalanx ckpt`: lists, verifies and compares checkpoints.
+//! `phalanx checkpoint`: lists, verifies, compares and converts checkpoints.
 
+mod convert;
 mod diff;
 mod files;
 mod show;
@@ -14,9 +15,9 @@ use serde_json::{Value, json};
 use crate::output::{eprint, error_json, print};
 use files::Checkpoint;
 
-/// Inspects checkpoints of TensorFlow and of Phalanx.
+/// Inspects checkpoints of TensorFlow and of Phalanx, and converts them for TensorFlow.
 #[derive(Debug, clap::Args)]
-pub(crate) struct CkptArgs {
+pub(crate) struct CheckpointArgs {
     #[command(subcommand)]
     what: What,
     /// Print one JSON object
@@ -51,6 +52,8 @@ enum What {
         /// Second checkpoint, or a directory for its newest one
         b: PathBuf,
     },
+    /// Writes the newest checkpoint of a job as a directory that TensorFlow's Estimator continues from
+    Convert(convert::ConvertArgs),
 }
 
 /// The result of a command as JSON and as text.
@@ -64,7 +67,7 @@ struct Answer {
 }
 
 /// Runs the command. The exit code is 1 if a checkpoint is missing or damaged, or if two differ.
-pub(crate) fn run(args: &CkptArgs) -> ExitCode {
+pub(crate) fn run(args: &CheckpointArgs) -> ExitCode {
     let answer = match &args.what {
         What::Ls { dir } => files::list(dir),
         What::Show { prefix, values } => Checkpoint::open(prefix).and_then(|found| match values {
@@ -73,6 +76,7 @@ pub(crate) fn run(args: &CkptArgs) -> ExitCode {
         }),
         What::Verify { prefix } => Checkpoint::open(prefix).map(|found| verify(&found)),
         What::Diff { a, b } => Checkpoint::open(a).and_then(|a| diff::diff(&a, &Checkpoint::open(b)?)),
+        What::Convert(args) => convert::convert(args),
     };
     match answer {
         Ok(Answer { json, text, good, warnings }) => {
