@@ -48,7 +48,7 @@ def test_curves_move_and_every_view_has_content(job, page):
         "tasks": ["worker/0", "running", "MiB", "SINCE THIS PAGE WAS OPENED"],
         "servers": ["ps/0", "ballast", "µs"],
         "logs": ["lines"],
-        "checkpoints": ["model.ckpt-", "phalanx ckpt verify"],
+        "checkpoints": ["model.ckpt-", "phalanx checkpoint verify"],
         "data": ["No statistics"],
         "config": [Path(needed("PHALANX_TEST_TASK")).name, "127.0.0.1"],
     }

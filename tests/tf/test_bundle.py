@@ -43,7 +43,7 @@ def environment(name):
 
 
 def ckpt(*arguments, code=0):
-    """Runs `phalanx ckpt ... --json`."""
+    """Runs `phalanx checkpoint ... --json`."""
     done = subprocess.run(
         [environment("PHALANX_BIN"), "ckpt", *map(str, arguments), "--json"], capture_output=True, timeout=60
     )
@@ -69,7 +69,7 @@ def same(found, expected):
 
 
 def ours(prefix, name):
-    """A tensor as `phalanx ckpt show --values` gives it."""
+    """A tensor as `phalanx checkpoint show --values` gives it."""
     answer = ckpt("show", prefix, "--values", name)
     dtype = np.dtype(object if answer["dtype"] == "string" else answer["dtype"])
 

@@ -179,6 +179,8 @@ def close(ours, theirs):
     """Asserts that each of TensorFlow's tensors differs by 1e-5 at most, relative to numbers above 1."""
     far = {}
     for name, expected in theirs.items():
+        if name.endswith("/RMSProp_1"):
+            continue  # The last change, which an RMSProp without momentum never reads.
         found, expected = np.asarray(ours[name], np.float64), np.asarray(expected, np.float64)
         assert found.shape == expected.shape, (name, found.shape, expected.shape)
         difference = float(np.max(np.abs(found - expected) / np.maximum(1.0, np.abs(expected))))

@@ -104,7 +104,7 @@ function checkpoints() {
     { head: "Size", n: true, cell: (c) => bytes(c.bytes), sort: (c) => c.bytes },
     { head: "Data files", n: true, cell: (c) => String(c.shards) },
   ];
-  const check = () => el("p", { class: "dim" }, "Check the newest: ", el("code", {}, `phalanx ckpt verify ${dir ? `${dir}/` : ""}${rows[0].name}`));
+  const check = () => el("p", { class: "dim" }, "Check the newest: ", el("code", {}, `phalanx checkpoint verify ${dir ? `${dir}/` : ""}${rows[0].name}`));
   replace($("checkpoints-table"), ...(rows.length ? [table("Checkpoints", columns, rows, orders.checkpoints, keep("checkpoints", checkpoints)), check()]
     : [el("p", { class: "empty" }, dir ? `No checkpoints in ${dir} yet.` : "No checkpoints yet.")]));
 }

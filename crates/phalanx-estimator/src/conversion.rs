@@ -11,9 +11,6 @@ use phalanx_storage::{Dir, StagedFile};
 use phalanx_train::checkpoint::{BASENAME, CheckpointStore, Retention};
 use std::collections::HashMap;
 
-/// The most numbers of a table that is written as a dense tensor: 16 GiB.
-pub(crate) const MOST_NUMBERS: usize = 1 << 32;
-
 /// The names that an Estimator gives to optimizer state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -94,8 +91,7 @@ impl<M: Trainable> Estimator<M> {
                     .help("convert with --to tf-v2, or train with sgd, momentum, adagrad, adam, rmsprop or ftrl"));
             }
         }
-        let large = |table: &&Table| table.rows.checked_mul(table.spec.dim).is_none_or(|size| size > MOST_NUMBERS);
-        if let Some(Table { spec, rows }) = self.model.tables().iter().find(large) {
+        if let Some(Table { spec, rows }) = self.model.tables().iter().find(|table| table.is_growing()) {
             let what = format!("table {:?} is too large for a variable of TensorFlow", spec.name);
             return Err(Error::new(Code::BadSetting, what)
                 .because(format!("it has {rows} rows of {} numbers", spec.dim))
@@ -129,9 +125,7 @@ fn write_table(checkpoint: &Checkpoint, table: &Table, scopes: &Scopes, out: &mu
         .map(|(keys, _)| keys.into_iter().enumerate().map(|(at, id)| (id, at)).collect());
     for (part, tensor) in scopes.parts(optimizer, &spec.name) {
         let stored = match part {
-            Some(part) => {
-                scaled(checkpoint.read_part(optimizer, &spec.name, part)?, scopes.scale(optimizer, part))
-            }
+            Some(part) => scaled(checkpoint.read_part(optimizer, &spec.name, part)?, scopes.scale(optimizer, part)),
             None => Vec::new(),
         };
         let mut initial = vec![0.0; dim];
@@ -166,12 +160,7 @@ struct Output {
 }
 
 impl Output {
-    fn floats<R: AsRef<[f32]>>(
-        &mut self,
-        name: &str,
-        shape: &Shape,
-        runs: impl IntoIterator<Item = R>,
-    ) -> Result<()> {
+    fn floats<R: AsRef<[f32]>>(&mut self, name: &str, shape: &Shape, runs: impl IntoIterator<Item = R>) -> Result<()> {
         let mut tensor = self.out.begin(name, Dtype::F32, shape)?;
         runs.into_iter().try_for_each(|run| tensor.write_f32s(run.as_ref()))?;
         self.tensors += 1;

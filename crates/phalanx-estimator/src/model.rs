@@ -20,6 +20,18 @@ pub struct Table {
     pub rows: usize,
 }
 
+/// The most numbers of a table that exports hold as a dense variable: 1 GiB.
+pub(crate) const DENSE_NUMBERS: usize = 1 << 28;
+
+impl Table {
+    /// Returns whether the table has so many ids that exports hold only the rows that were seen, with their ids. An id that
+    /// was not seen is then predicted with the mean of the initial values.
+    #[must_use]
+    pub fn is_growing(&self) -> bool {
+        self.rows.checked_mul(self.spec.dim).is_none_or(|numbers| numbers > DENSE_NUMBERS)
+    }
+}
+
 /// Extracts the gradients of the unique rows of every used table from those of a loss.
 pub type RowGradients<'a> = Box<dyn FnOnce(&mut Gradients) -> Result<Vec<Option<HostBuffer>>> + 'a>;
 
@@ -69,6 +81,16 @@ pub trait Trainable: Send + Sync + 'static {
     fn served(&self, input: ServingInput) -> Result<Served> {
         let _ = input;
         Err(no_graph())
+    }
+
+    /// As [`Self::served`], for a checkpoint with these numbers of rows, one for each of [`Self::tables`]. Tables that
+    /// [grow](Table::is_growing) need them.
+    ///
+    /// # Errors
+    /// As [`Self::served`].
+    fn served_with_rows(&self, input: ServingInput, rows: &[usize]) -> Result<Served> {
+        let _ = rows;
+        self.served(input)
     }
 
     /// Prepares a batch.

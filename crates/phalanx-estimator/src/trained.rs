@@ -54,7 +54,7 @@ fn check_rows(checkpoint: &Checkpoint, name: &str, dim: usize, keys: &[i64], row
     Err(Error::new(Code::CheckpointMismatch, what).at(checkpoint.name()).because(why))
 }
 
-/// The rows of a table. A row that was never trained has its initial values.
+/// The rows of a table. A row that was never trained has its initial values, or their mean if the table grows.
 pub(crate) struct TableValues {
     pub(crate) table: Table,
     /// The position of each id's row.
@@ -75,6 +75,18 @@ impl TableValues {
         Ok(Self { table: table.clone(), positions, rows })
     }
 
+    /// Returns the number of stored rows.
+    pub(crate) fn len(&self) -> usize {
+        self.positions.len()
+    }
+
+    /// Returns the stored ids in order.
+    pub(crate) fn ids(&self) -> Vec<i64> {
+        let mut ids: Vec<i64> = self.positions.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
     /// Appends the row of `id`.
     pub(crate) fn row(&self, id: i64, out: &mut Vec<f32>) {
         let dim = self.table.spec.dim;
@@ -82,8 +94,10 @@ impl TableValues {
             Some(at) => out.extend_from_slice(&self.rows[at * dim..][..dim]),
             None => {
                 let start = out.len();
-                out.resize(start + dim, 0.0);
-                self.table.spec.initializer.fill(id, &mut out[start..]);
+                out.resize(start + dim, self.table.spec.initializer.mean());
+                if !self.table.is_growing() {
+                    self.table.spec.initializer.fill(id, &mut out[start..]);
+                }
             }
         }
     }
@@ -137,7 +151,7 @@ fn not_of(checkpoint: &Checkpoint, error: Error) -> Error {
     if is_damage(&error) {
         return Error::new(Code::CheckpointDamaged, format!("checkpoint {:?} cannot be used", checkpoint.name()))
             .because(error)
-            .help("run `phalanx ckpt verify PREFIX` for details; use an older checkpoint");
+            .help("run `phalanx checkpoint verify PREFIX` for details; use an older checkpoint");
     }
     Error::new(Code::CheckpointMismatch, format!("checkpoint {:?} is not of this model", checkpoint.name()))
         .because(error)

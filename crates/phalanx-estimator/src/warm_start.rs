@@ -30,6 +30,7 @@ type Chosen = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 pub struct WarmStart {
     path: String,
     chosen: Option<Chosen>,
+    prefixes: Vec<String>,
     names: BTreeMap<String, String>,
 }
 
@@ -38,13 +39,20 @@ impl WarmStart {
     /// model.
     #[must_use]
     pub fn new(path: impl Into<String>) -> Self {
-        Self { path: path.into(), chosen: None, names: BTreeMap::new() }
+        Self { path: path.into(), chosen: None, prefixes: Vec::new(), names: BTreeMap::new() }
     }
 
     /// Warm-starts only the variables for which `chosen` returns true.
     #[must_use]
     pub fn only(mut self, chosen: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         self.chosen = Some(Arc::new(chosen));
+        self
+    }
+
+    /// Warm-starts only the variables whose names begin with one of `prefixes`, each of which must match one.
+    #[must_use]
+    pub fn only_prefixes(mut self, prefixes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.prefixes = prefixes.into_iter().map(Into::into).collect();
         self
     }
 
@@ -56,7 +64,9 @@ impl WarmStart {
     }
 
     fn wants(&self, variable: &str) -> bool {
+        let begins = |prefix: &String| variable.starts_with(prefix.as_str());
         self.chosen.as_ref().is_none_or(|chosen| chosen(variable))
+            && (self.prefixes.is_empty() || self.prefixes.iter().any(begins))
     }
 
     fn name<'a>(&'a self, variable: &'a str) -> &'a str {
@@ -96,7 +106,7 @@ pub(crate) fn find_checkpoint(path: &str) -> Result<(Dir, String)> {
     }
     Err(Error::new(Code::CheckpointMissing, format!("there is no checkpoint at {path:?}"))
         .because("it is neither a run directory with a checkpoint nor a checkpoint's prefix")
-        .help("give a run directory, or a checkpoint's path without `.index`; `phalanx ckpt ls DIR` lists checkpoints"))
+        .help("give a run directory, or a checkpoint's path without `.index`; `phalanx checkpoint ls DIR` lists checkpoints"))
 }
 
 /// What a variable or table begins with.
@@ -199,13 +209,18 @@ impl<M: Trainable> Estimator<M> {
         let tables = self.model.tables().iter().map(|table| &table.spec.name);
         let names: Vec<&String> = self.variables.iter().chain(tables).collect();
         let known = || names.iter().map(|name| name.as_str());
-        let unknown = settings.names.keys().find(|ours| !names.contains(ours));
-        if let Some(ours) = unknown {
-            let near = nearest(ours, known()).map_or_else(|| list(known()), |near| format!("did you mean {near:?}?"));
-            return Err(Error::new(Code::CheckpointMismatch, format!("the warm start renames {ours:?}"))
-                .at(settings.path.clone())
-                .because("the model has no such variable")
-                .help(near));
+        let wrong = |what: String, why: &str, name: &str| {
+            let help = nearest(name, known()).map(|near| format!("did you mean {near:?}?"));
+            let help = help.unwrap_or_else(|| format!("choose among {}", list(known())));
+            Err(Error::new(Code::CheckpointMismatch, what).at(settings.path.clone()).because(why).help(help))
+        };
+        if let Some(ours) = settings.names.keys().find(|ours| !names.contains(ours)) {
+            return wrong(format!("the warm start renames {ours:?}"), "the model has no such variable", ours);
+        }
+        let idle = |prefix: &&String| !names.iter().any(|name| name.starts_with(prefix.as_str()));
+        if let Some(prefix) = settings.prefixes.iter().find(idle) {
+            let what = format!("the warm start takes over no variable {prefix:?}");
+            return wrong(what, "no variable of the model begins like this", prefix);
         }
         let start = |name: &&String| {
             let from = settings.wants(name).then(|| settings.name(name).to_owned());
@@ -215,10 +230,7 @@ impl<M: Trainable> Estimator<M> {
         if starts.iter().any(|start| start.from.is_some()) {
             return Ok(starts);
         }
-        Err(Error::new(Code::CheckpointMismatch, "the warm start takes over no variable")
-            .at(settings.path.clone())
-            .because("`only` matches none of the model's variables")
-            .help(format!("choose among {}", list(known()))))
+        wrong("the warm start takes over no variable".to_owned(), "`only` accepts none of the model's variables", "")
     }
 
     fn write_variables(&self, source: &Source<'_>, out: &mut BundleWriter<StagedFile>) -> Result<()> {

@@ -40,7 +40,7 @@ mod transform;
 
 pub use columns::{
     Combiner, CrossKey, DefaultValue, EmbeddingInitializer, EmbeddingTable, FeatureColumn, KnownValues, NumericSource,
-    TimePart, TimeUnit, UnknownCount, VocabularyToken, bucketized_column, categorical_column_with_hash_bucket,
+    TimePart, TimeUnit, UNBOUNDED, UnknownCount, VocabularyToken, bucketized_column, categorical_column_with_hash_bucket,
     categorical_column_with_identity, categorical_column_with_vocabulary_file, categorical_column_with_vocabulary_list,
     crossed_column, embedding_column, indicator_column, make_parse_example_spec, numeric_column, quantile_column,
     sequence_categorical_column_with_hash_bucket, sequence_categorical_column_with_identity,

@@ -122,10 +122,7 @@ impl Job {
         let config = self.train.configure(config).tf_random_seed(self.seed).model_dir(location);
         let Some(warm) = &self.warm else { return config };
         let mut start = WarmStart::new(self.paths.beside_file(&warm.from.value));
-        if !warm.only.is_empty() {
-            let only = warm.only.clone();
-            start = start.only(move |name| only.iter().any(|prefix| name.starts_with(prefix)));
-        }
+        start = start.only_prefixes(warm.only.clone());
         for (ours, theirs) in &warm.rename {
             start = start.rename(ours, theirs);
         }

@@ -5,7 +5,9 @@ use crate::copy::TrainedJob;
 use crate::input::RowKind;
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Batch, Column, DType, Files};
-use phalanx_estimator::{Canned, Converted, Estimator, EstimatorNames, Evaluation, Predictions, RunConfig, ServingInput};
+use phalanx_estimator::{
+    Canned, Converted, Estimator, EstimatorNames, Evaluation, Predictions, RunConfig, ServingInput,
+};
 use phalanx_nn::with_threads;
 use phalanx_storage::Dir;
 use std::path::{Path, PathBuf};

@@ -34,7 +34,15 @@ impl Adam {
     /// Adam with this rate, averages of 0.9 and 0.999 and an epsilon of 1e-7.
     #[must_use]
     pub fn new(learning_rate: f32) -> Self {
-        Self { learning_rate, beta_1: 0.9, beta_2: 0.999, epsilon: 1e-7, amsgrad: false, lazy: true, extras: Extras::default() }
+        Self {
+            learning_rate,
+            beta_1: 0.9,
+            beta_2: 0.999,
+            epsilon: 1e-7,
+            amsgrad: false,
+            lazy: true,
+            extras: Extras::default(),
+        }
     }
 
     /// Returns how much of the averages of gradients and of squared gradients is kept per step.

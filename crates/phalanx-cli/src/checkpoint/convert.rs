@@ -43,7 +43,11 @@ pub(super) fn convert(args: &ConvertArgs) -> Result<Answer> {
             .because("an export has no optimizer state")
             .help("pass the model_dir of a job"));
     };
-    let job = if args.run.is_file() { Job::read(&args.run, Overrides::default())? } else { place.job(Overrides::default())? };
+    let job = if args.run.is_file() {
+        Job::read(&args.run, Overrides::default())?
+    } else {
+        place.job(Overrides::default())?
+    };
     let names = match args.to {
         To::TfV1 => EstimatorNames::V1,
         To::TfV2 => EstimatorNames::V2,

@@ -137,7 +137,7 @@ fn relative(dir: &Path, name: String) -> String {
 fn newest(dir: &Path) -> Result<String> {
     let none = || {
         Error::new(Code::DataMissing, format!("{} names no newest checkpoint", dir.join("checkpoint").display()))
-            .help(format!("list its checkpoints: phalanx ckpt ls {}", dir.display()))
+            .help(format!("list its checkpoints: phalanx checkpoint ls {}", dir.display()))
     };
     let latest = state(dir)?.and_then(|state| state.latest).ok_or_else(none)?;
     text(&dir.join(latest))

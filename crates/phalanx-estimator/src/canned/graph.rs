@@ -7,19 +7,21 @@ use super::linear::Linear;
 use super::lookup::Lookup;
 use super::parts::{Columns, ModelPlan};
 use super::{Canned, Network};
+use crate::Table;
 use crate::export::{Served, ServingInput};
 use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_feature::{FeatureColumn, GraphIds, GraphInputs, Slot};
 use phalanx_formats::saved_model::{GraphBuilder, Normalization, Output, Text};
+use phalanx_ps::checkpoint::{table_keys, table_values};
 use phalanx_train::saved_model::activated;
 
 impl Canned {
-    pub(super) fn served(&self, input: ServingInput) -> Result<Served> {
+    pub(super) fn graph(&self, input: ServingInput, plan: &ModelPlan) -> Result<Served> {
         let mut graph = GraphBuilder::new();
         if let Some(Network::Bias(bias)) = self.network {
             // It needs only the number of rows.
             let serialized = graph.placeholder::<Text>("input_example_tensor", &[None]);
-            let bias = variable(&mut graph, &self.plan, bias)?;
+            let bias = variable(&mut graph, plan, bias)?;
             let logits = graph.repeat_rows(bias, serialized);
             return Ok(Served { graph, logits, placeholders: vec![("examples".to_owned(), serialized.into())] });
         }
@@ -29,13 +31,11 @@ impl Canned {
             ServingInput::Examples => GraphInputs::examples(&mut graph, &columns)?,
             ServingInput::Raw => GraphInputs::raw(&mut graph, &columns)?,
         };
-        let linear = self.linear.as_ref().map(|linear| linear_logits(&mut graph, &inputs, linear, &self.plan));
+        let linear = self.linear.as_ref().map(|linear| linear_logits(&mut graph, &inputs, linear, plan));
         let network = match &self.network {
-            Some(Network::Deep(deep)) => Some(deep_logits(&mut graph, &inputs, deep, &self.plan)?),
-            Some(Network::FactorizationMachine(machine)) => {
-                Some(machine_logits(&mut graph, &inputs, machine, &self.plan)?)
-            }
-            Some(Network::DotInteraction(dot)) => Some(dot_logits(&mut graph, &inputs, dot, &self.plan)?),
+            Some(Network::Deep(deep)) => Some(deep_logits(&mut graph, &inputs, deep, plan)?),
+            Some(Network::FactorizationMachine(machine)) => Some(machine_logits(&mut graph, &inputs, machine, plan)?),
+            Some(Network::DotInteraction(dot)) => Some(dot_logits(&mut graph, &inputs, dot, plan)?),
             Some(Network::Bias(_)) | None => None,
         };
         let logits = match (linear.transpose()?, network) {
@@ -52,10 +52,36 @@ fn variable(graph: &mut GraphBuilder, plan: &ModelPlan, at: usize) -> Result<Out
     Ok(graph.variable(&variable.name, &Shape::new(variable.dims.clone())?))
 }
 
-/// Adds a table as a variable.
-fn table(graph: &mut GraphBuilder, plan: &ModelPlan, at: usize) -> Result<Output<f32>> {
-    let table = &plan.tables[at];
-    Ok(graph.variable(&table.spec.name, &Shape::new([table.rows, table.spec.dim])?))
+/// A table in a graph: a row for each id, or, where it grows, for each id that was seen.
+#[derive(Clone, Copy)]
+struct GraphTable {
+    rows: Output<f32>,
+    /// The sorted ids, and their number. The last one stands for all others.
+    keys: Option<(Output<i64>, usize)>,
+}
+
+impl GraphTable {
+    fn new(graph: &mut GraphBuilder, plan: &ModelPlan, at: usize) -> Result<Self> {
+        let Table { spec, rows } = &plan.tables[at];
+        if !plan.tables[at].is_growing() {
+            let rows = graph.variable(&spec.name, &Shape::new([*rows, spec.dim])?);
+            return Ok(Self { rows, keys: None });
+        }
+        let count = plan.stored_rows.get(at).ok_or_else(|| {
+            Error::new(Code::Internal, format!("the rows of table {:?} were not counted for the graph", spec.name))
+        })?;
+        let count = count + 1;
+        let keys = graph.untrained_variable(&table_keys(&spec.name), &Shape::new([count])?);
+        let rows = graph.variable(&table_values(&spec.name), &Shape::new([count, spec.dim])?);
+        Ok(Self { rows, keys: Some((keys, count)) })
+    }
+
+    /// Returns the combined rows of a column.
+    fn bag(self, graph: &mut GraphBuilder, ids: &GraphIds, lookup: &Lookup) -> Output<f32> {
+        let ids = self.keys.map_or(*ids, |(keys, count)| ids.places(graph, keys, count));
+        let rows = lookup.max_norm.map_or(self.rows, |longest| clipped(graph, self.rows, longest));
+        ids.bag(graph, rows, lookup.combiner)
+    }
 }
 
 fn linear_logits(
@@ -74,8 +100,8 @@ fn linear_logits(
             graph.matmul(values, weights)
         } else {
             let Some(lookup) = sparse.next() else { continue };
-            let (ids, weights) = (inputs.ids(graph, column)?, table(graph, plan, lookup.table)?);
-            ids.bag(graph, weights, lookup.combiner)
+            let (ids, weights) = (inputs.ids(graph, column)?, GraphTable::new(graph, plan, lookup.table)?);
+            weights.bag(graph, &ids, lookup)
         };
         logits = graph.add(own, logits);
     }
@@ -102,7 +128,7 @@ fn deep_logits(graph: &mut GraphBuilder, inputs: &GraphInputs, deep: &Deep, plan
 /// The tables of a graph. A table shared by several columns is one variable.
 pub(super) struct Tables<'a> {
     plan: &'a ModelPlan,
-    made: Vec<Option<Output<f32>>>,
+    made: Vec<Option<GraphTable>>,
 }
 
 impl<'a> Tables<'a> {
@@ -112,13 +138,12 @@ impl<'a> Tables<'a> {
 
     /// Returns the combined rows of a column.
     pub(super) fn bag(&mut self, graph: &mut GraphBuilder, ids: &GraphIds, lookup: &Lookup) -> Result<Output<f32>> {
-        let whole = match self.made[lookup.table] {
-            Some(whole) => whole,
-            None => table(graph, self.plan, lookup.table)?,
+        let table = match self.made[lookup.table] {
+            Some(table) => table,
+            None => GraphTable::new(graph, self.plan, lookup.table)?,
         };
-        self.made[lookup.table] = Some(whole);
-        let rows = lookup.max_norm.map_or(whole, |longest| clipped(graph, whole, longest));
-        Ok(ids.bag(graph, rows, lookup.combiner))
+        self.made[lookup.table] = Some(table);
+        Ok(table.bag(graph, ids, lookup))
     }
 }
 

@@ -144,7 +144,11 @@ impl Trainable for Canned {
     }
 
     fn served(&self, input: ServingInput) -> Result<Served> {
-        Self::served(self, input)
+        self.graph(input, &self.plan)
+    }
+
+    fn served_with_rows(&self, input: ServingInput, rows: &[usize]) -> Result<Served> {
+        self.graph(input, &ModelPlan { stored_rows: rows.to_vec(), ..self.plan.clone() })
     }
 
     fn optimizer(&self, variable: &str) -> Result<Optimizer> {

@@ -28,12 +28,14 @@ impl Columns {
 }
 
 /// The variables and tables of a model, with their optimizers.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct ModelPlan {
     pub(crate) variables: Vec<VariablePlan>,
     pub(crate) optimizers: Vec<Optimizer>,
     pub(crate) tables: Vec<Table>,
     pub(crate) l2: L2,
+    /// The number of stored rows of each table, for the graph of a checkpoint.
+    pub(crate) stored_rows: Vec<usize>,
     pub(crate) seed: u64,
 }
 

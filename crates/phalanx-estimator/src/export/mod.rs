@@ -4,12 +4,13 @@ mod opened;
 mod served;
 mod signatures;
 
-use crate::trained::TrainedModel;
+use crate::trained::{TableValues, TrainedModel};
 use crate::{Estimator, Trainable};
 pub use opened::Exported;
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_data::Batch;
 use phalanx_formats::saved_model::{AnyOutput, GraphBuilder, Output, SavedModelWriter, VariableSpec, VariableValues};
+use phalanx_ps::checkpoint::{table_keys, table_values};
 use phalanx_storage::Dir;
 use phalanx_train::saved_model::Folder;
 use std::path::{Path, PathBuf};
@@ -79,7 +80,8 @@ impl<M: Trainable> Estimator<M> {
         held: Option<&Batch>,
         extra: &[(String, Vec<u8>)],
     ) -> Result<PathBuf> {
-        let served = self.model.served(input)?;
+        let rows: Vec<usize> = trained.tables.iter().map(TableValues::len).collect();
+        let served = self.model.served_with_rows(input, &rows)?;
         let (model, names) = signatures::with_signatures(self.model.head(), served, input)?;
         let (folder, temporary) = free_name(base)?;
         let values = Values(trained);
@@ -134,6 +136,9 @@ impl<M: Trainable> Values<'_, M> {
         if variable.name == "global_step" {
             return Ok(vec![self.0.global_step.cast_signed()].into());
         }
+        if let Some(values) = self.growing(&variable.name) {
+            return Ok(values);
+        }
         let table = self.0.tables.iter().find(|table| table.table.spec.name == variable.name);
         let table = table.ok_or_else(|| {
             Error::new(Code::Internal, format!("the graph's variable {:?} is not in the model", variable.name))
@@ -141,6 +146,25 @@ impl<M: Trainable> Values<'_, M> {
         let mut rows = Vec::with_capacity(variable.shape.elements());
         (0..table.table.rows as i64).for_each(|id| table.row(id, &mut rows));
         Ok(rows.into())
+    }
+}
+
+impl<M: Trainable> Values<'_, M> {
+    /// Returns the ids or rows of a table that grows. The last id stands for all that are not there.
+    fn growing(&self, variable: &str) -> Option<VariableValues<'static>> {
+        let table = |of: fn(&str) -> String| {
+            let is_named = |table: &&TableValues| table.table.is_growing() && of(&table.table.spec.name) == variable;
+            self.0.tables.iter().find(is_named)
+        };
+        if let Some(table) = table(table_keys) {
+            let ids: Vec<i64> = table.ids().into_iter().chain([i64::MAX]).collect();
+            return Some(ids.into());
+        }
+        let (table, mut rows) = (table(table_values)?, Vec::new());
+        table.ids().into_iter().for_each(|id| table.row(id, &mut rows));
+        let mean = table.table.spec.initializer.mean();
+        rows.resize(rows.len() + table.table.spec.dim, mean);
+        Some(rows.into())
     }
 }
 

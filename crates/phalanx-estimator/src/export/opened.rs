@@ -8,7 +8,7 @@ use phalanx_base::{Code, Context, Error, Result};
 use phalanx_data::{Dataset, InputContext};
 use phalanx_formats::saved_model::{VariableSpec, graph_variables};
 use phalanx_nn::{ParameterRegistry, default_device};
-use phalanx_ps::checkpoint::Checkpoint;
+use phalanx_ps::checkpoint::{Checkpoint, table_keys, table_values};
 use phalanx_storage::Dir;
 use std::path::Path;
 use std::sync::Arc;
@@ -51,8 +51,16 @@ impl<M: Trainable> Estimator<M> {
         let registry = ParameterRegistry::of(&self.model.module(&default_device())?)?;
         let dense =
             registry.parameters().iter().map(|parameter| (parameter.name.clone(), parameter.shape.dims().to_vec()));
-        let tables =
-            self.model.tables().iter().map(|table| (table.spec.name.clone(), vec![table.rows, table.spec.dim]));
+        let tables = self.model.tables().iter().flat_map(|table| {
+            let (name, dim) = (&table.spec.name, table.spec.dim);
+            if !table.is_growing() {
+                return vec![(name.clone(), vec![table.rows, dim])];
+            }
+            // It has as many rows as were seen.
+            let (keys, values) = (table_keys(name), table_values(name));
+            let found = graph.iter().find(|variable| variable.name == keys).map_or(0, |keys| keys.shape.elements());
+            vec![(keys, vec![found]), (values, vec![found, dim])]
+        });
         let mut own: Vec<(String, Vec<usize>)> = dense.chain(tables).collect();
         let mut theirs: Vec<(String, Vec<usize>)> = graph
             .iter()

@@ -123,7 +123,16 @@ fn categorical(column: Categorical) -> FeatureColumn {
     FeatureColumn::new(ColumnKind::Categorical(column))
 }
 
-/// Returns a column of integers that are ids below `num_buckets`.
+/// The number of buckets of a column whose ids have no bound: its table grows with the ids that are seen.
+///
+/// ```
+/// use phalanx_feature::{UNBOUNDED, categorical_column_with_identity, embedding_column};
+/// let user = embedding_column(categorical_column_with_identity("user", UNBOUNDED), 16);
+/// # let _ = user;
+/// ```
+pub const UNBOUNDED: usize = i64::MAX as usize;
+
+/// Returns a column of integers that are ids below `num_buckets`, which may be [`UNBOUNDED`].
 pub fn categorical_column_with_identity(key: impl Into<Arc<str>>, num_buckets: usize) -> FeatureColumn {
     categorical(Categorical::Identity { key: key.into(), buckets: num_buckets, default: None })
 }

@@ -14,7 +14,7 @@ pub(crate) mod tokens;
 pub use known::{KnownValues, UnknownCount};
 pub(crate) use make::DEFAULT_HASH_KEY;
 pub use make::{
-    CrossKey, NumericSource, bucketized_column, categorical_column_with_hash_bucket, categorical_column_with_identity,
+    CrossKey, NumericSource, UNBOUNDED, bucketized_column, categorical_column_with_hash_bucket, categorical_column_with_identity,
     categorical_column_with_vocabulary_file, categorical_column_with_vocabulary_list, crossed_column, embedding_column,
     indicator_column, numeric_column, quantile_column, sequence_categorical_column_with_hash_bucket,
     sequence_categorical_column_with_identity, sequence_categorical_column_with_vocabulary_file,

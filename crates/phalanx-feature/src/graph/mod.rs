@@ -24,6 +24,20 @@ pub struct GraphIds {
 }
 
 impl GraphIds {
+    /// Returns the places of the ids in `keys`, a sorted vector of `count` ids of which the last stands for all ids that are
+    /// not in it. Negative ids stay, since they do not count.
+    #[must_use]
+    pub fn places(&self, graph: &mut GraphBuilder, keys: Output<i64>, count: usize) -> Self {
+        let ids = self.ids.values;
+        let place = graph.lower_bound(keys, ids);
+        let found = graph.gather(keys, place);
+        let (known, last) = (graph.equal(found, ids), graph.scalar(count as i64 - 1));
+        let place = graph.select(known, place, last);
+        let zero = graph.scalar(0_i64);
+        let negative = graph.less(ids, zero);
+        Self { ids: self.ids.with_values(graph.select(negative, ids, place)), ..*self }
+    }
+
     /// Returns the combined rows of `table` for the ids of each example, zeros for an example without ids.
     pub fn bag(&self, graph: &mut GraphBuilder, table: Output<f32>, combiner: Combiner) -> Output<f32> {
         let combiner = match combiner {

@@ -7,6 +7,9 @@ use crate::columns::kind::{Categorical, ColumnKind, Embedding, Numeric};
 use crate::columns::{Combiner, EmbeddingTable, FeatureColumn};
 use phalanx_base::{Code, Error, Result};
 
+/// The most numbers of a one-hot column.
+const WIDEST: usize = 1 << 24;
+
 impl Transform {
     /// Returns the plan of TensorFlow's `DenseFeatures`, the input of a deep model: numeric columns, one-hot buckets,
     /// indicators, and ids for embeddings.
@@ -161,6 +164,14 @@ impl Builder {
 
     fn scatter(&mut self, column: &Categorical) -> Result<Slot> {
         let (step, width) = (self.planner.step(column)?, column.num_buckets()?);
+        if width > WIDEST {
+            return Err(Error::new(
+                Code::BadSetting,
+                format!("column {:?} has too many ids to be one-hot", column.name()),
+            )
+            .because(format!("each example would have {width} numbers, and at most {WIDEST} are allowed"))
+            .help("use an embedding_column"));
+        }
         self.outputs.push(Output::Scatter { step, start: self.dense_width, width });
         Ok(self.dense_slot(width))
     }

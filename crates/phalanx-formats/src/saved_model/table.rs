@@ -37,6 +37,15 @@ impl GraphBuilder {
         self.make("AsString").input(x).dtype::<T>("T").add()
     }
 
+    /// The place of each value in a sorted vector: of the first element that is not below it, or the length.
+    pub fn lower_bound(&mut self, sorted: Output<i64>, values: Output<i64>) -> Output<i64> {
+        // The op searches in rows.
+        let (sorted, values) = (self.expand_dims(sorted, 0), self.expand_dims(values, 0));
+        let found = self.make("LowerBound").input(sorted).input(values).dtype::<i64>("T").dtype::<i64>("out_type");
+        let found = found.add::<i64>();
+        self.squeeze(found, &[0])
+    }
+
     /// A table of these keys and values, both vectors of one length.
     ///
     /// ```

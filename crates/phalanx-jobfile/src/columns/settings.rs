@@ -6,7 +6,7 @@ use crate::tree::{Node, TomlValue};
 use phalanx_base::Result;
 use phalanx_data::DType;
 use phalanx_feature::{
-    Combiner, DefaultValue, EmbeddingInitializer, FeatureColumn, TimePart, TimeUnit, VocabularyToken,
+    Combiner, DefaultValue, EmbeddingInitializer, FeatureColumn, TimePart, TimeUnit, UNBOUNDED, VocabularyToken,
 };
 
 pub(super) fn sorted(mut numbers: Vec<f64>) -> Vec<f64> {
@@ -16,7 +16,14 @@ pub(super) fn sorted(mut numbers: Vec<f64>) -> Vec<f64> {
 }
 
 pub(super) fn buckets(own: &Section<'_>) -> Result<usize> {
-    Ok(own.need_count("num_buckets", 1)?.value as usize)
+    match own.node("num_buckets") {
+        None => Err(own.missing("num_buckets")),
+        Some(Node { value: TomlValue::Text(word), .. }) if word == "unbounded" => Ok(UNBOUNDED),
+        Some(node) => match node.value {
+            TomlValue::Integer(_) => Ok(own.as_count("num_buckets", node, 1)?.value as usize),
+            _ => Err(own.not("num_buckets", node, "an integer, or \"unbounded\"")),
+        },
+    }
 }
 
 pub(super) fn hash_size(own: &Section<'_>) -> Result<usize> {

@@ -1,13 +1,18 @@
 //! The kinds of feature columns, after `tf.feature_column`.
 
 use super::Takes::{Bool, Choice, Count, Counts, CrossKeys, Integer, Kind, Number, NumberOrNumbers, Numbers, Table};
-use super::Takes::{Text, Texts, Tokens, WordsOrTables};
+use super::Takes::{CountOrUnbounded, Text, Texts, Tokens, WordsOrTables};
 use super::{Key, Keys, REQUIRED, key, keys};
 
 const KIND: &[Key] = &[key("kind", Text, REQUIRED, "Kind of column.")];
 const INPUT: &[Key] = &[key("key", Text, "the column's name", "Input that the column reads.")];
 const COLUMN: &[Key] = &[key("column", Text, REQUIRED, "A categorical column of [columns].")];
-const BUCKETS: &[Key] = &[key("num_buckets", Count(1), REQUIRED, "Number of ids, which start at 0.")];
+const BUCKETS: &[Key] = &[key(
+    "num_buckets",
+    CountOrUnbounded,
+    REQUIRED,
+    "Number of ids, which start at 0. \"unbounded\" allows every id up to 2^63 - 2: the table grows with the ids that are seen.",
+)];
 const HASH: &[Key] = &[
     key("hash_bucket_size", Count(1), REQUIRED, "Number of hash buckets."),
     key("dtype", Choice(&["string", "int64"]), "string", "Type of the input."),

@@ -86,6 +86,7 @@ fn takes(takes: Takes) -> Json {
         Takes::Count(least) => count(least),
         Takes::Counts(least) => list(count(least)),
         Takes::CountOrAll => any([count(1), words(&["all"])]),
+        Takes::CountOrUnbounded => any([count(1), words(&["unbounded"])]),
         Takes::Number => typed("number"),
         Takes::Numbers => list(typed("number")),
         Takes::NumberOrNumbers => any([typed("number"), list(typed("number"))]),

@@ -40,6 +40,7 @@ pub(crate) enum Takes {
     Count(u64),
     Counts(u64),
     CountOrAll,
+    CountOrUnbounded,
     Number,
     Numbers,
     NumberOrNumbers,

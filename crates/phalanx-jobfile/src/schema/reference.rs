@@ -78,6 +78,7 @@ fn takes(takes: Takes) -> String {
         Takes::Count(least) => format!("integer ≥ {least}"),
         Takes::Counts(least) => format!("list of integers ≥ {least}"),
         Takes::CountOrAll => "integer ≥ 1, or `\"all\"`".to_owned(),
+        Takes::CountOrUnbounded => "integer ≥ 1, or `\"unbounded\"`".to_owned(),
         Takes::Number => "number".to_owned(),
         Takes::Numbers => "list of numbers".to_owned(),
         Takes::NumberOrNumbers => "number, or list of numbers".to_owned(),

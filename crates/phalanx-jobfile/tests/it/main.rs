@@ -6,5 +6,6 @@ mod jobs;
 mod mistakes;
 mod predictions;
 mod preparation;
+mod run_directories;
 mod schema;
 mod statistics;

@@ -137,19 +137,28 @@ fn runs(info: &TensorInfo, width: usize) -> Result<Option<Vec<(u64, Span)>>> {
         TensorLocation::Sliced(parts) => parts,
     };
     let row = (info.shape.row_elements() * width) as u64;
-    let rank = info.shape.dims().len();
     let mut spans = Vec::with_capacity(parts.len());
     for (slice, span) in parts {
-        let Some(first) = first_row(slice, span.size / row.max(1), rank) else { return Ok(None) };
+        let Some(first) = first_row(slice, span.size / row.max(1), info.shape.dims()) else { return Ok(None) };
         spans.push((first * row, *span));
     }
     Ok(Some(spans))
 }
 
-/// Returns the first row of a slice that has all of every other axis.
-fn first_row(slice: &TensorSlice, rows: u64, rank: usize) -> Option<u64> {
-    let &Extent::Range { start, .. } = slice.extents().first()? else { return None };
-    (*slice == TensorSlice::rows(start, rows, rank)).then_some(start)
+/// Returns the first row of a slice that has all of every other axis, which TensorFlow writes as a range.
+fn first_row(slice: &TensorSlice, rows: u64, dims: &[usize]) -> Option<u64> {
+    let (first, others) = slice.extents().split_first()?;
+    let complete = |(extent, &size): (&Extent, &usize)| match *extent {
+        Extent::Full => true,
+        Extent::Range { start, length } => start == 0 && length == size as u64,
+    };
+    if others.len() + 1 != dims.len() || !others.iter().zip(&dims[1..]).all(complete) {
+        return None;
+    }
+    match *first {
+        Extent::Full => (rows == dims[0] as u64).then_some(0),
+        Extent::Range { start, length } => (length == rows).then_some(start),
+    }
 }
 
 /// Returns the rows of a tensor that are stored in data file `file`.

@@ -45,6 +45,12 @@ impl RowInitializer {
         Self { kind: Kind::TruncatedNormal, a: mean, b: stddev, seed }
     }
 
+    /// Returns the mean of all initial values.
+    #[must_use]
+    pub fn mean(&self) -> f32 {
+        if self.kind == Kind::Uniform { f32::midpoint(self.a, self.b) } else { self.a }
+    }
+
     /// Fills the row of `id`.
     pub fn fill(&self, id: i64, row: &mut [f32]) {
         let start = mix(self.seed ^ mix(id as u64));
