@@ -3,7 +3,7 @@
 use crate::common::{JOB, write_data};
 use phalanx_base::{Code, Error};
 use phalanx_estimator::EstimatorNames;
-use phalanx_jobfile::{Job, Overrides, TrainedJob, rows_json};
+use phalanx_jobfile::{Job, Overrides, PredictOptions, TrainedJob, rows_json};
 use phalanx_storage::{Dir, Locked};
 use std::path::Path;
 
@@ -33,7 +33,9 @@ fn predictions(folder: &Path, model_dir: &str) -> Vec<String> {
         rows.extend(rows_json(batch).map(|row| row.to_string()));
         Ok(())
     };
-    job(folder, JOB, model_dir).predict(&trained, &folder.join("test.csv").to_string_lossy(), each).unwrap();
+    job(folder, JOB, model_dir)
+        .predict(&trained, &folder.join("test.csv").to_string_lossy(), &PredictOptions::default(), each)
+        .unwrap();
     rows
 }
 
@@ -149,16 +151,10 @@ fn numbers(text: &str) -> Vec<f64> {
     parts.filter_map(|part| part.parse().ok()).collect()
 }
 
-#[test]
-fn a_table_without_bounds_is_exported_as_what_was_seen() {
-    let folder = tempfile::tempdir().unwrap();
-    write_data(folder.path());
-    let column = "age = { kind = \"numeric\", normalizer = { divide = 50.0 } }\n\
-                  age_id = { kind = \"identity\", key = \"age_ns\", num_buckets = \"unbounded\" }\n\
-                  age_vector = { kind = \"embedding\", column = \"age_id\", dimension = 4 }";
+/// Adds a column `age_ns` of ids far beyond what a dense tensor could hold.
+fn add_ids(folder: &Path) {
     for name in ["train.csv", "test.csv"] {
-        // Ids far beyond what a dense tensor could hold.
-        let path = folder.path().join(name);
+        let path = folder.join(name);
         let text = std::fs::read_to_string(&path).unwrap();
         let wide = |(at, line): (usize, &str)| match at {
             0 => format!("{line},age_ns\n"),
@@ -166,6 +162,16 @@ fn a_table_without_bounds_is_exported_as_what_was_seen() {
         };
         std::fs::write(&path, text.lines().enumerate().map(wide).collect::<String>()).unwrap();
     }
+}
+
+#[test]
+fn a_table_without_bounds_is_exported_as_what_was_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    write_data(folder.path());
+    let column = "age = { kind = \"numeric\", normalizer = { divide = 50.0 } }\n\
+                  age_id = { kind = \"identity\", key = \"age_ns\", num_buckets = \"unbounded\" }\n\
+                  age_vector = { kind = \"embedding\", column = \"age_id\", dimension = 4 }";
+    add_ids(folder.path());
     let text = with_steps(30)
         .replace("age = { kind = \"numeric\", normalizer = { divide = 50.0 } }", column)
         .replace("\"job_vector\"]", "\"job_vector\", \"age_vector\"]")
@@ -181,7 +187,7 @@ fn a_table_without_bounds_is_exported_as_what_was_seen() {
             rows.extend(rows_json(batch).map(|row| row.to_string()));
             Ok(())
         };
-        job.predict(trained, &input.to_string_lossy(), each).unwrap();
+        job.predict(trained, &input.to_string_lossy(), &PredictOptions::default(), each).unwrap();
         rows
     };
     let exported = std::fs::read_dir(run.join("export/final")).unwrap().next().unwrap().unwrap().path();
@@ -197,15 +203,10 @@ fn a_table_without_bounds_is_exported_as_what_was_seen() {
 fn a_column_without_bounds_cannot_be_one_hot() {
     let folder = tempfile::tempdir().unwrap();
     write_data(folder.path());
+    add_ids(folder.path());
     let text = JOB
-        .replace(
-            "job = { kind = \"hash_bucket\", hash_bucket_size = 20 }",
-            "job = { kind = \"identity\", key = \"age\", num_buckets = \"unbounded\" }",
-        )
-        .replace(
-            "job_vector = { kind = \"embedding\", column = \"job\", dimension = 4 }",
-            "job_vector = { kind = \"indicator\", column = \"job\" }",
-        );
+        .replace("\n[model]", "id = { kind = \"identity\", key = \"age_ns\", num_buckets = \"unbounded\" }\n\n[model]")
+        .replace("column = \"city\" }", "column = \"id\" }");
     let error = refused(folder.path(), &text, "run");
     assert!(error.what().contains("too many ids to be one-hot"), "{}", error.report());
 }
