@@ -7,8 +7,8 @@ use crate::columns::kind::{Categorical, ColumnKind, Embedding, Numeric};
 use crate::columns::{Combiner, EmbeddingTable, FeatureColumn};
 use phalanx_base::{Code, Error, Result};
 
-/// The most numbers of a one-hot column.
-const WIDEST: usize = 1 << 24;
+/// The most numbers of a one-hot column that are counted without overflow.
+const WIDEST: usize = 1 << 40;
 
 impl Transform {
     /// Returns the plan of TensorFlow's `DenseFeatures`, the input of a deep model: numeric columns, one-hot buckets,
