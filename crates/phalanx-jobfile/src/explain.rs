@@ -14,7 +14,6 @@ impl Job {
         let data = &self.inputs.data;
         match error.code() {
             _ if Head::is_about(&error) => self.explain_label(error),
-            Code::ShapeMismatch if error.what().ends_with("is too large") => self.explain_size(error),
             Code::DataColumn | Code::DataRow | Code::DataFormat | Code::DataMissing | Code::ShapeMismatch => {
                 let named = self.named_in(&error);
                 let span = named.or_else(|| self.files_in(&error)).or_else(|| data.train.span.clone());
@@ -50,19 +49,6 @@ impl Job {
             }
             _ => error,
         }
-    }
-
-    /// Points at the column whose table or weights have as many rows as the shape that is too large.
-    fn explain_size(&self, error: Error) -> Error {
-        let has_rows = |rows: usize| error.what().starts_with(&format!("shape [{rows},"));
-        let is_it = |column: &phalanx_feature::FeatureColumn| {
-            let table = column.table().ok().flatten().map(|table| table.rows);
-            table.or(column.num_buckets().ok().flatten()).is_some_and(has_rows)
-        };
-        let named = self.columns.iter().filter(|named| named.columns.iter().any(is_it)).last();
-        let span = named.map_or_else(|| self.model.span.clone(), |named| named.span.clone());
-        let help = "use fewer ids: a hash_bucket column with a smaller hash_bucket_size, or another num_buckets";
-        self.source.point_with(error, Some(&span), "too large", help)
     }
 
     fn explain_label(&self, error: Error) -> Error {

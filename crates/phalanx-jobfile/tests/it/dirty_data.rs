@@ -247,23 +247,23 @@ batch_size = 8
 "#;
 
 #[test]
-fn a_damaged_file_and_a_table_that_is_too_large_point_at_their_own_lines() {
+fn an_error_points_at_the_damaged_file_and_a_large_table_is_none() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     write_parquet(&path("a.parquet"));
     let whole = std::fs::read(path("a.parquet")).unwrap();
     let dry_run = |text: &str| {
         let job = Job::parse("job.toml", text, &folder.path().to_string_lossy(), Overrides::default()).unwrap();
-        job.dry_run().unwrap_err()
+        job.dry_run()
     };
     std::fs::write(path("b.parquet"), &whole[..whole.len() - 20]).unwrap();
-    let error = dry_run(PARQUET);
+    let error = dry_run(PARQUET).unwrap_err();
     assert_eq!(error.code(), Code::DataFormat);
     assert!(error.what().contains("b.parquet\" is not a complete Parquet file"), "{error}");
     assert_eq!(error.pointed_at().as_deref(), Some("job.toml:4:8"), "{}", error.report());
 
     std::fs::write(path("b.parquet"), &whole).unwrap();
-    let error = dry_run(&PARQUET.replace("num_buckets = 1000", "num_buckets = 9000000000000"));
-    assert_eq!(error.what(), "shape [9000000000000, 8] is too large");
-    assert_eq!(error.pointed_at().as_deref(), Some("job.toml:9:1"), "{}", error.report());
+    // It is exported as the rows that were seen.
+    let large = dry_run(&PARQUET.replace("num_buckets = 1000", "num_buckets = 9000000000000"));
+    assert!(large.is_ok_and(|done| done.iter().any(|line| line.starts_with("export"))));
 }
