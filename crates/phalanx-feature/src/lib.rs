@@ -40,12 +40,13 @@ mod transform;
 
 pub use columns::{
     Combiner, CrossKey, DefaultValue, EmbeddingInitializer, EmbeddingTable, FeatureColumn, KnownValues, NumericSource,
-    TimePart, TimeUnit, UNBOUNDED, UnknownCount, VocabularyToken, bucketized_column, categorical_column_with_hash_bucket,
-    categorical_column_with_identity, categorical_column_with_vocabulary_file, categorical_column_with_vocabulary_list,
-    crossed_column, embedding_column, indicator_column, make_parse_example_spec, numeric_column, quantile_column,
-    sequence_categorical_column_with_hash_bucket, sequence_categorical_column_with_identity,
-    sequence_categorical_column_with_vocabulary_file, sequence_categorical_column_with_vocabulary_list,
-    sequence_numeric_column, shared_embeddings, shared_embeddings_named, timestamp_column, weighted_categorical_column,
+    TimePart, TimeUnit, UNBOUNDED, UnknownCount, VocabularyToken, bucketized_column,
+    categorical_column_with_hash_bucket, categorical_column_with_identity, categorical_column_with_vocabulary_file,
+    categorical_column_with_vocabulary_list, crossed_column, embedding_column, indicator_column,
+    make_parse_example_spec, numeric_column, quantile_column, sequence_categorical_column_with_hash_bucket,
+    sequence_categorical_column_with_identity, sequence_categorical_column_with_vocabulary_file,
+    sequence_categorical_column_with_vocabulary_list, sequence_numeric_column, shared_embeddings,
+    shared_embeddings_named, timestamp_column, weighted_categorical_column,
 };
 pub use encode::OutputMode;
 pub use graph::{GraphIds, GraphInputs};

@@ -14,12 +14,12 @@ pub(crate) mod tokens;
 pub use known::{KnownValues, UnknownCount};
 pub(crate) use make::DEFAULT_HASH_KEY;
 pub use make::{
-    CrossKey, NumericSource, UNBOUNDED, bucketized_column, categorical_column_with_hash_bucket, categorical_column_with_identity,
-    categorical_column_with_vocabulary_file, categorical_column_with_vocabulary_list, crossed_column, embedding_column,
-    indicator_column, numeric_column, quantile_column, sequence_categorical_column_with_hash_bucket,
-    sequence_categorical_column_with_identity, sequence_categorical_column_with_vocabulary_file,
-    sequence_categorical_column_with_vocabulary_list, sequence_numeric_column, shared_embeddings,
-    shared_embeddings_named, timestamp_column, weighted_categorical_column,
+    CrossKey, NumericSource, UNBOUNDED, bucketized_column, categorical_column_with_hash_bucket,
+    categorical_column_with_identity, categorical_column_with_vocabulary_file, categorical_column_with_vocabulary_list,
+    crossed_column, embedding_column, indicator_column, numeric_column, quantile_column,
+    sequence_categorical_column_with_hash_bucket, sequence_categorical_column_with_identity,
+    sequence_categorical_column_with_vocabulary_file, sequence_categorical_column_with_vocabulary_list,
+    sequence_numeric_column, shared_embeddings, shared_embeddings_named, timestamp_column, weighted_categorical_column,
 };
 pub use parse::make_parse_example_spec;
 pub use settings::DefaultValue;
