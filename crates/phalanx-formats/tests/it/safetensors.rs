@@ -2,7 +2,7 @@
 
 use phalanx_base::{Code, Shape};
 use phalanx_formats::bundle::Dtype;
-use phalanx_formats::safetensors::{Header, SafeTensors, SafeTensorsWriter};
+use phalanx_formats::safetensors::{SafeTensors, SafeTensorsHeader, SafeTensorsWriter};
 use proptest::prelude::*;
 
 /// Made with numpy 2.4.6 and safetensors 0.8.0:
@@ -112,9 +112,9 @@ fn refuses_headers_that_do_not_fit_the_file() {
         assert!(error.to_string().contains(says), "{error}");
     }
     // What the file is said to have and has not.
-    let error = Header::read(&mut &THEIRS[..100], 1000).unwrap_err();
+    let error = SafeTensorsHeader::read(&mut &THEIRS[..100], 1000).unwrap_err();
     assert!(error.to_string().contains("its header has 92 of 432 bytes"), "{error}");
-    assert_eq!(Header::read(&mut &THEIRS[..4], 1000).unwrap_err().code(), Code::DataMissing);
+    assert_eq!(SafeTensorsHeader::read(&mut &THEIRS[..4], 1000).unwrap_err().code(), Code::DataMissing);
 }
 
 #[test]
