@@ -405,11 +405,14 @@ def test_training_refuses_what_an_estimator_trains_on_in_silence(kind, tmp_path)
 
 
 def test_eval_says_that_a_metric_is_nan(tmp_path):
-    rows = [(float(i % 7), i % 9, "ab"[i % 2], i % 2) for i in range(64)]
+    rows = [(2.0 if i % 2 else -2.0, i % 9, "ab"[i % 2], i % 2) for i in range(64)]
     folder = write_job(tmp_path / "job", "csv", rows)
-    # A finite number of the data that overflows in the model.
-    scaled = (folder / "job.toml").read_text().replace("default_value = 3.5", "normalizer = { divide = 0.01 }")
-    (folder / "job.toml").write_text(scaled)
+    # A weight far above 1, so that a finite number of the data overflows in the model.
+    deep = 'kind = "dnn_classifier"\ncolumns = ["x", "n_vector", "s_onehot"]\nhidden_units = [4]'
+    linear = 'kind = "linear_classifier"\ncolumns = ["x"]\noptimizer = { name = "sgd", learning_rate = 10 }'
+    text = (folder / "job.toml").read_text()
+    assert deep in text
+    (folder / "job.toml").write_text(text.replace(deep, linear))
     phalanx("train", "job.toml", cwd=folder)
     WRITERS["csv"](folder / "wild.csv", [(3e38, 2, "a", 0), (-3e38, 2, "a", 1)] * 4)
     answer = phalanx("eval", "run", "--input", "wild.csv", cwd=folder, fails=True)

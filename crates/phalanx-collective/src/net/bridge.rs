@@ -100,7 +100,10 @@ impl Bridge {
         if let Some(outgoing) = pending.outgoing {
             let (listener, hello, key) = (Arc::clone(listener), far.hello, far.key);
             let pump = self.runtime()?.spawn(async move {
-                pump(outgoing, &client, hello).await;
+                if !pump(outgoing, &client, hello).await {
+                    // A member that leaves takes no more frames, while its own last ones, with its goodbye, are on their way.
+                    let _ = tokio::time::timeout(PARTING, listener.closed(key)).await;
+                }
                 listener.close(key);
             });
             self.pumps.push(pump);
@@ -124,9 +127,9 @@ impl Bridge {
     }
 }
 
-/// Carries the bytes read from `from` until either side ends. Several frames are in flight, so that the network carries one
-/// while the other side writes another.
-async fn pump(mut from: OwnedReadHalf, to: &Client, hello: Hello) {
+/// Carries the bytes read from `from` until either side ends; false if the other side took no more. Several frames are in
+/// flight, so that the network carries one while the other side writes another.
+async fn pump(mut from: OwnedReadHalf, to: &Client, hello: Hello) -> bool {
     let mut buffer = BytesMut::new();
     let mut number = 1;
     let mut calls = FuturesUnordered::new();
@@ -135,7 +138,7 @@ async fn pump(mut from: OwnedReadHalf, to: &Client, hello: Hello) {
         tokio::select! {
             answer = calls.next(), if !calls.is_empty() => {
                 if !matches!(answer, Some(Outcome::Done(_))) {
-                    return;
+                    return false;
                 }
                 continue;
             }
@@ -154,4 +157,5 @@ async fn pump(mut from: OwnedReadHalf, to: &Client, hello: Hello) {
     while calls.next().await.is_some_and(|answer| matches!(answer, Outcome::Done(_))) {}
     // The other side may be gone by now.
     let _ = to.call(carry(hello, Action::Close(Close {})), PARTING).await;
+    true
 }

@@ -233,6 +233,13 @@ impl GroupListener {
         Ok(PendingConnection { stream, outgoing: Some(outgoing) })
     }
 
+    /// Waits until the other side has closed its lane.
+    pub(super) async fn closed(&self, key: Key) {
+        let Some(buffer) = self.state().buffers.get(&key).cloned() else { return };
+        // It fails only if the buffer is gone, which is also the end.
+        let _ = buffer.next.subscribe().wait_for(Option::is_none).await;
+    }
+
     /// Closes what [`Self::open_buffer`] created: its reader sees the end.
     pub(super) fn close(&self, key: Key) {
         if let Some(buffer) = self.state().buffers.remove(&key) {
