@@ -24,7 +24,7 @@ pub struct Table {
 pub(crate) const DENSE_NUMBERS: usize = 1 << 28;
 
 impl Table {
-    /// Returns whether the table has so many ids that exports hold only the rows that were seen, with their ids. An id that
+    /// Returns whether exports of the table hold only the rows that were seen, because it has too many ids. An id that
     /// was not seen is then predicted with the mean of the initial values.
     #[must_use]
     pub fn is_growing(&self) -> bool {
