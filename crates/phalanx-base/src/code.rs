@@ -1,6 +1,6 @@
 //! Stable error codes. A published code keeps its meaning.
 
-/// Who has to act on a failure. It determines the exit code and whether a retry makes sense.
+/// The party that must act on a failure. It determines the exit code and whether a retry makes sense.
 ///
 /// ```
 /// use phalanx_base::{Code, Fault};
@@ -50,7 +50,7 @@ macro_rules! codes {
             /// Every code, ordered by number.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// Returns who has to act.
+            /// Returns the party that must act.
             #[must_use]
             pub fn fault(self) -> Fault {
                 match self { $(Self::$name => Fault::$fault,)* }

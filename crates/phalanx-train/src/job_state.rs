@@ -1,4 +1,4 @@
-//! The heartbeat file in the run directory, from which an evaluator learns whether training goes on.
+//! The heartbeat file in the run directory, from which an evaluator learns whether training continues.
 
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_storage::Dir;

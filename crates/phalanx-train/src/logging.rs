@@ -234,7 +234,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Printer {
     fn on_event(&self, event: &Event<'_>, cx: Context<'_, S>) {
         let record = Record::new(event, &cx);
         let line = if self.json { record.json(SystemTime::now()) } else { record.line() };
-        // The test harness captures what `eprintln!` prints. It panics where nobody reads any more; a task goes on.
+        // The test harness captures what `eprintln!` prints. It panics once its reader is gone; a task must continue.
         let _gone = std::panic::catch_unwind(|| eprintln!("{line}"));
     }
 }

@@ -131,7 +131,7 @@ impl ParquetReader {
         self.group_rows.iter().take(self.place.byte as usize).sum::<u64>() + self.place.row
     }
 
-    /// Goes on by some rows of `decoded`.
+    /// Advances by `rows` rows of `decoded`.
     fn moved(&mut self, rows: usize) {
         self.bad.iter_mut().for_each(|(row, _)| *row -= rows);
         self.advance(rows);

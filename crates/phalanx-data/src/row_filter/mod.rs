@@ -15,7 +15,7 @@ use phalanx_base::Result;
 /// | missing values | `age is missing`, `age is not missing` |
 /// | `and`, `or`, `not`, parentheses | `not (age < 18 or country == "XX")` |
 ///
-/// The name of a column that is not a word of letters, digits, `_` and `.` stands in backquotes; texts stand in `"` or `'`.
+/// Put a column name in backquotes if it has characters other than letters, digits, `_` and `.`; put texts in `"` or `'`.
 /// A missing value (an empty text, NaN, a bag without values) fulfils no comparison, not even `!=`. A bag fulfils a
 /// comparison if one of its values does, and `!=` and `not in` if none of them is equal. Texts are compared byte by byte,
 /// and as numbers with a number.
