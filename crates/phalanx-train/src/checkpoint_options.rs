@@ -11,6 +11,8 @@ use std::time::Duration;
 #[derive(Clone)]
 pub(crate) struct CheckpointOptions {
     pub(crate) dir: Option<Dir>,
+    /// Whether this task restores from the directory and leaves it to another one to save.
+    pub(crate) restores_only: bool,
     pub(crate) basename: String,
     pub(crate) retention: Retention,
     pub(crate) save: CheckpointInterval,
@@ -21,6 +23,7 @@ impl Default for CheckpointOptions {
     fn default() -> Self {
         Self {
             dir: None,
+            restores_only: false,
             basename: "model.ckpt".to_owned(),
             retention: Retention::default(),
             save: CheckpointInterval { time: Some(SavePeriod::Growing), steps: None },
@@ -34,7 +37,7 @@ impl CheckpointOptions {
     pub(crate) fn saver(&self, server: &Server, rounds: bool) -> Result<Option<Saver>> {
         let Some(dir) = &self.dir else { return Ok(None) };
         dir.create_all()?;
-        let lock = RunLock::take(dir, server)?;
+        let lock = (!self.restores_only).then(|| RunLock::take(dir, server)).transpose()?;
         Ok(Some(Saver::new(CheckpointStore::open(dir, &self.basename, self.retention)?, lock, rounds)))
     }
 

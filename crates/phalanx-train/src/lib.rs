@@ -40,6 +40,7 @@ mod summary;
 mod supervisor;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod worker_group;
 
 pub use coordinator::{
     Coordinator, ParameterServerStrategy, RemoteValue, ShardedVariable, Staleness, StepContext, StepFunctions,
@@ -51,7 +52,7 @@ pub use options::ServerOptions;
 pub use resolver::{ClusterResolver, SimpleClusterResolver, TfConfigClusterResolver};
 pub use run_dir::open_run_dir;
 pub use server::Server;
-pub use session::{NonFinite, RowValues, Session, Step, SyncReplicas};
+pub use session::{BoundedStaleness, NonFinite, RowValues, Session, Step, StepGradients, SyncReplicas};
 pub use sidecar::SidecarEvaluator;
 pub use strategy::{
     DistributedDataset, DistributedSteps, Gradient, PerReplica, Reducible, Replica, Replicated, Strategy,
@@ -61,3 +62,4 @@ pub use summary::SummaryWriter;
 pub use phalanx_collective::Reduce;
 pub use phalanx_wire::Token;
 pub use supervisor::Supervisor;
+pub use worker_group::WorkerGroup;

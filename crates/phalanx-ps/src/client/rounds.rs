@@ -1,4 +1,4 @@
-//! Synchronous mode: the barrier that the first server keeps.
+//! Synchronous mode and bounded staleness: the barrier and the clocks that the first server keeps.
 
 use super::calls::{Client, unexpected};
 use crate::proto::{self, reply, request};
@@ -15,7 +15,27 @@ impl Client {
         round.ok_or_else(|| unexpected(&None))
     }
 
-    /// Synchronous mode: leaves the barrier.
+    /// Bounded staleness: joins with the clock of the slowest trainer, and returns it.
+    ///
+    /// # Errors
+    /// When the server that keeps the clocks does not answer.
+    pub fn join_clocks(&self) -> Result<u64> {
+        let clock = self.round_of(request::Op::Advance(proto::Advance::default()))?;
+        clock.ok_or_else(|| unexpected(&None))
+    }
+
+    /// Bounded staleness: reports that this trainer has made `clock` steps, and waits up to `wait` until the slowest one is
+    /// at most `most_ahead` steps behind. `false`: not yet, ask again.
+    ///
+    /// # Errors
+    /// When the server that keeps the clocks does not answer.
+    pub fn advance_clock(&self, clock: u64, most_ahead: u64, wait: Duration) -> Result<bool> {
+        let wait_ms = wait.as_millis().try_into().unwrap_or(u32::MAX);
+        let ask = proto::Advance { clock: Some(clock), most_ahead, wait_ms };
+        Ok(self.round_of(request::Op::Advance(ask))?.is_some())
+    }
+
+    /// Leaves the barrier and the clocks.
     ///
     /// # Errors
     /// When the server that keeps the barrier does not answer.

@@ -7,6 +7,7 @@ mod assign;
 mod background;
 mod barrier;
 mod body;
+mod clocks;
 pub(crate) mod dense;
 #[cfg(test)]
 mod dense_tests;
@@ -30,6 +31,7 @@ mod write_snapshot;
 
 pub use applied::{AppliedUpdates, TaskIncarnation, TaskProgress, UpdateOutcome, UpdatePart};
 pub use barrier::{Arrival, Barrier, Hold};
+pub use clocks::Clocks;
 pub use load::{ServerLoad, StoredItem};
 pub use service::Service;
 pub use store::Store;

@@ -25,7 +25,7 @@ pub struct Service {
     job: u64,
     task: TaskId,
     incarnation: Incarnation,
-    /// Notified whenever the barrier may have released a worker.
+    /// Notified whenever the barrier or a clock may have released a worker.
     moved: Notify,
     /// The snapshots that are being written, by their ids.
     saving: Mutex<Option<(u64, Arc<IntoFile>)>>,
@@ -104,11 +104,14 @@ impl Service {
                 Some(reply::Result::Arrived(proto::Arrived { round: Some(round) }))
             }
             request::Op::Leave(_) => {
-                lock(&store.barrier).leave(from?);
+                let from = from?;
+                lock(&store.barrier).leave(from);
+                lock(&store.clocks).leave(from);
                 self.moved.notify_waiters();
                 None
             }
             request::Op::Arrive(ask) => Some(reply::Result::Arrived(self.arrive(from?, &ask).await?)),
+            request::Op::Advance(ask) => Some(reply::Result::Arrived(self.advance(from?, &ask).await?)),
             request::Op::CloseRound(ask) => Some(reply::Result::Arrived(self.close_round(ask.round))),
             request::Op::Hold(ask) => Some(reply::Result::Arrived(self.hold(ask.millis))),
             request::Op::TakeSnapshot(ask) => {
@@ -257,6 +260,30 @@ impl Service {
         };
         let round = tokio::time::timeout(wait, waiting).await.unwrap_or(Ok(None))?;
         Ok(proto::Arrived { round })
+    }
+
+    /// Sets a client's clock and waits until it is not too far ahead of the slowest one.
+    async fn advance(&self, from: TaskIncarnation, ask: &proto::Advance) -> Result<proto::Arrived> {
+        let wait = Duration::from_millis(ask.wait_ms.into()).min(LONGEST_WAIT);
+        self.store.check_ready()?;
+        let Some(clock) = ask.clock else {
+            return Ok(proto::Arrived { round: Some(self.store.at_clocks(from, |clocks| clocks.join(from))?) });
+        };
+        self.store.at_clocks(from, |clocks| clocks.advance(from, clock))?;
+        self.moved.notify_waiters();
+        let waiting = async {
+            loop {
+                let mut moved = std::pin::pin!(self.moved.notified());
+                // Listen before looking, or a clock that advances in between would be missed.
+                moved.as_mut().enable();
+                let slowest = lock(&self.store.clocks).poll(from, ask.most_ahead);
+                if slowest.is_some() {
+                    return slowest;
+                }
+                moved.await;
+            }
+        };
+        Ok(proto::Arrived { round: tokio::time::timeout(wait, waiting).await.unwrap_or(None) })
     }
 
     fn describe(&self) -> proto::Description {

@@ -2,6 +2,7 @@
 
 use super::barrier::Barrier;
 use super::body::Body;
+use super::clocks::Clocks;
 use super::dense::Dense;
 use super::input_positions::InputPositions;
 use super::items::{Item, Items};
@@ -49,6 +50,7 @@ pub struct Store {
     items: RwLock<Items>,
     pub(super) applied: AppliedUpdates,
     pub(crate) barrier: Mutex<Barrier>,
+    pub(crate) clocks: Mutex<Clocks>,
     pub(super) global_step: AtomicU64,
     /// Every exchange is an update to it.
     pub(super) snapshots: Snapshots<StoreSnapshot>,
@@ -71,6 +73,7 @@ impl Default for Store {
             items: RwLock::new(Items::new(Arc::clone(snapshots.clock()))),
             applied: AppliedUpdates::default(),
             barrier: Mutex::default(),
+            clocks: Mutex::default(),
             global_step: AtomicU64::default(),
             snapshots,
             input_positions: InputPositions::default(),
@@ -267,10 +270,16 @@ impl Store {
         self.applied.admitted(from, || act(&mut lock(&self.barrier)))
     }
 
+    /// Calls `act` with the clocks unless the task was fenced.
+    pub(crate) fn at_clocks<T>(&self, from: TaskIncarnation, act: impl FnOnce(&mut Clocks) -> T) -> Result<T> {
+        self.applied.admitted(from, || act(&mut lock(&self.clocks)))
+    }
+
     /// Fences a lost task and returns its progress.
     pub fn fence(&self, lost: TaskIncarnation) -> TaskProgress {
         let progress = self.applied.fence(lost);
         lock(&self.barrier).leave(lost);
+        lock(&self.clocks).leave(lost);
         progress
     }
 
@@ -278,6 +287,7 @@ impl Store {
     pub fn task_incarnations(&self) -> BTreeSet<TaskIncarnation> {
         let mut tasks: BTreeSet<_> = self.applied.tasks().into_iter().collect();
         tasks.extend(lock(&self.barrier).members());
+        tasks.extend(lock(&self.clocks).members());
         tasks
     }
 

@@ -57,15 +57,16 @@ pub(crate) struct Saver {
     rounds: bool,
     /// Whether all servers see the directory, once that is known.
     seen: Option<bool>,
-    /// Keeps other jobs out of the directory.
-    lock: RunLock,
+    /// Keeps other jobs out of the directory; `None` for a task that only restores from it.
+    lock: Option<RunLock>,
     /// Notices about the directory, to be logged.
     notices: Vec<Error>,
 }
 
 impl Saver {
-    /// Creates a saver into the directory of `checkpoints`, which is locked; `rounds` for synchronous training.
-    pub(crate) fn new(checkpoints: CheckpointStore, lock: RunLock, rounds: bool) -> Self {
+    /// Creates a saver into the directory of `checkpoints`, which is locked unless it only restores; `rounds` for
+    /// synchronous training.
+    pub(crate) fn new(checkpoints: CheckpointStore, lock: Option<RunLock>, rounds: bool) -> Self {
         Self { checkpoints, rounds, seen: None, lock, notices: Vec::new() }
     }
 
@@ -76,7 +77,7 @@ impl Saver {
 
     /// Checks whether the directory is still there; one that was deleted is created again, with a notice.
     pub(crate) fn check_directory(&mut self) -> Result<()> {
-        if let Some(notice) = self.lock.renew()? {
+        if let Some(notice) = self.lock.as_mut().map_or(Ok(None), RunLock::renew)? {
             self.checkpoints.forget();
             self.seen = None;
             self.notices.push(notice);

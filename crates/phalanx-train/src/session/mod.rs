@@ -4,6 +4,7 @@
 //! one round trip. Between two steps one gradient is therefore pending; [`Session::finish`] sends the last one. Where
 //! steps overlap, even that round trip proceeds during the computation.
 
+mod bounded;
 mod clip;
 mod directive;
 mod overlap;
@@ -25,12 +26,16 @@ use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
 use phalanx_nn::{HostBuffer, ParameterRegistry, Rows};
 use phalanx_ps::Client;
 use phalanx_ps::client::{BackgroundExchange, Push, RemoteModel, UpdateMode};
-use rounds::Rounds;
+pub(crate) use rounds::Rounds;
 use std::sync::Arc;
 use unfinished_updates::UnfinishedUpdates;
 
+pub use bounded::BoundedStaleness;
+pub(crate) use bounded::Lead;
+
 pub(crate) use directive::StepDirective;
 pub use rounds::SyncReplicas;
+pub use step::StepGradients;
 pub(crate) use values::to_wire;
 
 /// The policy for a gradient or a loss that is not finite.
@@ -72,6 +77,16 @@ pub struct RowValues {
     pub positions: Vec<u32>,
 }
 
+/// What a trainer waits for between two steps.
+pub(crate) enum Pace {
+    /// Nothing: asynchronous training, or a coordinator decides.
+    Free,
+    /// The end of a round.
+    Rounds(Rounds),
+    /// Trainers that are far behind.
+    Bounded(Lead),
+}
+
 /// A worker's connection to the model on the servers.
 ///
 /// ```
@@ -98,7 +113,10 @@ pub struct Session<M> {
     module: Option<M>,
     device: Device,
     non_finite: NonFinite,
-    rounds: Option<Rounds>,
+    /// What this trainer waits for between two steps.
+    pace: Pace,
+    /// The global step at which training ends.
+    last_step: Option<u64>,
     /// Set where exchanges overlap with computation.
     overlap: Option<Overlap>,
     services: Services,
@@ -121,19 +139,17 @@ pub struct Session<M> {
 }
 
 impl<M: Module> Session<M> {
-    /// A session over `client`, whose servers hold the model; synchronous where `sync` is the number of gradients that make
-    /// an update.
+    /// A session over `client`, whose servers hold the model.
     pub(crate) fn new(
         server: Server,
         client: Client,
         remote: RemoteModel,
         registry: ParameterRegistry,
         module: M,
-        sync: Option<u32>,
+        pace: Pace,
         services: Services,
     ) -> Result<Self> {
         let device = module.devices().into_iter().next().unwrap_or_else(phalanx_nn::default_device);
-        let rounds = sync.map(|replicas| Rounds::join(&client, replicas)).transpose()?;
         let (global_step, restored_position) = (client.global_step()?, client.input_position()?);
         let clipper = GradientClipper::of(remote.layout());
         let pending = Pending::new(client.options().task, client.options().incarnation);
@@ -145,7 +161,8 @@ impl<M: Module> Session<M> {
             module: Some(module),
             device,
             non_finite: NonFinite::default(),
-            rounds,
+            pace,
+            last_step: None,
             overlap: None,
             services,
             unfinished: UnfinishedUpdates::default(),
@@ -217,9 +234,59 @@ impl<M: Module> Session<M> {
     where
         G: FnOnce(&mut Gradients) -> Result<Vec<Option<HostBuffer>>>,
     {
+        self.step_with_gradients(ids, |module, registry, rows| {
+            let (loss, of_rows) = compute(module, rows)?;
+            StepGradients::of(registry, module, loss, of_rows)
+        })
+    }
+
+    /// Computes one step whose gradients `compute` returns as buffers. It gets the model with the newest values, the
+    /// registry of its parameters, and the rows.
+    ///
+    /// # Errors
+    /// As [`Self::step`], and what `compute` returns.
+    pub fn step_with_gradients(
+        &mut self,
+        ids: &[(usize, &[i64])],
+        compute: impl FnOnce(&M, &ParameterRegistry, Vec<RowValues>) -> Result<StepGradients>,
+    ) -> Result<Option<Step>> {
         let span = tracing::debug_span!(parent: self.server.log().span(), "step", step = self.global_step + 1);
         let step = span.in_scope(|| self.compute(ids, compute));
         self.server.record_failure(step)
+    }
+
+    /// Ends training at this global step: once all trainers together have committed that many, [`Self::step`] returns
+    /// `None` before anything is computed.
+    ///
+    /// ```
+    /// # use phalanx_nn::burn::{nn::LinearConfig, tensor::Tensor};
+    /// # use phalanx_optim::Sgd;
+    /// # use phalanx_train::{Server, Supervisor};
+    /// # let device = phalanx_nn::default_device();
+    /// # let server = Server::local()?;
+    /// # let supervisor = Supervisor::new(&server, Sgd::new(0.1));
+    /// # let mut session = supervisor.prepare_or_wait_for_session(LinearConfig::new(2, 1).init(&device))?;
+    /// # let batch = Tensor::<2>::ones([4, 2], &device);
+    /// session.stop_at(3);
+    /// while session.step(|model| model.forward(batch.clone()).mean())?.is_some() {}
+    /// assert_eq!(session.global_step(), 3);
+    /// # supervisor.stop(session)?;
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    pub fn stop_at(&mut self, last: impl Into<Option<u64>>) {
+        self.last_step = last.into();
+    }
+
+    /// Returns whether the global step of [`Self::stop_at`] is reached.
+    #[must_use]
+    pub fn has_reached_last_step(&self) -> bool {
+        self.last_step.is_some_and(|last| self.global_step >= last)
+    }
+
+    /// Returns whether each update is made of the gradients of several trainers.
+    #[must_use]
+    pub fn is_synchronous(&self) -> bool {
+        matches!(self.pace, Pace::Rounds(_))
     }
 
     /// Returns the model with the values that were fetched last.
@@ -264,12 +331,14 @@ impl<M: Module> Session<M> {
     pub fn finish(&mut self) -> Result<()> {
         self.settle()?;
         self.finish_lost_updates()?;
-        if self.rounds.is_some() {
+        if self.is_synchronous() {
             self.pending.forget();
-            self.client.leave_rounds()?;
         } else if let Some(pending) = self.pending.mark_sent() {
             self.global_step = self.client.push(&mut self.remote, pending, UpdateMode::Asynchronous)?.0;
             self.acknowledged();
+        }
+        if !matches!(self.pace, Pace::Free) {
+            self.client.leave_rounds()?;
         }
         self.finish_lost_updates()
     }
@@ -292,7 +361,7 @@ impl<M: Module> Session<M> {
         if self.coordinated {
             return Ok(());
         }
-        let synchronous = self.rounds.is_some();
+        let synchronous = self.is_synchronous();
         self.unfinished.finish(&self.server, &self.client, &mut self.remote, synchronous)
     }
 }

@@ -8,7 +8,7 @@ use phalanx_ps::client::{Pulled, Push, RemoteModel, RowSet, UpdateMode};
 use std::time::Duration;
 
 /// How long a call waits at the barrier before it is repeated; in between, the task checks whether the job is over.
-const WAIT: Duration = Duration::from_secs(1);
+pub(super) const WAIT: Duration = Duration::from_secs(1);
 
 /// `SyncReplicasOptimizer`: every update is the mean of `replicas_to_aggregate` gradients. More trainers than that are
 /// backup workers, whose late gradients are dropped and counted; with fewer, each contributes several batches.
@@ -27,14 +27,14 @@ pub struct SyncReplicas {
     pub replicas_to_aggregate: Option<u32>,
 }
 
-pub(super) struct Rounds {
+pub(crate) struct Rounds {
     /// The round to compute for.
     round: u64,
     replicas: u32,
 }
 
 impl Rounds {
-    pub(super) fn join(client: &Client, replicas_to_aggregate: u32) -> Result<Self> {
+    pub(crate) fn join(client: &Client, replicas_to_aggregate: u32) -> Result<Self> {
         Ok(Self { round: client.join_rounds(replicas_to_aggregate)?, replicas: replicas_to_aggregate })
     }
 

@@ -1,23 +1,49 @@
 //! One step: what it pulls, what is computed on it, and what it leaves to be pushed.
 
-use super::{NonFinite, Overlap, RowValues, Session, Step};
+use super::{NonFinite, Overlap, Pace, RowValues, Session, Step};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Gradients, Tensor};
-use phalanx_nn::{HostBuffer, all_finite, scalar};
+use phalanx_nn::{HostBuffer, ParameterRegistry, all_finite, scalar};
 use phalanx_ps::client::{Pulled, PulledValues, Push, RowGradients, RowSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::{Duration, Instant};
+
+/// What a step computed: buffers, whichever library computed them.
+#[derive(Debug)]
+pub struct StepGradients {
+    /// The loss.
+    pub loss: f32,
+    /// The gradient of each variable, in the order of the model's parameters; `None` where there is none.
+    pub dense: Vec<Option<HostBuffer>>,
+    /// The gradients of the unique rows of each table used, in the order of the ids; `None` where there are none.
+    pub rows: Vec<Option<HostBuffer>>,
+}
+
+impl StepGradients {
+    /// Computes the gradients of a loss; `of_rows` takes those of the rows.
+    ///
+    /// # Errors
+    /// Fails if a gradient is not made of 32-bit floats, or `of_rows` fails.
+    pub fn of<M: Module>(
+        registry: &ParameterRegistry,
+        module: &M,
+        loss: Tensor<1>,
+        of_rows: impl FnOnce(&mut Gradients) -> Result<Vec<Option<HostBuffer>>>,
+    ) -> Result<Self> {
+        let mut gradients = loss.backward();
+        let dense = registry.gradients(module, &mut gradients)?;
+        Ok(Self { loss: scalar(loss)?, dense, rows: of_rows(&mut gradients)? })
+    }
+}
 
 impl<M: Module> Session<M> {
-    pub(super) fn compute<G>(
+    pub(super) fn compute(
         &mut self,
         ids: &[(usize, &[i64])],
-        compute: impl FnOnce(&M, Vec<RowValues>) -> Result<(Tensor<1>, G)>,
-    ) -> Result<Option<Step>>
-    where
-        G: FnOnce(&mut Gradients) -> Result<Vec<Option<HostBuffer>>>,
-    {
+        compute: impl FnOnce(&M, &ParameterRegistry, Vec<RowValues>) -> Result<StepGradients>,
+    ) -> Result<Option<Step>> {
         if self.server.should_stop() {
             return Ok(None);
         }
@@ -33,22 +59,21 @@ impl<M: Module> Session<M> {
         self.global_step = self.global_step.max(reached);
         self.base_version = pulled.global_step;
         let module = self.load(pulled.dense)?;
+        if self.has_reached_last_step() {
+            self.module = Some(module);
+            return Ok(None);
+        }
         let rows = self.row_values(&sets, pulled.rows);
         // The model survives a panic of the caller's function.
-        let computed = match catch_unwind(AssertUnwindSafe(|| compute(&module, rows))) {
+        let computed = match catch_unwind(AssertUnwindSafe(|| compute(&module, &self.registry, rows))) {
             Ok(computed) => computed,
             Err(panic) => {
                 self.module = Some(module);
                 resume_unwind(panic)
             }
         };
-        let dense = computed.and_then(|(loss, of_rows)| {
-            let mut gradients = loss.backward();
-            let dense = self.registry.gradients(&module, &mut gradients)?;
-            Ok((scalar(loss)?, dense, of_rows(&mut gradients)?))
-        });
         self.module = Some(module);
-        let (value, dense, of_rows) = dense?;
+        let StepGradients { loss: value, dense, rows: of_rows } = computed?;
         let rows = sets.into_iter().zip(of_rows).filter_map(|(set, gradients)| Some((set, gradients?))).collect();
         self.keep(value, dense, rows)?;
         self.services.stepped(self.global_step, value);
@@ -94,14 +119,48 @@ impl<M: Module> Session<M> {
         self.finish_lost_updates()?;
         // Stays pending if this fails: sent again under the same name, it counts once.
         let pending = self.pending.mark_sent();
-        let pulled = match &mut self.rounds {
-            None => Some(self.client.exchange(&mut self.remote, pending, sets, self.directive.mode())?),
-            Some(rounds) => {
+        let pulled = match &mut self.pace {
+            Pace::Free => Some(self.client.exchange(&mut self.remote, pending, sets, self.directive.mode())?),
+            Pace::Rounds(rounds) => {
                 rounds.exchange(&self.server, &self.client, &mut self.remote, pending, sets, &mut self.unfinished)?
+            }
+            Pace::Bounded(lead) => {
+                lead.exchange(&self.server, &self.client, &mut self.remote, pending, sets, &mut self.unfinished)?
             }
         };
         self.acknowledged();
         Ok(pulled)
+    }
+
+    /// Sends the pending gradients now instead of with the next step, and fetches the newest values. In synchronous training
+    /// it waits until the round of the gradients is closed, or until they are needed in another one.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub fn commit(&mut self) -> Result<()> {
+        self.settle()?;
+        if let Some(pulled) = self.exchange(&[])? {
+            self.global_step = self.global_step.max(pulled.global_step);
+            self.module = Some(self.load(pulled.dense)?);
+        }
+        Ok(())
+    }
+
+    /// Synchronous training: waits until all trainers of the cluster take part in the rounds, for at most `longest`, so that
+    /// the first rounds have a gradient of each. Nobody waits for a trainer that comes later.
+    ///
+    /// # Errors
+    /// When the server that counts does not answer.
+    pub fn wait_for_trainers(&self, longest: Duration) -> Result<()> {
+        let trainers = self.server.config().trainers().len();
+        let until = Instant::now() + longest;
+        while self.is_synchronous() && !self.server.should_stop() && Instant::now() < until {
+            if self.client.describe(0)?.tasks.len() >= trainers {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 
     pub(super) fn load(&mut self, values: Vec<Option<PulledValues>>) -> Result<M> {

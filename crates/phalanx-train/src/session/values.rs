@@ -1,6 +1,6 @@
 //! The values of a session: fetch, look up, replace, save.
 
-use super::{Rounds, RowValues, Session};
+use super::{Pace, RowValues, Session};
 use crate::checkpoint::Saved;
 use crate::summary::SummaryWriter;
 use bytes::Bytes;
@@ -115,13 +115,20 @@ impl<M: Module> Session<M> {
     /// When the module is not the session's, or a server does not answer.
     pub fn replace(&mut self, module: &M) -> Result<()> {
         let values = to_wire(ParameterRegistry::of(module)?.values(module)?);
-        let closed = match self.rounds.as_ref().map_or(self.directive.mode(), Rounds::mode) {
+        let closed = match self.mode() {
             UpdateMode::Asynchronous => 0,
             UpdateMode::Synchronous { closed, .. } => closed,
         };
         self.settle()?;
         self.client.replace(&mut self.remote, &values, closed)?;
         self.refresh()
+    }
+
+    fn mode(&self) -> UpdateMode {
+        match &self.pace {
+            Pace::Rounds(rounds) => rounds.mode(),
+            Pace::Free | Pace::Bounded(_) => self.directive.mode(),
+        }
     }
 
     /// Fetches the newest values into the model.
@@ -140,7 +147,7 @@ impl<M: Module> Session<M> {
     pub fn look_up(&mut self, ids: &[(usize, &[i64])]) -> Result<Vec<RowValues>> {
         self.settle()?;
         let sets = self.row_sets(ids)?;
-        let mode = self.rounds.as_ref().map_or(self.directive.mode(), Rounds::mode);
+        let mode = self.mode();
         let pulled = self.client.exchange(&mut self.remote, None, &sets, mode);
         // Where the job has failed, that is the reason, not the connection that was lost with it.
         let pulled = pulled.map_err(|error| {

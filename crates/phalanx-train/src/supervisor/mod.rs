@@ -5,7 +5,7 @@ mod stop;
 
 use crate::checkpoint::SavePeriod;
 use crate::checkpoint_options::CheckpointOptions;
-use crate::{NonFinite, Server, SyncReplicas, run_dir};
+use crate::{BoundedStaleness, NonFinite, Server, SyncReplicas, run_dir};
 use phalanx_base::Result;
 use phalanx_optim::Optimizer;
 use phalanx_ps::{Partitioner, Placement, TableSpec};
@@ -40,6 +40,7 @@ pub struct Supervisor {
     partitioner: Partitioner,
     tables: Vec<TableSpec>,
     sync: Option<SyncReplicas>,
+    bounded: Option<BoundedStaleness>,
     overlap: bool,
     non_finite: NonFinite,
     ready_deadline: Duration,
@@ -58,6 +59,7 @@ impl Supervisor {
             partitioner: Partitioner::default(),
             tables: Vec::new(),
             sync: None,
+            bounded: None,
             overlap: false,
             non_finite: NonFinite::default(),
             ready_deadline: Duration::from_secs(7200),
@@ -105,6 +107,13 @@ impl Supervisor {
         self
     }
 
+    /// Trains asynchronously, but lets no trainer run far ahead of the slowest one.
+    #[must_use]
+    pub fn bounded(mut self, bound: BoundedStaleness) -> Self {
+        self.bounded = Some(bound);
+        self
+    }
+
     /// Sets whether every step's exchange with the servers overlaps with the computation of the step before: a trainer then
     /// never waits for its servers, and computes on values that lack its own last update. This pays where servers have CPUs of
     /// their own. It needs asynchronous training without a coordinator; with tables, also call
@@ -143,6 +152,14 @@ impl Supervisor {
     #[must_use]
     pub fn run_dir(mut self, dir: Dir) -> Self {
         self.checkpoints.dir = Some(dir);
+        self
+    }
+
+    /// Restores the newest checkpoint of a directory that another task saves into: a mirrored worker begins with the values
+    /// and slots of the chief. Nothing is written there.
+    #[must_use]
+    pub fn restore_from(mut self, dir: Dir) -> Self {
+        (self.checkpoints.dir, self.checkpoints.restores_only) = (Some(dir), true);
         self
     }
 

@@ -4,7 +4,7 @@ use super::Supervisor;
 use crate::Session;
 use crate::checkpoint::{CheckpointManager, Recovered, Saver, lost_for_good};
 use crate::services::Services;
-use crate::session::to_wire;
+use crate::session::{Lead, Pace, Rounds, to_wire};
 use crate::summary::SummaryWriter;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::ParameterRegistry;
@@ -31,6 +31,7 @@ impl Supervisor {
         connect: impl FnOnce() -> Result<Client>,
     ) -> Result<Session<M>> {
         let no_overlap = self.sync.is_some().then_some("it trains synchronously");
+        let no_overlap = no_overlap.or(self.bounded.is_some().then_some("a fast trainer waits for the slowest"));
         self.wait_and_prepare(module, no_overlap, self.sync.is_some(), connect)
     }
 
@@ -62,16 +63,22 @@ impl Supervisor {
                 self.server.in_scope(|| tracing::warn!("{warning}"));
             }
             let (remote, uncounted) = self.initialize(&client, &layout, &registry, &module, saver.as_mut())?;
-            let services =
-                saver.map_or_else(|| Ok(Services::none()), |saver| self.services(&client, &remote, saver, uncounted));
-            (remote, services?)
+            let services = match saver.filter(|_| !self.checkpoints.restores_only) {
+                Some(saver) => self.services(&client, &remote, saver, uncounted)?,
+                None => Services::none(),
+            };
+            (remote, services)
         } else {
             self.wait_for_model(&client)?;
             (RemoteModel::find(&client, layout)?, Services::none())
         };
         let trainers = self.server.config().trainers().len() as u32;
-        let sync = self.sync.map(|sync| sync.replicas_to_aggregate.unwrap_or(trainers));
-        let session = Session::new(self.server.clone(), client, remote, registry, module, sync, services)?;
+        let pace = match (self.sync, self.bounded) {
+            (Some(sync), _) => Pace::Rounds(Rounds::join(&client, sync.replicas_to_aggregate.unwrap_or(trainers))?),
+            (None, Some(bound)) => Pace::Bounded(Lead::join(&client, bound)?),
+            (None, None) => Pace::Free,
+        };
+        let session = Session::new(self.server.clone(), client, remote, registry, module, pace, services)?;
         let session = session.non_finite(self.non_finite);
         if self.overlap { session.overlapped() } else { Ok(session) }
     }
@@ -165,6 +172,12 @@ impl Supervisor {
                 if !loss.counted.is_empty() {
                     uncounted = empty;
                 }
+            }
+            None if self.checkpoints.restores_only => {
+                return Err(Error::new(Code::CheckpointMissing, "there is no checkpoint to begin with")
+                    .at(self.checkpoints.dir.as_ref().map_or_else(String::new, phalanx_storage::Dir::location))
+                    .because("the chief saves the first one there, and this task does not see it")
+                    .help("give every task the same model_dir, in a file system that all of them share"));
             }
             None => {
                 remote = RemoteModel::create(client, layout.clone(), &to_wire(registry.values(module)?))?;

@@ -255,6 +255,31 @@ fn a_step_that_is_forgotten_does_not_count_and_the_next_one_does() {
 }
 
 #[test]
+fn a_session_that_has_reached_its_last_step_computes_nothing() {
+    for overlap in [false, true] {
+        let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+        let (computed, steps) = cluster
+            .run(|server| {
+                let supervisor = Supervisor::new(server, Sgd::new(0.1)).overlap(overlap);
+                let mut session = supervisor.prepare_or_wait_for_session(Line::new(1))?;
+                session.stop_at(3);
+                let mut computed = 0;
+                for _ in 0..6 {
+                    session.step(|line| {
+                        computed += 1;
+                        line.loss()
+                    })?;
+                }
+                let seen = (computed, session.global_step());
+                supervisor.stop(session)?;
+                Ok(seen)
+            })
+            .unwrap();
+        assert_eq!((computed, steps), (3, 3), "overlap: {overlap}");
+    }
+}
+
+#[test]
 fn a_learning_rate_that_is_set_is_that_of_the_supervisors_optimizer_alone() {
     for sync in [false, true] {
         let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();

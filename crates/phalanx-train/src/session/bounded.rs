@@ -1,0 +1,62 @@
+//! Bounded staleness: no trainer runs far ahead of the slowest one.
+
+use super::rounds::WAIT;
+use super::unfinished_updates::UnfinishedUpdates;
+use crate::Server;
+use phalanx_base::Result;
+use phalanx_ps::Client;
+use phalanx_ps::client::{Pulled, Push, RemoteModel, RowSet, UpdateMode};
+
+/// Asynchronous training in which no trainer is more than `steps` steps ahead of the slowest one. Trainers that have left
+/// or are lost do not count.
+///
+/// ```
+/// use phalanx_optim::Sgd;
+/// use phalanx_train::{BoundedStaleness, Server, Supervisor};
+/// let supervisor = Supervisor::new(&Server::local()?, Sgd::new(0.1)).bounded(BoundedStaleness { steps: 3 });
+/// # let _ = supervisor;
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BoundedStaleness {
+    /// How many steps a trainer may be ahead.
+    pub steps: u64,
+}
+
+/// A trainer's clock, which counts its steps. The first server compares the clocks of all trainers.
+pub(crate) struct Lead {
+    most: u64,
+    /// The clock before this incarnation's first step.
+    start: u64,
+}
+
+impl Lead {
+    /// Joins with the clock of the slowest trainer.
+    pub(crate) fn join(client: &Client, bound: BoundedStaleness) -> Result<Self> {
+        Ok(Self { most: bound.steps, start: client.join_clocks()? })
+    }
+
+    /// Sends a step, waits until this trainer is not too far ahead, then fetches values. `None` when the job is over.
+    pub(super) fn exchange(
+        &mut self,
+        server: &Server,
+        client: &Client,
+        remote: &mut RemoteModel,
+        push: Option<&Push>,
+        sets: &[RowSet],
+        unfinished: &mut UnfinishedUpdates,
+    ) -> Result<Option<Pulled>> {
+        if let Some(push) = push {
+            client.push(remote, push, UpdateMode::Asynchronous)?;
+            let clock = self.start + push.id.sequence;
+            while !client.advance_clock(clock, self.most, WAIT)? {
+                if server.should_stop() {
+                    return Ok(None);
+                }
+                // The slowest trainer may be lost; its clock counts until it is fenced.
+                unfinished.finish(server, client, remote, false)?;
+            }
+        }
+        client.exchange(remote, None, sets, UpdateMode::Asynchronous).map(Some)
+    }
+}
