@@ -4,7 +4,8 @@
 //! census_wide_deep --data-dir census --model wide_deep --max-steps 3000
 //! ```
 //!
-//! With `TF_CONFIG` the same program is the chief, a worker, a parameter server or the evaluator of a job.
+//! With `TF_CONFIG` the same program is the chief, a worker, a parameter server or the evaluator of a job; `--strategy` chooses
+//! how the job trains, and nothing else changes.
 
 #![allow(clippy::print_stdout)]
 
@@ -44,6 +45,9 @@ struct Args {
     /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// mirrored:2, multi_worker_mirrored, parameter_server:ssp:2, … [default: what fits the cluster]
+    #[arg(long)]
+    strategy: Option<String>,
     /// Compute threads
     #[arg(long, default_value_t = 1)]
     threads: usize,
@@ -68,6 +72,9 @@ fn run(args: &Args) -> phalanx::Result<()> {
     let mut config = RunConfig::from_env()?.tf_random_seed(args.seed).log_step_count_steps(1000);
     if let Some(model_dir) = &args.model_dir {
         config = config.model_dir(model_dir);
+    }
+    if let Some(strategy) = &args.strategy {
+        config = config.train_distribute(strategy);
     }
     let (wide, deep) = (columns::wide(), columns::deep());
     let done = match args.model {

@@ -16,19 +16,15 @@ pub(crate) struct Clothes {
 impl ModelFn for Clothes {
     type Module = Model;
 
-    fn head(&self) -> Head {
-        Head::classes(10)
+    fn spec(&self) -> EstimatorSpec {
+        EstimatorSpec::new(Head::classes(10), Adam::new(1e-3))
     }
 
     fn module(&self, _: &Device) -> phalanx::Result<Model> {
         cnn().seed(self.seed).build([28, 28])
     }
 
-    fn optimizer(&self) -> Optimizer {
-        Adam::new(1e-3).into()
-    }
-
-    fn logits(&self, module: &Model, batch: &Batch, mode: Mode) -> phalanx::Result<Tensor<2>> {
+    fn logits(&self, module: &Model, batch: &ModelInput<'_>, mode: Mode) -> phalanx::Result<Tensor<2>> {
         let pixels = batch.f32("image")?.to_vec();
         module.forward(DynTensor::floats(pixels, &[batch.rows(), 28, 28], &default_device())?, mode)
     }

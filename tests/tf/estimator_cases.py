@@ -63,6 +63,16 @@ def optimizer(given):
     return lambda: getattr(tf.keras.optimizers.legacy, kind)(cases.rate(given["learning_rate"]), **clip)
 
 
+def head(given):
+    kind = given["class"]
+    settings = {k: v for k, v in given.items() if k not in ("class", "heads", "reduction")}
+    if kind == "MultiHead":
+        settings["heads"] = [head(one) for one in given["heads"]]
+    if given.get("reduction") == "sum":
+        settings["loss_reduction"] = tf.losses.Reduction.SUM
+    return getattr(est, kind)(**settings)
+
+
 def estimator(case, model_dir, **more):
     settings = {k: case[k] for k in ("n_classes", "label_vocabulary", "label_dimension", "weight_column") if k in case}
     if case.get("reduction") == "sum":
@@ -80,11 +90,13 @@ def estimator(case, model_dir, **more):
         settings.update(feature_columns=deep, hidden_units=case["hidden_units"])
     elif kind.startswith("Linear"):
         settings.update(feature_columns=linear)
+    if "head" in case:
+        settings["head"] = head(case["head"])
     config = est.RunConfig(model_dir=model_dir, save_checkpoints_steps=10_000, log_step_count_steps=None, tf_random_seed=7)
     if "thresholds" in case:
         # Canned classifiers take no thresholds of their own: their head does.
-        head = est.BinaryClassHead(thresholds=case["thresholds"], weight_column=case.get("weight_column"))
-        return est.LinearEstimator(head, linear, config=config, **more)
+        binary = est.BinaryClassHead(thresholds=case["thresholds"], weight_column=case.get("weight_column"))
+        return est.LinearEstimator(binary, linear, config=config, **more)
     return getattr(est, kind)(config=config, **settings, **more)
 
 
@@ -97,7 +109,11 @@ def array(given):
 def input_fn(case):
     def read():
         features = {name: array(given) for name, given in case["features"].items()}
-        data = tf.data.Dataset.from_tensor_slices((features, array(case["label"]))).repeat(case.get("epochs", 1))
+        if "labels" in case:
+            labels = {name: array(given) for name, given in case["labels"].items()}
+        else:
+            labels = array(case["label"])
+        data = tf.data.Dataset.from_tensor_slices((features, labels)).repeat(case.get("epochs", 1))
         if case.get("extra"):
             data = data.take(case["batch"]).concatenate(data)
         # Not the dataset itself: for a model without features Estimator reads it before it has initialised it.
@@ -294,6 +310,60 @@ CASES = {
     },
     "baseline classifier": {"model": "BaselineClassifier", "label": numbers(CLASSES), "n_classes": 4},
     "baseline regressor": {"model": "BaselineRegressor", "label": numbers(TARGET)},
+}
+
+
+tagged = np.random.default_rng(11)
+TAGS, COUNTS = tagged.integers(0, 2, size=(ROWS, 3)), tagged.poisson(2.0, size=ROWS)
+COUNT_PAIRS = tagged.poisson([0.5, 4.0], size=(ROWS, 2))
+SLOW = {"name": "sgd", "learning_rate": 0.05}
+HEADS = {
+    "multi-label": {
+        "model": "DNNEstimator",
+        "deep": DEEP,
+        "hidden_units": [16, 8],
+        "head": {"class": "MultiLabelHead", "n_classes": 3, "thresholds": [0.3, 0.6], "weight_column": "weight"},
+        "label": numbers(TAGS, 3),
+        "optimizer": {"name": "adagrad", "learning_rate": 0.05},
+    },
+    "multi-label, summed": {
+        "model": "LinearEstimator",
+        "linear": LINEAR,
+        "head": {"class": "MultiLabelHead", "n_classes": 3, "reduction": "sum"},
+        "label": numbers(TAGS, 3),
+        "optimizer": {"name": "sgd", "learning_rate": 0.001},
+    },
+    "poisson": {
+        "model": "LinearEstimator",
+        "linear": LINEAR,
+        "head": {"class": "PoissonRegressionHead", "weight_column": "weight"},
+        "label": numbers(COUNTS.astype(np.float32)),
+        "optimizer": SLOW,
+    },
+    "poisson of two, summed": {
+        "model": "DNNEstimator",
+        "deep": [X, PAIR],
+        "hidden_units": [8],
+        "head": {"class": "PoissonRegressionHead", "label_dimension": 2, "reduction": "sum"},
+        "label": numbers(COUNT_PAIRS.astype(np.float32), 2),
+        "optimizer": {"name": "sgd", "learning_rate": 0.0005},
+    },
+    "several heads": {
+        "model": "DNNEstimator",
+        "deep": DEEP,
+        "hidden_units": [16],
+        "head": {
+            "class": "MultiHead",
+            "heads": [
+                {"class": "BinaryClassHead", "name": "clicked", "weight_column": "weight"},
+                {"class": "RegressionHead", "name": "dwell"},
+                {"class": "MultiLabelHead", "name": "tags", "n_classes": 3},
+            ],
+            "head_weights": [1.0, 0.25, 2.0],
+        },
+        "labels": {"clicked": numbers(BINARY_LABEL), "dwell": numbers(TARGET), "tags": numbers(TAGS, 3)},
+        "optimizer": {"name": "adagrad", "learning_rate": 0.05},
+    },
 }
 
 

@@ -12,13 +12,16 @@ from estimator_cases import (
     BATCH,
     BINARY_LABEL,
     CASES,
+    HEADS,
     LINEAR,
     PAIR,
     ROWS,
     TARGET,
     Losses,
     X,
+    columns,
     estimator,
+    fc,
     features,
     input_fn,
     near,
@@ -68,6 +71,44 @@ def test_an_epoch_from_the_same_start_has_the_same_losses_and_metrics(name, tmp_
         else:
             assert len(found) == len(expected) and all(near(a, b, 1e-3) for a, b in zip(found, expected)), key
     assert set(done["predictions"][0]) == set(predictions[0])
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_heads_have_the_losses_metrics_and_predictions_of_tensorflow(name, tmp_path):
+    case, theirs, losses, done = both(HEADS[name], tmp_path)
+    assert len(losses) == -(-ROWS // BATCH) and len(set(losses)) > 1
+    assert all(near(a, b) for a, b in zip(done["losses"], losses)), (done["losses"], losses)
+    evaluation = {key: float(value) for key, value in theirs.evaluate(input_fn(case)).items()}
+    assert set(done["evaluation"]) == set(evaluation)
+    wrong = {k: (done["evaluation"][k], v) for k, v in evaluation.items() if not near(done["evaluation"][k], v, 2e-4)}
+    assert not wrong
+    predictions = list(theirs.predict(input_fn(case)))
+    keys = {key: "/".join(key) if isinstance(key, tuple) else key for key in predictions[0]}
+    assert set(done["predictions"][0]) == set(keys.values())
+    for key, ours_key in keys.items():
+        expected = np.concatenate([np.ravel(row[key]) for row in predictions]).tolist()
+        found = [value for batch in done["predictions"] for value in batch[ours_key]]
+        if isinstance(expected[0], bytes):
+            assert found == [value.decode() for value in expected], key
+        else:
+            assert len(found) == len(expected) and all(near(a, b, 1e-3) for a, b in zip(found, expected)), key
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_exports_of_heads_have_the_signatures_of_tensorflow(name, tmp_path):
+    case = {"features": features(), "batch": BATCH, **HEADS[name]}
+    theirs = estimator(case, str(tmp_path / "theirs"))
+    theirs.train(input_fn(case), max_steps=2)
+    spec = fc.make_parse_example_spec(columns([*case.get("linear", []), *case.get("deep", [])]))
+    receiver = tf.estimator.export.build_parsing_serving_input_receiver_fn(spec)
+    exported = theirs.export_saved_model(str(tmp_path / "export"), receiver).decode()
+    done = ours({**case, "model_dir": str(tmp_path / "ours"), "steps": 2, "export": str(tmp_path / "own")})
+
+    def signatures(folder):
+        found = tf.saved_model.load(folder).signatures
+        return {name: sorted(of.structured_outputs) for name, of in found.items()}
+
+    assert signatures(done["exports"][0]) == signatures(exported)
 
 
 def pairwise_auc(labels, scores, weights):

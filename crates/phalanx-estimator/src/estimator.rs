@@ -1,14 +1,16 @@
 //! `Estimator`: trains, evaluates and predicts with a model in a run directory.
 
+use crate::distribution::Distribution;
 use crate::evaluation::{Evaluation, evaluate};
 use crate::trained::{TrainedModel, newest};
 use crate::training::{Trainer, check_batched};
+use crate::training_task::TrainingTask;
 use crate::{Hook, IntoModel, RunConfig, TrainSteps, Trainable, Training};
 use phalanx_base::{Code, Error, Result, Role};
 use phalanx_data::{Batch, Dataset, DatasetIter, InputContext};
-use phalanx_nn::{ParameterRegistry, default_device};
+use phalanx_nn::{ParameterRegistry, Slots, default_device};
 use phalanx_storage::Dir;
-use phalanx_train::{Server, SummaryWriter};
+use phalanx_train::SummaryWriter;
 use std::sync::Arc;
 
 /// A model and its run directory, to train, evaluate, predict and export.
@@ -93,15 +95,15 @@ impl<M: Trainable> Estimator<M> {
             return Err(Error::new(Code::BadSetting, format!("{task} does not train"))
                 .help("call train_and_evaluate, which supports every role"));
         }
-        let server = Server::start_with(self.config.task.clone(), self.config.patience())?;
-        let trained = self.train_on(&server, &input_fn, steps, hooks, &mut |_| Ok(()));
-        server.leave(trained.as_ref().err());
+        let task = TrainingTask::start(&self.config)?;
+        let trained = self.train_on(&task, &input_fn, steps, hooks, &mut |_| Ok(()));
+        task.leave(trained.as_ref().err());
         trained
     }
 
     pub(crate) fn train_on(
         &self,
-        server: &Server,
+        task: &TrainingTask,
         input_fn: &dyn Fn(InputContext) -> Dataset,
         steps: TrainSteps,
         hooks: &mut [Box<dyn Hook>],
@@ -110,15 +112,18 @@ impl<M: Trainable> Estimator<M> {
         if matches!(steps, TrainSteps::More(0) | TrainSteps::Max(0)) {
             return Err(Error::new(Code::BadSetting, "a training of 0 steps").help("give at least 1"));
         }
-        let cx = server.input_context()?;
+        let cx = task.input_context()?;
         let data = input_fn(cx);
         check_batched(&data)?;
         // What the input function has not shared among trainers is shared here.
         let (data, sharding) = data.shard_for(&cx)?;
         if cx.num_input_pipelines > 1 {
-            server.in_scope(|| tracing::info!("{sharding}"));
+            task.in_scope(|| tracing::info!("{sharding}"));
         }
-        Trainer { estimator: self, server, hooks, on_saved }.train(&data, steps)
+        let slots = Slots::new(task.distribution.replicas())?;
+        let mut own = self.model.hooks();
+        let hooks = own.iter_mut().chain(hooks).collect();
+        Trainer { estimator: self, task, hooks, on_saved, slots }.train(&data, steps)
     }
 
     /// Evaluates the newest checkpoint on `steps` batches, or on all, and writes the metrics to `eval/`.
@@ -157,7 +162,8 @@ impl<M: Trainable> Estimator<M> {
     ) -> Result<Evaluation> {
         let data = input_fn(InputContext::default());
         check_batched(&data)?;
-        let found = evaluate(trained, self.model.head(), &data, steps)?;
+        let replicas = Distribution::of_evaluation(self.config.eval_distribute.as_deref())?;
+        let found = evaluate(trained, self.model.head(), &data, steps, replicas)?;
         let folder = eval_folder(name);
         let writer = SummaryWriter::open(&self.dir.child(&folder)?)?;
         for (name, value) in &found.metrics {

@@ -4,6 +4,7 @@ use crate::trained::TrainedModel;
 use crate::{Head, Trainable};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Dataset;
+use phalanx_nn::Slots;
 use std::collections::BTreeMap;
 
 /// The metrics of an evaluation under TensorFlow's names, `loss` and `global_step` among them.
@@ -61,14 +62,16 @@ impl std::fmt::Display for Evaluation {
     }
 }
 
-/// Evaluates `steps` batches of `data`, or all of them.
+/// Evaluates `steps` batches of `data`, or all of them, with this many replicas.
 pub(crate) fn evaluate<M: Trainable>(
     trained: &TrainedModel<M>,
     head: &Head,
     data: &Dataset,
     steps: Option<u64>,
+    replicas: usize,
 ) -> Result<Evaluation> {
     let mut metrics = head.metrics()?;
+    let slots = Slots::new(replicas)?;
     let (mut losses, mut batches, mut rows) = (0.0, 0_u64, 0_u64);
     let mut iter = data.iter()?;
     let mut reached_end = false;
@@ -80,7 +83,7 @@ pub(crate) fn evaluate<M: Trainable>(
         if batch.rows() == 0 {
             continue;
         }
-        losses += head.measure(&mut metrics, &trained.logits(&batch)?, &batch)?;
+        losses += head.measure(&mut metrics, &trained.logits_on(&slots, replicas, &batch)?, &batch)?;
         (batches, rows) = (batches + 1, rows + batch.rows() as u64);
     }
     if batches == 0 {

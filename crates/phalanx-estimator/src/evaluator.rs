@@ -2,7 +2,7 @@
 
 use crate::run_config::CheckpointInterval;
 use crate::trained::{TrainedModel, newest_first};
-use crate::{Estimator, EvalSpec, Evaluation, Trainable};
+use crate::{Estimator, EvalSpec, EvalSpecs, Evaluation, Trainable};
 use phalanx_base::Result;
 use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_train::checkpoint::is_damage;
@@ -17,41 +17,74 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How long a chief may be silent, and how long the final state of an earlier run is trusted.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Evaluates checkpoints and runs exporters.
+/// Evaluates checkpoints on every input of a job and runs exporters.
 pub(crate) struct Evaluator<'a, M: Trainable> {
     estimator: &'a Estimator<M>,
+    inputs: Vec<EvalInput<'a>>,
+    /// The checkpoint that was loaded last: several inputs are evaluated with it.
+    loaded: Option<TrainedModel<M>>,
+    /// The names of damaged checkpoints; each is logged once.
+    damaged: BTreeSet<String>,
+}
+
+/// One of the inputs that checkpoints are evaluated on.
+struct EvalInput<'a> {
     spec: &'a EvalSpec,
     started: Option<Instant>,
     /// Whether exporters have run for the end of training.
     ended: bool,
     /// The last evaluation.
-    pub(crate) last: Option<Evaluation>,
-    /// The names of damaged checkpoints; each is logged once.
-    damaged: BTreeSet<String>,
+    last: Option<Evaluation>,
+}
+
+impl EvalInput<'_> {
+    /// Returns whether enough time has passed since the last evaluation.
+    fn is_due(&self) -> bool {
+        self.started.is_none_or(|started| started.elapsed() >= self.spec.throttle)
+    }
 }
 
 impl<'a, M: Trainable> Evaluator<'a, M> {
-    pub(crate) fn new(estimator: &'a Estimator<M>, spec: &'a EvalSpec) -> Self {
+    pub(crate) fn new(estimator: &'a Estimator<M>, specs: &'a EvalSpecs) -> Self {
         logging::init();
-        Self { estimator, spec, started: None, ended: false, last: None, damaged: BTreeSet::new() }
+        let input = |spec| EvalInput { spec, started: None, ended: false, last: None };
+        let inputs = specs.0.iter().map(input).collect();
+        Self { estimator, inputs, loaded: None, damaged: BTreeSet::new() }
     }
 
-    /// Returns whether a training that has this age may be evaluated in its own process. The first checkpoints of the default
-    /// interval come so early that evaluating them would only delay the training.
-    pub(crate) fn may_begin(&self, age: Duration) -> bool {
-        self.estimator.config.checkpoint_interval != CheckpointInterval::Growing || age >= self.spec.start_delay
+    /// Returns the last evaluation on each input, with its name.
+    pub(crate) fn last(self) -> Vec<(Option<String>, Evaluation)> {
+        self.inputs.into_iter().filter_map(|input| Some((input.spec.name.clone(), input.last?))).collect()
     }
 
-    /// Returns whether enough time has passed since the last evaluation.
-    pub(crate) fn is_due(&self) -> bool {
-        self.started.is_none_or(|started| started.elapsed() >= self.spec.throttle)
+    /// Evaluates a checkpoint in the process that trains, on the inputs that are due in a training of this age. The first
+    /// checkpoints of the default interval come so early that evaluating them would only delay the training.
+    pub(crate) fn evaluate_due(&mut self, age: Duration) -> Result<()> {
+        let early = self.estimator.config.checkpoint_interval == CheckpointInterval::Growing;
+        self.evaluate_if(false, |input| (!early || age >= input.spec.start_delay) && input.is_due())
     }
 
-    /// Evaluates the newest checkpoint unless that was done, then exports. During training, it waits until there are
-    /// enough steps since the last evaluation.
+    /// Evaluates the newest checkpoint on every input.
     pub(crate) fn evaluate(&mut self, is_final: bool) -> Result<()> {
+        self.evaluate_if(is_final, |_| true)
+    }
+
+    fn evaluate_if(&mut self, is_final: bool, is_wanted: impl Fn(&EvalInput<'_>) -> bool) -> Result<()> {
+        for at in 0..self.inputs.len() {
+            if is_wanted(&self.inputs[at]) {
+                self.evaluate_on(at, is_final)?;
+            }
+        }
+        // A model may be large; it is loaded again for the next checkpoint anyway.
+        self.loaded = None;
+        Ok(())
+    }
+
+    /// Evaluates the newest checkpoint on one input unless that was done, then exports. During training, it waits until
+    /// there are enough steps since the last evaluation.
+    fn evaluate_on(&mut self, at: usize, is_final: bool) -> Result<()> {
         while let Some(newest) = self.newest()? {
-            match self.evaluate_one(&newest, is_final) {
+            match self.evaluate_one(at, &newest, is_final) {
                 Err(error) if is_damage(&error) && self.newest()?.as_ref() == Some(&newest) => {
                     tracing::warn!(checkpoint = newest, code = %error.code(), "{newest} is skipped: {error}");
                     self.damaged.insert(newest);
@@ -67,49 +100,58 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
         Ok(newest_first(&self.estimator.dir)?.into_iter().find(|name| !self.damaged.contains(name)))
     }
 
-    fn evaluate_one(&mut self, newest: &str, is_final: bool) -> Result<()> {
-        let known = self.last.clone().filter(|last| last.checkpoint == newest);
-        if known.is_some() && (!is_final || self.ended || self.spec.exporters.is_empty()) {
+    fn evaluate_one(&mut self, at: usize, newest: &str, is_final: bool) -> Result<()> {
+        let (estimator, input) = (self.estimator, &mut self.inputs[at]);
+        let spec = input.spec;
+        let known = input.last.clone().filter(|last| last.checkpoint == newest);
+        if known.is_some() && (!is_final || input.ended || spec.exporters.is_empty()) {
             return Ok(());
         }
         // Checked before the model is loaded, which may take long.
-        let step = Checkpoint::open(&self.estimator.dir, newest)?.global_step()?;
-        let before = self.last.as_ref().map(|last| last.global_step);
-        let enough = before.is_none_or(|before| step >= before + self.spec.every_steps);
+        let step = Checkpoint::open(&estimator.dir, newest)?.global_step()?;
+        let before = input.last.as_ref().map(|last| last.global_step);
+        let enough = before.is_none_or(|before| step >= before + spec.every_steps);
         if !enough && !is_final {
             return Ok(());
         }
-        let trained = TrainedModel::load(&self.estimator.model, &self.estimator.dir, newest)?;
+        let loaded = self.loaded.take().filter(|loaded| loaded.checkpoint == newest);
+        let trained = match loaded {
+            Some(trained) => trained,
+            None => TrainedModel::load(&estimator.model, &estimator.dir, newest)?,
+        };
         let is_new = known.is_none();
         let found = match known {
             Some(found) => found,
             None => {
-                self.started = Some(Instant::now());
-                let input_fn = &*self.spec.input_fn;
-                self.estimator.evaluate_as(&trained, &input_fn, self.spec.steps, self.spec.name.as_deref())?
+                input.started = Some(Instant::now());
+                estimator.evaluate_as(&trained, &*spec.input_fn, spec.steps, spec.name.as_deref())?
             }
         };
         if is_new {
             let step = found.global_step;
-            tracing::info!(step, "evaluated step {step}: {found}");
+            match &spec.name {
+                Some(name) => tracing::info!(step, name, "evaluated step {step} on {name}: {found}"),
+                None => tracing::info!(step, "evaluated step {step}: {found}"),
+            }
             // Once is enough: every evaluation reads the same batches.
-            if let Some(remark) = found.remark().filter(|_| self.last.is_none()) {
+            if let Some(remark) = found.remark().filter(|_| input.last.is_none()) {
                 tracing::info!(step, "{remark}");
             }
         }
-        for exporter in self.spec.exporters.iter().filter(|exporter| is_new || exporter.is_final_only()) {
-            if let Some(folder) = exporter.export(self.estimator, self.spec, &trained, &found, is_final)? {
+        for exporter in spec.exporters.iter().filter(|exporter| is_new || exporter.is_final_only()) {
+            if let Some(folder) = exporter.export(estimator, spec, &trained, &found, is_final)? {
                 let step = found.global_step;
                 tracing::info!(step, "exported step {step} to {}", folder.display());
             }
         }
-        self.ended |= is_final;
-        self.last = Some(found);
+        input.ended |= is_final;
+        input.last = Some(found);
+        self.loaded = Some(trained);
         Ok(())
     }
 
     /// Evaluates until training has ended.
-    pub(crate) fn run(mut self, max_steps: Option<u64>) -> Result<Option<Evaluation>> {
+    pub(crate) fn run(mut self, max_steps: Option<u64>) -> Result<Vec<(Option<String>, Evaluation)>> {
         let began = Instant::now();
         let mut watcher = HeartbeatReader::new(&self.estimator.dir)?;
         loop {
@@ -118,27 +160,29 @@ impl<'a, M: Trainable> Evaluator<'a, M> {
             }
             // Observed before the checkpoints, so that the last one is not missed.
             let observation = watcher.look(PATIENCE)?;
-            let over = observation != Observation::Open;
-            if over || began.elapsed() >= self.spec.start_delay && self.is_due() {
-                self.evaluate_or_wait(over)?;
-            }
+            self.evaluate_or_wait(observation != Observation::Open, began.elapsed())?;
             let reached = |last: &Evaluation| max_steps.is_some_and(|most| last.global_step >= most);
-            if self.last.as_ref().is_some_and(reached) {
+            let done = |input: &EvalInput<'_>| input.last.as_ref().is_some_and(reached);
+            if !self.inputs.is_empty() && self.inputs.iter().all(done) {
                 self.evaluate(true)?;
-                return Ok(self.last);
+                return Ok(self.last());
             }
             if observation.has_ended(&self.estimator.dir)? {
-                return Ok(self.last);
+                return Ok(self.last());
             }
             std::thread::sleep(LOOK);
         }
     }
 
-    /// Evaluates. Ignores an error if a newer checkpoint has appeared: the old one may have been deleted while it was
-    /// read.
-    fn evaluate_or_wait(&mut self, anyway: bool) -> Result<()> {
+    /// Evaluates what is due, or everything when training is over. Ignores an error if a newer checkpoint has appeared: the
+    /// old one may have been deleted while it was read.
+    fn evaluate_or_wait(&mut self, is_over: bool, age: Duration) -> Result<()> {
+        let is_wanted = |input: &EvalInput<'_>| is_over || age >= input.spec.start_delay && input.is_due();
+        if !self.inputs.iter().any(is_wanted) {
+            return Ok(());
+        }
         let before = self.estimator.latest_checkpoint()?;
-        match self.evaluate(anyway) {
+        match self.evaluate_if(is_over, is_wanted) {
             Err(error) if self.estimator.latest_checkpoint()? != before => {
                 let checkpoint = before.unwrap_or_default();
                 tracing::warn!(checkpoint, code = %error.code(), "{checkpoint} was deleted while it was read: {error}");
@@ -170,11 +214,11 @@ mod tests {
         let config = RunConfig::new().model_dir(folder.path().to_string_lossy()).log_step_count_steps(None);
         let estimator = Estimator::new(&LinearRegressor::new([numeric_column("x")]), config).unwrap();
         let train = || estimator.train(|_| rows().repeat().batch(4), TrainSteps::More(3)).unwrap();
-        let spec = EvalSpec::new(|_| rows().batch(8)).every_steps(1000);
+        let spec = EvalSpec::new(|_| rows().batch(8)).every_steps(1000).into();
         let mut evaluator = Evaluator::new(&estimator, &spec);
         train();
         evaluator.evaluate(false).unwrap();
-        assert_eq!(evaluator.last.as_ref().map(|last| last.global_step), Some(3));
+        assert_eq!(evaluator.inputs[0].last.as_ref().map(|last| last.global_step), Some(3));
         train();
         let newest = estimator.latest_checkpoint().unwrap().unwrap();
         damage(&estimator.dir, folder.path(), &newest);
@@ -188,12 +232,15 @@ mod tests {
     fn early_checkpoints_of_the_default_interval_are_not_evaluated_in_the_trainer() {
         let folder = tempfile::tempdir().unwrap();
         let config = || RunConfig::new().model_dir(folder.path().to_string_lossy());
-        let spec = EvalSpec::new(|_| rows().batch(8)).start_delay_secs(60);
+        let spec = EvalSpec::new(|_| rows().batch(8)).start_delay_secs(60).into();
         for (config, early) in [(config(), false), (config().save_checkpoints_secs(5), true)] {
             let estimator = Estimator::new(&LinearRegressor::new([numeric_column("x")]), config).unwrap();
-            let evaluator = Evaluator::new(&estimator, &spec);
-            assert_eq!(evaluator.may_begin(Duration::from_secs(59)), early);
-            assert!(evaluator.may_begin(Duration::from_secs(60)));
+            estimator.train(|_| rows().repeat().batch(4), TrainSteps::More(1)).unwrap();
+            let mut evaluator = Evaluator::new(&estimator, &spec);
+            evaluator.evaluate_due(Duration::from_secs(59)).unwrap();
+            assert_eq!(evaluator.inputs[0].last.is_some(), early);
+            evaluator.evaluate_due(Duration::from_secs(60)).unwrap();
+            assert!(evaluator.inputs[0].last.is_some());
         }
     }
 

@@ -96,7 +96,7 @@ pub(crate) fn importances<M: Trainable>(
         return Err(Error::new(Code::BadSetting, what).help("give at least two rows, and at least one repeat"));
     }
     let measure = |rows: Batch| {
-        let found = evaluate(trained, head, &Dataset::from_tensor_slices(rows).batch(BATCH), None)?;
+        let found = evaluate(trained, head, &Dataset::from_tensor_slices(rows).batch(BATCH), None, 1)?;
         found.get(&metric).ok_or_else(|| Error::new(Code::Internal, format!("there is no metric {metric:?}")))
     };
     let before = measure(rows.clone())?;

@@ -3,14 +3,18 @@
 use crate::Trainable;
 use crate::head::Targets;
 use phalanx_base::Result;
-use phalanx_data::Dataset;
+use phalanx_data::{Batch, Dataset};
 use std::sync::mpsc::{Receiver, SyncSender};
 
-/// A batch, prepared for the model.
-pub(crate) struct PreparedBatch<I> {
+/// The part of a batch that one replica computes on, prepared for the model.
+pub(crate) struct PreparedPart<I> {
     pub(crate) input: I,
     pub(crate) targets: Targets,
+    pub(crate) rows: usize,
 }
+
+/// The parts of a batch, one for each replica that has rows.
+pub(crate) type PreparedBatch<I> = Vec<PreparedPart<I>>;
 
 /// A stream of prepared batches with one batch of lookahead.
 pub(crate) struct BatchStream<I> {
@@ -38,18 +42,30 @@ impl<I> BatchStream<I> {
     }
 }
 
-/// Reads and prepares batches until the input ends or the receiver is dropped.
+/// Reads batches and prepares them for this many replicas, until the input ends or the receiver is dropped.
 pub(crate) fn read<M: Trainable>(
     model: &M,
     data: &Dataset,
+    replicas: usize,
     out: &SyncSender<Result<PreparedBatch<M::Input>>>,
 ) -> Result<()> {
+    let prepare = |batch: &Batch| {
+        let (input, targets) = (model.input(batch)?, model.head().targets(batch)?);
+        Ok(PreparedPart { input, targets, rows: batch.rows() })
+    };
     for batch in data.iter()? {
         let batch = batch?;
-        if batch.rows() == 0 {
+        let rows = batch.rows();
+        if rows == 0 {
             continue;
         }
-        let ready = PreparedBatch { input: model.input(&batch)?, targets: model.head().targets(&batch)? };
+        let ready = if replicas == 1 {
+            vec![prepare(&batch)?]
+        } else {
+            let each = rows.div_ceil(replicas);
+            let starts = (0..rows).step_by(each);
+            starts.map(|start| prepare(&batch.slice(start..rows.min(start + each)))).collect::<Result<_>>()?
+        };
         if out.send(Ok(ready)).is_err() {
             break;
         }

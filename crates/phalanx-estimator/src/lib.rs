@@ -6,7 +6,7 @@
 //! | [`LinearClassifier`], [`DnnClassifier`], [`WideDeepClassifier`], [`BaselineClassifier`] and their regressors | TensorFlow's canned models |
 //! | [`DeepFmClassifier`], [`DlrmClassifier`] | click models that TensorFlow's Estimator does not have |
 //! | [`Head`] | losses, metrics and predictions from logits |
-//! | [`ModelFn`] | your own model |
+//! | [`ModelFn`], [`EstimatorSpec`] | your own model, loss, metrics, predictions and tables |
 //! | [`train_and_evaluate`] with [`TrainSpec`] and [`EvalSpec`] | the same program in every role of a job |
 //! | [`Exporter`], [`EarlyStopping`], [`WarmStart`], [`Hook`] | exports, early stopping, warm starts, hooks |
 //! | [`RunConfig`] | the run directory, checkpoint settings, and the identity of this task |
@@ -18,6 +18,7 @@
 mod canned;
 mod compatibility;
 mod conversion;
+mod distribution;
 mod early_stopping;
 mod estimator;
 mod evaluation;
@@ -30,12 +31,15 @@ mod hook;
 mod importance;
 mod input;
 mod model;
+mod model_fn;
 mod model_summary;
+mod replicas;
 mod run_config;
 mod specs;
 mod train_and_evaluate;
 mod trained;
 mod training;
+mod training_task;
 mod variables;
 mod warm_start;
 
@@ -50,14 +54,16 @@ pub use estimator::{Estimator, Predictions};
 pub use evaluation::Evaluation;
 pub use export::{Exported, Served, ServingInput};
 pub use exporter::Exporter;
-pub use head::Head;
-pub use hook::{Control, Hook};
+pub use head::{Evaluated, Head};
+pub use hook::{Control, Hook, HookContext};
 pub use importance::{Importance, Importances, Permutation};
-pub use model::{CustomModel, Forward, IntoModel, ModelFn, RowGradients, Table, Trainable};
+pub use model::{Forward, IntoModel, RowGradients, Table, Trainable};
+pub use model_fn::{CustomInput, CustomModel, EstimatorSpec, ModelFn, ModelInput};
 pub use model_summary::{ColumnSummary, ColumnWidth, ModelSummary, VariableSummary};
 pub use phalanx_nn::metrics::{EvalMetric, Reduction};
+pub use phalanx_ps::{Partitioner, Placement};
 pub use run_config::RunConfig;
-pub use specs::{EvalSpec, TrainSpec};
+pub use specs::{EvalSpec, EvalSpecs, TrainSpec};
 pub use train_and_evaluate::{Report, train_and_evaluate};
 pub use training::{Ended, TrainSteps, Training};
 pub use variables::Variables;

@@ -1,6 +1,7 @@
-//! The models of estimators: canned ones and your own.
+//! The interface between estimators and models.
 
-use crate::{Head, Served, ServingInput};
+use crate::variables::seed_of;
+use crate::{Head, Hook, Served, ServingInput};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
 use phalanx_nn::HostBuffer;
@@ -9,6 +10,7 @@ use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
 use phalanx_nn::model::Mode;
 use phalanx_optim::Optimizer;
 use phalanx_ps::TableSpec;
+use phalanx_ps::plan::RowInitializer;
 use phalanx_train::RowValues;
 
 /// A table of rows by id: an embedding, or the weights of a categorical column.
@@ -24,6 +26,16 @@ pub struct Table {
 pub(crate) const DENSE_NUMBERS: usize = 1 << 28;
 
 impl Table {
+    /// An embedding of `rows` ids as vectors of `dim` numbers, which start as in TensorFlow's `embedding_column`: a
+    /// truncated normal distribution with a deviation of `1 / √dim`.
+    #[must_use]
+    pub fn embedding(name: impl Into<String>, rows: usize, dim: usize, optimizer: impl Into<Optimizer>) -> Self {
+        let name = name.into();
+        let deviation = 1.0 / (dim.max(1) as f32).sqrt();
+        let initializer = RowInitializer::truncated_normal(0.0, deviation, seed_of(&name, 0));
+        Self { spec: TableSpec { name, dim, initializer, optimizer: optimizer.into() }, rows }
+    }
+
     /// Returns whether exports of the table hold only the rows that were seen, because it has too many ids. An id that
     /// was not seen is then predicted with the mean of the initial values.
     #[must_use]
@@ -52,7 +64,7 @@ pub trait Trainable: Send + Sync + 'static {
     /// The dense variables.
     type Module: Module;
     /// A prepared batch.
-    type Input: Send;
+    type Input: Send + Sync;
 
     /// Returns the head.
     fn head(&self) -> &Head;
@@ -72,6 +84,11 @@ pub trait Trainable: Send + Sync + 'static {
     /// Returns the tables.
     fn tables(&self) -> &[Table] {
         &[]
+    }
+
+    /// Returns the hooks of a training that belong to the model.
+    fn hooks(&self) -> Vec<Box<dyn Hook>> {
+        Vec::new()
     }
 
     /// Returns the model as a TensorFlow graph, for exports.
@@ -99,7 +116,7 @@ pub trait Trainable: Send + Sync + 'static {
     /// Fails if a column is missing or has invalid values.
     fn input(&self, batch: &Batch) -> Result<Self::Input>;
 
-    /// Returns the ids that an input looks up, with the index of their table.
+    /// Returns the ids that an input looks up, one list for each table used, with the table's index.
     fn ids<'a>(&self, input: &'a Self::Input) -> Vec<(usize, &'a [i64])>;
 
     /// Computes the logits of an input; `rows` are those of [`Trainable::ids`], in that order.
@@ -115,7 +132,7 @@ pub trait Trainable: Send + Sync + 'static {
     ) -> Result<Forward<'a>>;
 }
 
-fn no_graph() -> Error {
+pub(crate) fn no_graph() -> Error {
     Error::new(Code::BadSetting, "the model has no TensorFlow graph to export")
         .because("only canned models have one by default")
         .help("implement ModelFn::served; Served::of_model does it for a model made of Phalanx's layers")
@@ -131,117 +148,4 @@ pub trait IntoModel {
     /// # Errors
     /// Fails if settings are invalid.
     fn to_model(&self, seed: u64) -> Result<Self::Model>;
-}
-
-/// Your own model: a Burn module, its logits, and a [`Head`].
-///
-/// ```
-/// use phalanx_estimator::{Head, ModelFn};
-/// use phalanx_nn::burn::{nn::{Linear, LinearConfig}, tensor::{Device, Tensor, TensorData}};
-/// use phalanx_nn::model::Mode;
-/// use phalanx_optim::{Optimizer, Sgd};
-///
-/// #[derive(Clone)]
-/// struct Line;
-///
-/// impl ModelFn for Line {
-///     type Module = Linear;
-///     fn head(&self) -> Head { Head::regression(1) }
-///     fn module(&self, device: &Device) -> phalanx_base::Result<Linear> { Ok(LinearConfig::new(1, 1).init(device)) }
-///     fn optimizer(&self) -> Optimizer { Sgd::new(0.1).into() }
-///     fn logits(&self, module: &Linear, batch: &phalanx_data::Batch, _: Mode) -> phalanx_base::Result<Tensor<2>> {
-///         let x = batch.f32("x")?.to_vec();
-///         let shape = [x.len(), 1];
-///         Ok(module.forward(Tensor::from_data(TensorData::new(x, shape), &module.weight.device())))
-///     }
-/// }
-/// ```
-pub trait ModelFn: Clone + Send + Sync + 'static {
-    /// The Burn module. On parameter servers, its parameters are variables named by their path.
-    type Module: Module;
-
-    /// Returns the head.
-    fn head(&self) -> Head;
-
-    /// Creates and initializes the module.
-    ///
-    /// # Errors
-    /// Fails if it cannot be created.
-    fn module(&self, device: &Device) -> Result<Self::Module>;
-
-    /// Returns the optimizer of all variables.
-    fn optimizer(&self) -> Optimizer;
-
-    /// Returns `[rows, logits]` for a batch.
-    ///
-    /// # Errors
-    /// Fails if a column is missing or does not fit.
-    fn logits(&self, module: &Self::Module, batch: &Batch, mode: Mode) -> Result<Tensor<2>>;
-
-    /// Returns the model as a TensorFlow graph, for exports. For a model made of Phalanx's layers, use
-    /// [`Served::of_model`].
-    ///
-    /// # Errors
-    /// Fails if the model has no TensorFlow graph. The default implementation always fails.
-    fn served(&self, input: ServingInput) -> Result<Served> {
-        let _ = input;
-        Err(no_graph())
-    }
-}
-
-/// The estimator's view of a [`ModelFn`].
-pub struct CustomModel<F> {
-    function: F,
-    head: Head,
-    optimizer: Optimizer,
-}
-
-impl<F: ModelFn> IntoModel for F {
-    type Model = CustomModel<F>;
-
-    fn to_model(&self, _seed: u64) -> Result<CustomModel<F>> {
-        let (head, optimizer) = (self.head(), self.optimizer());
-        head.check()?;
-        Ok(CustomModel { function: self.clone(), head, optimizer })
-    }
-}
-
-impl<F: ModelFn> Trainable for CustomModel<F> {
-    type Module = F::Module;
-    type Input = Batch;
-
-    fn head(&self) -> &Head {
-        &self.head
-    }
-
-    fn module(&self, device: &Device) -> Result<F::Module> {
-        self.function.module(device)
-    }
-
-    fn optimizer(&self, _variable: &str) -> Result<Optimizer> {
-        Ok(self.optimizer)
-    }
-
-    fn served(&self, input: ServingInput) -> Result<Served> {
-        self.function.served(input)
-    }
-
-    fn input(&self, batch: &Batch) -> Result<Batch> {
-        Ok(batch.clone())
-    }
-
-    fn ids<'a>(&self, _input: &'a Batch) -> Vec<(usize, &'a [i64])> {
-        Vec::new()
-    }
-
-    fn forward<'a>(
-        &'a self,
-        module: &F::Module,
-        input: &'a Batch,
-        _rows: Vec<RowValues>,
-        mode: Mode,
-    ) -> Result<Forward<'a>> {
-        let logits = self.function.logits(module, input, mode)?;
-        Ok(Forward { logits, row_gradients: Box::new(|_| Ok(Vec::new())), penalty: None, moving_averages: None })
-    }
 }

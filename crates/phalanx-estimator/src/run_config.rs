@@ -1,8 +1,10 @@
 //! `tf.estimator.RunConfig`: the settings of a run.
 
 use crate::WarmStart;
+use crate::distribution::Distribution;
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_cluster::TaskConfig;
+use phalanx_ps::{Partitioner, Placement};
 use phalanx_storage::Dir;
 use phalanx_train::checkpoint::Retention;
 use phalanx_train::{ClusterResolver, NonFinite, ServerOptions, TfConfigClusterResolver, logging, open_run_dir};
@@ -41,6 +43,10 @@ pub struct RunConfig {
     pub(crate) overlap: bool,
     pub(crate) non_finite: NonFinite,
     pub(crate) options: ServerOptions,
+    pub(crate) train_distribute: Option<String>,
+    pub(crate) eval_distribute: Option<String>,
+    pub(crate) partitioner: Partitioner,
+    pub(crate) placement: Placement,
 }
 
 impl Default for RunConfig {
@@ -58,6 +64,10 @@ impl Default for RunConfig {
             overlap: false,
             non_finite: NonFinite::default(),
             options: ServerOptions::default(),
+            train_distribute: None,
+            eval_distribute: None,
+            partitioner: Partitioner::default(),
+            placement: Placement::default(),
         }
     }
 }
@@ -121,10 +131,32 @@ impl RunConfig {
         /// With parameter servers: overlaps a worker's exchange with the computation of its next step, which then uses values
         /// without the worker's last update. The worker never waits for the servers.
         overlap(overlap: bool) { overlap = overlap }
+        /// Sets the strategy of training: `default`, `one_device`, `mirrored:2`, `central_storage:2`, `multi_worker_mirrored`,
+        /// `parameter_server:async`, `parameter_server:ssp:3` (no trainer is more than 3 steps ahead of the slowest), or
+        /// `parameter_server:sync:1` (an update is the mean of the gradients of all trainers but 1). By default, a cluster with
+        /// parameter servers trains asynchronously, and one of workers only is `multi_worker_mirrored`.
+        ///
+        /// The replicas of one process share each batch of the input; every task reads batches of its own.
+        train_distribute(strategy: impl Into<String>) { train_distribute = Some(strategy.into()) }
+        /// Sets the strategy of evaluations: `default`, or `mirrored:2` for replicas that share each batch.
+        eval_distribute(strategy: impl Into<String>) { eval_distribute = Some(strategy.into()) }
+        /// Sets how every variable is split over parameter servers.
+        partitioner(partitioner: Partitioner) { partitioner = partitioner }
+        /// Sets how variables are placed on parameter servers.
+        placement(placement: Placement) { placement = placement }
         /// Sets what happens to a step whose loss or gradients are not finite. The default ends the job.
         non_finite(policy: NonFinite) { non_finite = policy }
         /// Sets deadlines, token and logging of this task.
         server_options(options: ServerOptions) { options = options }
+    }
+
+    /// Fails if there is no strategy of this name. Whether it fits the cluster is checked when a training starts.
+    ///
+    /// # Errors
+    /// Fails for an unknown name.
+    pub fn check_strategy(name: &str) -> Result<()> {
+        // Of a cluster, only the number of trainers counts: fewer backups than trainers.
+        Distribution::parse(name, u64::MAX).map(drop)
     }
 
     /// Returns the server options: no task waits longer for the others than for the model.

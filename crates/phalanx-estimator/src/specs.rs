@@ -119,3 +119,62 @@ impl EvalSpec {
         }
     }
 }
+
+/// The evaluations of a job: one [`EvalSpec`], several with names of their own, or none.
+///
+/// ```
+/// use phalanx_data::{SourceExt, csv};
+/// use phalanx_estimator::{EvalSpec, EvalSpecs};
+/// let test = EvalSpec::new(|_| csv("test.csv").label("income").batch(256));
+/// // A part of the training data, which shows overfitting: its metrics go to eval_train/.
+/// let train = EvalSpec::new(|_| csv("train.csv").label("income").batch(256)).name("train");
+/// let all = EvalSpecs::from([test, train]);
+/// # let _ = all;
+/// ```
+#[derive(Default)]
+pub struct EvalSpecs(pub(crate) Vec<EvalSpec>);
+
+impl From<EvalSpec> for EvalSpecs {
+    fn from(one: EvalSpec) -> Self {
+        Self(vec![one])
+    }
+}
+
+impl From<Vec<EvalSpec>> for EvalSpecs {
+    fn from(all: Vec<EvalSpec>) -> Self {
+        Self(all)
+    }
+}
+
+impl<const N: usize> From<[EvalSpec; N]> for EvalSpecs {
+    fn from(all: [EvalSpec; N]) -> Self {
+        Self(all.into())
+    }
+}
+
+impl EvalSpecs {
+    pub(crate) fn check(&self) -> Result<()> {
+        for (at, spec) in self.0.iter().enumerate() {
+            spec.check()?;
+            if self.0[..at].iter().any(|other| other.name == spec.name) {
+                let what = match &spec.name {
+                    Some(name) => format!("two evaluations are called {name:?}"),
+                    None => "two evaluations have no name".to_owned(),
+                };
+                return Err(Error::new(Code::BadSetting, what)
+                    .at("EvalSpec")
+                    .because("their metrics would go to the same folder")
+                    .help("give each a name of its own; one may have none"));
+            }
+            let exporters = self.0[..at].iter().flat_map(|other| &other.exporters);
+            if let Some(twice) =
+                exporters.map(Exporter::name).find(|name| spec.exporters.iter().any(|own| own.name() == *name))
+            {
+                return Err(Error::new(Code::BadSetting, format!("two exporters are called {twice:?}"))
+                    .at("EvalSpec")
+                    .help("rename one"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,7 +1,9 @@
 //! `train_and_evaluate`: the same program in every role of a job.
 
+use crate::distribution::Distribution;
 use crate::evaluator::Evaluator;
-use crate::{Estimator, EvalSpec, Evaluation, IntoModel, RunConfig, TrainSpec, TrainSteps, Trainable, Training};
+use crate::training_task::TrainingTask;
+use crate::{Estimator, EvalSpecs, Evaluation, IntoModel, RunConfig, TrainSpec, TrainSteps, Trainable, Training};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_cluster::TaskConfig;
 use phalanx_train::Server;
@@ -17,8 +19,19 @@ pub struct Report {
     pub task: Option<TaskId>,
     /// The training, if this task trained.
     pub training: Option<Training>,
-    /// The last evaluation, if this task evaluated.
+    /// The last evaluation, if this task evaluated: on the input without a name, or on the first one.
     pub evaluation: Option<Evaluation>,
+    /// The last evaluation on each named input.
+    pub named_evaluations: Vec<(String, Evaluation)>,
+}
+
+impl Report {
+    fn evaluated(mut self, all: Vec<(Option<String>, Evaluation)>) -> Self {
+        let main = all.iter().find(|(name, _)| name.is_none()).or(all.first());
+        self.evaluation = main.map(|(_, found)| found.clone());
+        self.named_evaluations = all.into_iter().filter_map(|(name, found)| Some((name?, found))).collect();
+        self
+    }
 }
 
 impl std::fmt::Display for Report {
@@ -30,12 +43,16 @@ impl std::fmt::Display for Report {
         if let Some(Training { global_step, steps, seconds, .. }) = self.training {
             write!(f, ": {global_step} steps, {steps} of them here in {seconds:.1} s")?;
         }
-        self.evaluation.as_ref().map_or(Ok(()), |found| write!(f, "; {found}"))
+        if self.named_evaluations.len() < 2 {
+            return self.evaluation.as_ref().map_or(Ok(()), |found| write!(f, "; {found}"));
+        }
+        self.named_evaluations.iter().try_for_each(|(name, found)| write!(f, "; {name}: {found}"))
     }
 }
 
 /// Trains and evaluates as the task that `config` names: as chief, worker, parameter server or evaluator, or both in this
-/// process if there is no cluster. Every role returns when training has ended.
+/// process if there is no cluster. Every role returns when training has ended. `eval` is one [`EvalSpec`](crate::EvalSpec),
+/// several with names, or an empty list for a training without evaluations.
 ///
 /// ```no_run
 /// use phalanx_data::{SourceExt, csv};
@@ -54,14 +71,16 @@ impl std::fmt::Display for Report {
 pub fn train_and_evaluate(
     model: &impl IntoModel,
     train: TrainSpec,
-    eval: EvalSpec,
+    eval: impl Into<EvalSpecs>,
     config: RunConfig,
 ) -> Result<Report> {
+    let eval = eval.into();
     eval.check()?;
     if train.max_steps == Some(0) {
         return Err(Error::new(Code::BadSetting, "max_steps is 0").at("TrainSpec").help("give at least 1"));
     }
     let (config, own) = alone(config)?;
+    Distribution::of(config.train_distribute.as_deref(), &config.task)?;
     let task = config.task.task();
     if let Some(task) = task.filter(|task| task.role == Role::Ps) {
         // A parameter server does not need the model.
@@ -70,10 +89,7 @@ pub fn train_and_evaluate(
     }
     let estimator = Estimator::new(model, config)?;
     let mut report = match task.map(|task| task.role) {
-        Some(Role::Evaluator) => {
-            let evaluation = Evaluator::new(&estimator, &eval).run(train.max_steps)?;
-            Report { evaluation, ..Report::default() }
-        }
+        Some(Role::Evaluator) => Report::default().evaluated(Evaluator::new(&estimator, &eval).run(train.max_steps)?),
         Some(Role::Worker) if !estimator.config.task.is_chief() => {
             Report { training: Some(run(&estimator, train, None)?), ..Report::default() }
         }
@@ -84,7 +100,7 @@ pub fn train_and_evaluate(
         _ => {
             let mut evaluator = Evaluator::new(&estimator, &eval);
             let training = run(&estimator, train, Some(&mut evaluator))?;
-            Report { task: None, training: Some(training), evaluation: evaluator.last }
+            Report { training: Some(training), ..Report::default() }.evaluated(evaluator.last())
         }
     };
     report.task = task.or(own);
@@ -111,20 +127,20 @@ fn run<M: Trainable>(
     mut train: TrainSpec,
     mut evaluator: Option<&mut Evaluator<'_, M>>,
 ) -> Result<Training> {
-    let server = Server::start_with(estimator.config.task.clone(), estimator.config.patience())?;
-    let heartbeat = server.is_chief().then(|| HeartbeatWriter::start(&estimator.dir)).transpose()?;
+    let task = TrainingTask::start(&estimator.config)?;
+    let heartbeat = task.is_chief().then(|| HeartbeatWriter::start(&estimator.dir)).transpose()?;
     let steps = train.max_steps.map_or(TrainSteps::UntilEnd, TrainSteps::Max);
     let input_fn = &*train.input_fn;
     let began = Instant::now();
     let trained = {
         let mut on_saved = |_: &Saved| match &mut evaluator {
-            Some(evaluator) if evaluator.may_begin(began.elapsed()) && evaluator.is_due() => evaluator.evaluate(false),
-            _ => Ok(()),
+            Some(evaluator) => evaluator.evaluate_due(began.elapsed()),
+            None => Ok(()),
         };
-        estimator.train_on(&server, &input_fn, steps, &mut train.hooks, &mut on_saved)
+        estimator.train_on(&task, &input_fn, steps, &mut train.hooks, &mut on_saved)
     };
     // Report an error to the other tasks through the server, and to an evaluator through the directory.
-    server.leave(trained.as_ref().err());
+    task.leave(trained.as_ref().err());
     if let Some(heartbeat) = heartbeat {
         heartbeat.end(trained.as_ref().err())?;
     }

@@ -5,7 +5,7 @@ use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::model::Mode;
-use phalanx_nn::{ParameterRegistry, default_device};
+use phalanx_nn::{ParameterRegistry, Slots, default_device};
 use phalanx_ps::checkpoint::{Checkpoint, table_keys, table_values};
 use phalanx_storage::Dir;
 use phalanx_train::RowValues;
@@ -131,20 +131,35 @@ impl<M: Trainable> TrainedModel<M> {
 
     /// Returns the logits of a batch, row-major.
     pub(crate) fn logits(&self, batch: &Batch) -> Result<Vec<f32>> {
-        let input = self.model.input(batch)?;
-        let ids = self.model.ids(&input);
-        let rows = ids.iter().map(|(table, ids)| {
-            let (values, dim) = (&self.tables[*table], self.tables[*table].table.spec.dim);
-            let mut numbers = Vec::with_capacity(ids.len() * dim);
-            ids.iter().for_each(|&id| values.row(id, &mut numbers));
-            RowValues { values: numbers, dim, positions: (0..ids.len() as u32).collect() }
-        });
-        let forward = self.model.forward(&self.module, &input, rows.collect(), Mode::Inference)?;
-        let data = forward.logits.into_data();
-        data.try_into_vec::<f32>().map_err(|error| {
-            Error::new(Code::ShapeMismatch, "logits are not 32-bit floats").because(format!("{error:?}"))
-        })
+        logits(&*self.model, &self.module, &self.tables, batch)
     }
+
+    /// Returns the logits of a batch that `replicas` replicas compute, each on its part of the rows.
+    pub(crate) fn logits_on(&self, slots: &Slots, replicas: usize, batch: &Batch) -> Result<Vec<f32>> {
+        if replicas == 1 {
+            return self.logits(batch);
+        }
+        let (model, tables, rows) = (&*self.model, &self.tables, batch.rows());
+        let each = rows.div_ceil(replicas).max(1);
+        let part = |start: usize| (batch.slice(start..rows.min(start + each)), self.module.clone());
+        let parts = (0..rows).step_by(each).map(part).collect();
+        let done = slots.run(parts, |_, (batch, module)| logits(model, &module, tables, &batch));
+        done.into_iter().collect::<Result<Vec<_>>>().map(|parts| parts.concat())
+    }
+}
+
+fn logits<M: Trainable>(model: &M, module: &M::Module, tables: &[TableValues], batch: &Batch) -> Result<Vec<f32>> {
+    let input = model.input(batch)?;
+    let rows = model.ids(&input).into_iter().map(|(table, ids)| {
+        let (values, dim) = (&tables[table], tables[table].table.spec.dim);
+        let mut numbers = Vec::with_capacity(ids.len() * dim);
+        ids.iter().for_each(|&id| values.row(id, &mut numbers));
+        RowValues { values: numbers, dim, positions: (0..ids.len() as u32).collect() }
+    });
+    let forward = model.forward(module, &input, rows.collect(), Mode::Inference)?;
+    let data = forward.logits.into_data();
+    data.try_into_vec::<f32>()
+        .map_err(|error| Error::new(Code::ShapeMismatch, "logits are not 32-bit floats").because(format!("{error:?}")))
 }
 
 fn not_of(checkpoint: &Checkpoint, error: Error) -> Error {

@@ -1,23 +1,30 @@
 //! The training loop.
 
+use crate::distribution::Distribution;
 use crate::input::{BatchStream, PreparedBatch, read};
+use crate::replicas::{ReplicaStep, StepPlan, loss};
 use crate::run_config::CheckpointInterval;
+use crate::training_task::TrainingTask;
 use crate::warm_start::VariableStart;
-use crate::{Control, Estimator, Hook, Trainable};
+use crate::{Control, Estimator, Hook, HookContext, Trainable};
 use phalanx_base::{Code, Context, Error, Result};
+use phalanx_cluster::schedule::Consistency;
 use phalanx_data::Dataset;
-use phalanx_nn::default_device;
 use phalanx_nn::model::Mode;
+use phalanx_nn::{Slots, default_device};
 use phalanx_optim::{Schedule, Sgd};
 use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_train::checkpoint::Saved;
 use phalanx_train::fit::progress::eta;
-use phalanx_train::{Server, Session, Step, Supervisor};
+use phalanx_train::{BoundedStaleness, Session, Step, Supervisor, SyncReplicas};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How many batches are prepared ahead.
 const AHEAD: usize = 2;
+
+/// How long trainers of synchronous rounds wait for each other before the first one.
+const TOGETHER: Duration = Duration::from_secs(10);
 
 /// How long to train.
 ///
@@ -83,19 +90,48 @@ pub(crate) type OnSaved<'a> = &'a mut dyn FnMut(&Saved) -> Result<()>;
 /// One task's training.
 pub(crate) struct Trainer<'a, M: Trainable> {
     pub(crate) estimator: &'a Estimator<M>,
-    pub(crate) server: &'a Server,
-    pub(crate) hooks: &'a mut [Box<dyn Hook>],
+    pub(crate) task: &'a TrainingTask,
+    /// The hooks of the model, then those of the training.
+    pub(crate) hooks: Vec<&'a mut Box<dyn Hook>>,
     pub(crate) on_saved: OnSaved<'a>,
+    pub(crate) slots: Slots,
 }
 
 impl<M: Trainable> Trainer<'_, M> {
     pub(crate) fn train(mut self, data: &Dataset, until: TrainSteps) -> Result<Training> {
-        if self.server.is_chief() {
+        let trained = self.prepare().and_then(|(supervisor, session)| self.run(&supervisor, session, data, until));
+        // Workers that step together also end together: if the chief cannot save, no worker has succeeded.
+        match (&self.task.workers, &trained) {
+            (Some(workers), Ok(_)) => workers.barrier()?,
+            (Some(workers), Err(error)) => workers.abort(error),
+            (None, _) => {}
+        }
+        trained
+    }
+
+    /// Initializes or restores the model. A mirrored worker begins with the chief's newest checkpoint.
+    fn prepare(&self) -> Result<(Supervisor, Session<M::Module>)> {
+        let is_chief = self.task.is_chief();
+        if is_chief {
             self.begin()?;
         }
         let supervisor = self.supervisor()?;
         let module = self.estimator.model.module(&default_device())?;
-        let mut session = supervisor.prepare_or_wait_for_session(module)?;
+        let workers = self.task.workers.as_ref();
+        workers.filter(|_| !is_chief).map_or(Ok(()), |workers| workers.barrier())?;
+        let session = supervisor.prepare_or_wait_for_session(module)?;
+        session.wait_for_trainers(TOGETHER)?;
+        workers.filter(|_| is_chief).map_or(Ok(()), |workers| workers.barrier())?;
+        Ok((supervisor, session))
+    }
+
+    fn run(
+        &mut self,
+        supervisor: &Supervisor,
+        mut session: Session<M::Module>,
+        data: &Dataset,
+        until: TrainSteps,
+    ) -> Result<Training> {
         let first = session.global_step();
         let last = match until {
             TrainSteps::UntilEnd => None,
@@ -103,13 +139,14 @@ impl<M: Trainable> Trainer<'_, M> {
             TrainSteps::Max(steps) => Some(steps),
         };
         if let Some(last) = last {
-            self.server.expect_steps(last);
+            self.task.server.expect_steps(last);
         }
+        session.stop_at(last);
         let mut made =
             Training { global_step: first, steps: 0, loss: None, seconds: 0.0, ended: Ended::AlreadyTrained };
         if last.is_some_and(|last| first >= last) {
             let place = self.estimator.dir.location();
-            self.server.in_scope(|| {
+            self.task.in_scope(|| {
                 tracing::info!("{place} has {first} steps already: nothing is trained; raise max_steps to go on");
             });
         } else {
@@ -129,7 +166,7 @@ impl<M: Trainable> Trainer<'_, M> {
         }
         // The other workers may still have data; the last checkpoint includes their updates.
         supervisor.stop_with_workers(session)?;
-        if self.server.is_chief()
+        if self.task.is_chief()
             && let Some(newest) = self.estimator.latest_checkpoint()?
         {
             made.global_step = Checkpoint::open(&self.estimator.dir, &newest)?.global_step()?;
@@ -141,7 +178,7 @@ impl<M: Trainable> Trainer<'_, M> {
     fn begin(&self) -> Result<()> {
         if let Some((from, starts)) = self.estimator.warm_start()? {
             let taken = starts.iter().filter(|start| start.from.is_some()).count();
-            self.server.in_scope(|| {
+            self.task.in_scope(|| {
                 starts.iter().for_each(VariableStart::log);
                 tracing::info!(taken, "starting from {from}: {taken} of {} variables are taken", starts.len());
             });
@@ -150,7 +187,7 @@ impl<M: Trainable> Trainer<'_, M> {
         // A damaged one is skipped, and reported, when it is restored.
         if let Ok(checkpoint) = Checkpoint::open(&self.estimator.dir, &newest) {
             let notices = self.estimator.check_tables(&checkpoint)?;
-            self.server.in_scope(|| notices.iter().for_each(|notice| tracing::warn!("{notice}")));
+            self.task.in_scope(|| notices.iter().for_each(|notice| tracing::warn!("{notice}")));
         }
         Ok(())
     }
@@ -158,14 +195,28 @@ impl<M: Trainable> Trainer<'_, M> {
     fn supervisor(&self) -> Result<Supervisor> {
         let (model, config) = (&*self.estimator.model, &self.estimator.config);
         // This optimizer is never used: every variable gets its own below.
-        let mut supervisor = Supervisor::new(self.server, Sgd::new(0.0))
-            .run_dir(self.estimator.dir.clone())
+        let supervisor = Supervisor::new(&self.task.server, Sgd::new(0.0));
+        let dir = self.estimator.dir.clone();
+        let saves = self.task.workers.is_none() || self.task.is_chief();
+        let supervisor = if saves { supervisor.run_dir(dir) } else { supervisor.restore_from(dir) };
+        let mut supervisor = supervisor
+            .partitioner(config.partitioner)
+            .placement(config.placement)
             .max_to_keep(config.retention.max_to_keep)
             .keep_checkpoint_every_n_hours(config.retention.keep_every_n_hours)
             .ready_deadline(config.session_creation_timeout)
             .save_summaries_secs(None)
             .non_finite(config.non_finite)
             .overlap(config.overlap);
+        supervisor = match self.task.distribution {
+            Distribution::Servers(Consistency::Rounds { size, backups }) => {
+                supervisor.sync(SyncReplicas { replicas_to_aggregate: Some((size - backups) as u32) })
+            }
+            Distribution::Servers(Consistency::Bounded(steps)) => supervisor.bounded(BoundedStaleness { steps }),
+            Distribution::Servers(Consistency::Async) | Distribution::Replicas(_) | Distribution::Workers(_) => {
+                supervisor
+            }
+        };
         supervisor = match config.checkpoint_interval {
             CheckpointInterval::Growing => supervisor,
             CheckpointInterval::Seconds(seconds) => supervisor.save_model_secs(seconds),
@@ -182,7 +233,7 @@ impl<M: Trainable> Trainer<'_, M> {
 
     /// Returns whether this is the only trainer: it saves between two steps, exactly at the requested ones.
     fn saves_itself(&self) -> bool {
-        self.server.config().trainers().len() == 1
+        self.task.is_alone() || self.task.workers.is_some()
     }
 
     /// Trains on batches that another thread prepares.
@@ -193,11 +244,11 @@ impl<M: Trainable> Trainer<'_, M> {
         last: Option<u64>,
         made: &mut Training,
     ) -> Result<Ended> {
-        let model = &*self.estimator.model;
+        let (model, replicas) = (&*self.estimator.model, self.task.distribution.replicas());
         std::thread::scope(|scope| {
             let (sender, receiver) = sync_channel(AHEAD);
             let read = move || {
-                if let Err(error) = read(model, data, &sender) {
+                if let Err(error) = read(model, data, replicas, &sender) {
                     // The receiver is gone if training has ended.
                     let _ = sender.send(Err(error));
                 }
@@ -221,54 +272,97 @@ impl<M: Trainable> Trainer<'_, M> {
         state.schedules = self.schedules()?;
         state.told = session.newest_checkpoint().map(|saved| saved.name);
         let mut input = BatchStream::new(input);
-        while let Some(ready) = input.take()? {
+        let (mut reached, mut stop) = (session.global_step(), false);
+        loop {
+            let ready = input.take()?;
+            let ready = match (ready, &self.task.workers) {
+                (Some(ready), _) => ready,
+                // The others may have input left.
+                (None, Some(_)) => Vec::new(),
+                (None, None) => {
+                    if session.is_synchronous() {
+                        session.commit()?;
+                    }
+                    return Ok(Ended::InputEnded);
+                }
+            };
             if self.estimator.config.overlap
-                && let Some(next) = input.next()?
+                && let Some([next]) = input.next()?.map(Vec::as_slice)
             {
                 session.announce(&self.estimator.model.ids(&next.input))?;
             }
-            let Some(step) = self.step(session, &ready)? else { return Ok(Ended::JobOver) };
-            if last.is_some_and(|last| step.global_step >= last) {
-                // Other workers have reached the limit: drop this step.
-                session.forget_last_step();
-                return Ok(Ended::StepsReached);
-            }
+            self.before_step(session, reached)?;
+            let step = match self.step(session, &ready, stop)? {
+                Outcome::Made(step) => step,
+                Outcome::Ended(ended) => return Ok(ended),
+            };
             // The gradients of this step are sent with the next exchange: count them as committed.
-            let reached = Step { global_step: step.global_step + 1, ..step };
+            let made_step = Step { global_step: step.global_step + 1, ..step };
+            reached = made_step.global_step;
             (made.steps, made.loss) = (made.steps + 1, Some(step.loss));
-            self.show(session, &mut state, &reached);
-            let mut stop = false;
-            for hook in self.hooks.iter_mut() {
-                stop |= hook.after_step(&reached)? == Control::Stop;
+            self.show(session, &mut state, &made_step);
+            for hook in &mut self.hooks {
+                stop |= hook.after_step(&made_step)? == Control::Stop;
             }
-            if stop {
+            if stop && self.task.workers.is_none() {
                 return Ok(Ended::Stopped);
             }
-            if last.is_some_and(|last| reached.global_step >= last) {
-                return Ok(Ended::StepsReached);
+            if last.is_some_and(|last| reached >= last) {
+                if session.is_synchronous() {
+                    // The step counts when its round is closed.
+                    session.commit()?;
+                }
+                if !session.is_synchronous() || session.has_reached_last_step() {
+                    return Ok(Ended::StepsReached);
+                }
             }
-            self.save(session, &mut state, reached.global_step)?;
+            self.save(session, &mut state, reached)?;
         }
-        Ok(Ended::InputEnded)
     }
 
-    fn step(&self, session: &mut Session<M::Module>, ready: &PreparedBatch<M::Input>) -> Result<Option<Step>> {
-        let model = &*self.estimator.model;
-        let mode =
-            Mode::Training { seed: self.estimator.config.seed ^ session.global_step().wrapping_mul(0x2545_f491) };
-        session.step_with_values(&model.ids(&ready.input), |module, rows| {
-            let forward = model.forward(module, &ready.input, rows, mode)?;
-            let loss = model.head().loss(forward.logits, &ready.targets)?;
-            let loss = match forward.penalty {
-                Some(penalty) => loss + penalty,
-                None => loss,
-            };
-            let loss = match forward.moving_averages {
-                // Only its gradient counts.
-                Some(term) => loss + (term.clone() - term.detach()),
-                None => loss,
-            };
-            Ok((loss, forward.row_gradients))
+    fn before_step(&mut self, session: &mut Session<M::Module>, global_step: u64) -> Result<()> {
+        let mut fetch = || {
+            session.commit()?;
+            session.values()
+        };
+        let mut context = HookContext { global_step, fetch: &mut fetch };
+        self.hooks.iter_mut().try_for_each(|hook| hook.before_step(&mut context))
+    }
+
+    /// Computes a step. Workers that step together first agree on it; `stop` asks the others to end.
+    fn step(&self, session: &mut Session<M::Module>, ready: &PreparedBatch<M::Input>, stop: bool) -> Result<Outcome> {
+        let (model, workers) = (&*self.estimator.model, self.task.workers.as_ref());
+        let seed = self.estimator.config.seed ^ session.global_step().wrapping_mul(0x2545_f491);
+        let step = match (workers, ready.as_slice()) {
+            (None, [part]) => session.step_with_values(&model.ids(&part.input), |module, rows| {
+                loss(model, module, part, rows, Mode::Training { seed }, 1.0)
+            })?,
+            _ => {
+                let plan = match workers {
+                    None => StepPlan::alone(model, ready),
+                    Some(workers) => {
+                        let stop = stop || self.task.server.should_stop();
+                        let plan = StepPlan::agree(workers, model, ready, session.global_step(), stop)?;
+                        if plan.stop {
+                            return Ok(Outcome::Ended(if stop { Ended::Stopped } else { Ended::JobOver }));
+                        }
+                        if plan.rows == 0 {
+                            return Ok(Outcome::Ended(Ended::InputEnded));
+                        }
+                        plan
+                    }
+                };
+                let first = self.task.first_replica();
+                let seed = |place: usize| seed ^ ((first + place) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                let step = ReplicaStep { model, parts: ready, plan: &plan, slots: &self.slots, workers, seed: &seed };
+                session
+                    .step_with_gradients(&plan.ids(), |module, registry, rows| step.compute(module, registry, &rows))?
+            }
+        };
+        Ok(match step {
+            Some(step) => Outcome::Made(step),
+            None if session.has_reached_last_step() => Outcome::Ended(Ended::StepsReached),
+            None => Outcome::Ended(Ended::JobOver),
         })
     }
 
@@ -296,14 +390,14 @@ impl<M: Trainable> Trainer<'_, M> {
         }
         state.made += 1;
         if let Some(every) = config.log_step_count_steps
-            && self.server.is_chief()
+            && self.task.is_chief()
             && step.global_step >= state.said.1 + every
         {
             let rate = (step.global_step - state.said.1) as f64 / state.said.0.elapsed().as_secs_f64();
             session.summaries().scalar(step.global_step, "global_step/sec", rate as f32);
             let Step { global_step: step, loss, .. } = *step;
             let progress = state.last.map_or_else(String::new, |last| progress(step, last, rate));
-            self.server.in_scope(|| {
+            self.task.in_scope(|| {
                 tracing::info!(step, loss, rate, "step {step}: loss {loss:.5}, {rate:.0} steps/s{progress}")
             });
             state.said = (Instant::now(), step);
@@ -320,13 +414,13 @@ impl<M: Trainable> Trainer<'_, M> {
             state.saved = reached;
             match session.save() {
                 // As in a job of several tasks; the save at the end must succeed.
-                Err(error) if error.code() == Code::StorageWrite => self.server.in_scope(|| {
+                Err(error) if error.code() == Code::StorageWrite => self.task.in_scope(|| {
                     tracing::warn!(code = %error.code(), "training continues, but no checkpoint was saved: {error}");
                 }),
                 saved => saved?,
             }
         }
-        if !self.server.is_chief() {
+        if !self.task.is_chief() {
             return Ok(());
         }
         if let Some(saved) = session.newest_checkpoint().filter(|saved| state.told.as_ref() != Some(&saved.name)) {
@@ -335,6 +429,12 @@ impl<M: Trainable> Trainer<'_, M> {
         }
         Ok(())
     }
+}
+
+/// What became of a step.
+enum Outcome {
+    Made(Step),
+    Ended(Ended),
 }
 
 /// What the loop has done last.

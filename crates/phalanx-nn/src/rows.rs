@@ -25,8 +25,15 @@ impl Rows {
     /// Takes unique rows of `dim` numbers and, for each id of the batch, the index of its row.
     #[must_use]
     pub fn new(unique: Vec<f32>, dim: usize, positions: &[u32], device: &Device) -> Self {
+        let Self { unique, positions } = Self::fixed(unique, dim, positions, device);
+        Self { unique: unique.require_grad(), positions }
+    }
+
+    /// As [`Self::new`], but without gradients: for inference.
+    #[must_use]
+    pub fn fixed(unique: Vec<f32>, dim: usize, positions: &[u32], device: &Device) -> Self {
         let count = unique.len() / dim;
-        let unique = Tensor::from_data(TensorData::new(unique, [count, dim]), device).require_grad();
+        let unique = Tensor::from_data(TensorData::new(unique, [count, dim]), device);
         let positions: Vec<i32> = positions.iter().map(|&at| at as i32).collect();
         let length = positions.len();
         let positions = Tensor::from_data(TensorData::new(positions, [length]), device);

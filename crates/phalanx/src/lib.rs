@@ -102,9 +102,9 @@ pub mod prelude {
     pub use phalanx_data::{Batch, Column, Dataset, SourceExt, csv};
     pub use phalanx_estimator::{
         BaselineClassifier, BaselineRegressor, DeepFmClassifier, DlrmClassifier, DnnClassifier, DnnRegressor,
-        Estimator, EvalMetric, EvalSpec, Evaluation, Exporter, FmClassifier, FmRegressor, Head, LinearClassifier,
-        LinearRegressor, MfRegressor, ModelFn, RunConfig, TrainSpec, TrainSteps, WarmStart, WideDeepClassifier,
-        WideDeepRegressor, train_and_evaluate,
+        Estimator, EstimatorSpec, EvalMetric, EvalSpec, Evaluation, Exporter, FmClassifier, FmRegressor, Head,
+        LinearClassifier, LinearRegressor, MfRegressor, ModelFn, ModelInput, RunConfig, TrainSpec, TrainSteps,
+        WarmStart, WideDeepClassifier, WideDeepRegressor, train_and_evaluate,
     };
     pub use phalanx_feature::{
         Combiner, CrossKey, FeatureColumn, bucketized_column, categorical_column_with_hash_bucket,

@@ -143,10 +143,52 @@ fn run() -> Result<Value> {
             let model = DlrmClassifier::new(deep).bottom_units(bottom).top_units(hidden);
             settled!(classifier optimized!(model, optimizer = "optimizer"))
         }
+        // TensorFlow's estimators with a given head.
+        "LinearEstimator" => {
+            let model = LinearRegressor::new(linear).head(head(&case["head"])?);
+            work(&case, &optimized!(model, optimizer = "optimizer"))
+        }
+        "DNNEstimator" => {
+            let model = layered!(DnnRegressor::new(deep)).head(head(&case["head"])?);
+            work(&case, &optimized!(model, optimizer = "optimizer"))
+        }
         "BaselineClassifier" => settled!(classifier BaselineClassifier::new()),
         "BaselineRegressor" => settled!(regressor BaselineRegressor::new()),
         other => Err(Error::new(Code::DataFormat, format!("no model {other:?}"))),
     }
+}
+
+/// A head from its description: the class's name, then its arguments.
+fn head(given: &Value) -> Result<Head> {
+    let size = |name: &str| given[name].as_u64().unwrap_or(1) as usize;
+    let mut made = match text(&given["class"]).as_str() {
+        "MultiLabelHead" => Head::multi_label(size("n_classes")).thresholds(floats(&given["thresholds"])),
+        "PoissonRegressionHead" => Head::poisson(size("label_dimension")),
+        "RegressionHead" => Head::regression(size("label_dimension")),
+        "BinaryClassHead" => Head::classes(2),
+        "MultiClassHead" => Head::classes(size("n_classes")),
+        "MultiHead" => {
+            let heads = given["heads"].as_array().cloned().unwrap_or_default();
+            let named = heads.iter().map(|one| Ok((text(&one["name"]), head(one)?)));
+            let several = Head::several(named.collect::<Result<Vec<_>>>()?);
+            if given["head_weights"].is_array() {
+                several.head_weights(floats(&given["head_weights"]))
+            } else {
+                several
+            }
+        }
+        other => return Err(Error::new(Code::DataFormat, format!("no head {other:?}"))),
+    };
+    if let Some(words) = given["label_vocabulary"].as_array() {
+        made = made.label_vocabulary(words.iter().map(text));
+    }
+    if let Some(name) = given["weight_column"].as_str() {
+        made = made.weight_column(name);
+    }
+    if given["reduction"] == "sum" {
+        made = made.loss_reduction(Reduction::Sum);
+    }
+    Ok(made)
 }
 
 /// The losses of a training, step by step.
@@ -219,6 +261,13 @@ fn dataset(case: &Value) -> Result<Dataset> {
     let mut columns = Vec::new();
     for (name, given) in &features {
         columns.push((name.clone(), data_column(given)?));
+    }
+    if let Some(labels) = case["labels"].as_object() {
+        // Several heads: a column of labels for each.
+        for (name, given) in labels {
+            columns.push((name.clone(), data_column(given)?));
+        }
+        return Ok(Dataset::from_tensor_slices(Batch::new(columns)?));
     }
     columns.push(("the_label".to_owned(), data_column(&case["label"])?));
     Ok(Dataset::from_tensor_slices(Batch::new(columns)?.with_label("the_label")?))

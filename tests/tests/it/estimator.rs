@@ -130,6 +130,24 @@ fn a_job_whose_steps_overlap_makes_the_same_steps_and_learns() {
     assert!(evaluation.get("average_loss").unwrap() < 0.05, "{evaluation}");
 }
 
+#[test]
+fn checkpoints_are_evaluated_on_every_named_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let half = || EvalSpec::new(|_| rows().take(200).batch(100)).name("half").steps(None);
+    let spec = || TrainSpec::new(endless).max_steps(50);
+    let report = train_and_evaluate(&model(), spec(), [quick(), half()], config(folder.path())).unwrap();
+    let (main, [(name, named)]) = (report.evaluation.unwrap(), &report.named_evaluations[..]) else { panic!() };
+    assert_eq!((main.global_step, main.rows, name.as_str(), named.rows), (50, 400, "half", 200));
+    for (eval, loss) in [("eval", main.get("loss")), ("eval_half", named.get("loss"))] {
+        let files = std::fs::read_dir(folder.path().join(eval)).unwrap().count();
+        assert!(files == 1 && loss.is_some(), "{eval}");
+    }
+    let error = train_and_evaluate(&model(), spec(), [half(), half()], config(folder.path())).unwrap_err();
+    assert_eq!(error.code(), Code::BadSetting);
+    let none = train_and_evaluate(&model(), TrainSpec::new(endless).max_steps(60), Vec::new(), config(folder.path()));
+    assert_eq!(none.unwrap().evaluation, None);
+}
+
 struct StopAt(u64);
 
 impl Hook for StopAt {

@@ -10,6 +10,7 @@ mod conflicts;
 mod coordinated;
 mod estimator;
 mod estimator_processes;
+mod estimator_strategies;
 mod fit_processes;
 mod hostile;
 mod input;

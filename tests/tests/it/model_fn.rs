@@ -3,8 +3,9 @@
 use phalanx::burn::nn::{Linear, LinearConfig};
 use phalanx::burn::tensor::{Device, Tensor, TensorData};
 use phalanx::data::{Batch, Column, Dataset, InputContext};
-use phalanx::estimator::{Control, Ended, Hook, Report, Served, ServingInput};
+use phalanx::estimator::{Control, Ended, Hook, HookContext, Report, Served, ServingInput, Table};
 use phalanx::layers::{BatchNormalization, Dense};
+use phalanx::metrics::Values;
 use phalanx::model::DynTensor;
 use phalanx::prelude::*;
 use phalanx_tests::{ports, within};
@@ -35,19 +36,15 @@ struct Plane;
 impl ModelFn for Plane {
     type Module = Linear;
 
-    fn head(&self) -> Head {
-        Head::regression(1)
+    fn spec(&self) -> EstimatorSpec {
+        EstimatorSpec::new(Head::regression(1), Adagrad::new(0.5))
     }
 
     fn module(&self, device: &Device) -> phalanx::Result<Linear> {
         Ok(LinearConfig::new(2, 1).init(device))
     }
 
-    fn optimizer(&self) -> Optimizer {
-        Adagrad::new(0.5).into()
-    }
-
-    fn logits(&self, module: &Linear, batch: &Batch, _: Mode) -> phalanx::Result<Tensor<2>> {
+    fn logits(&self, module: &Linear, batch: &ModelInput<'_>, _: Mode) -> phalanx::Result<Tensor<2>> {
         let points = TensorData::new(batch.f32("point")?.to_vec(), [batch.rows(), 2]);
         Ok(module.forward(Tensor::from_data(points, &module.weight.device())))
     }
@@ -147,8 +144,8 @@ struct Layered {
 impl ModelFn for Layered {
     type Module = Model;
 
-    fn head(&self) -> Head {
-        Head::regression(1)
+    fn spec(&self) -> EstimatorSpec {
+        EstimatorSpec::new(Head::regression(1), Adagrad::new(0.3))
     }
 
     fn module(&self, _: &Device) -> phalanx::Result<Model> {
@@ -157,17 +154,149 @@ impl ModelFn for Layered {
         layers.add(Dense::new(1)).build([2])
     }
 
-    fn optimizer(&self) -> Optimizer {
-        Adagrad::new(0.3).into()
-    }
-
-    fn logits(&self, module: &Model, batch: &Batch, mode: Mode) -> phalanx::Result<Tensor<2>> {
+    fn logits(&self, module: &Model, batch: &ModelInput<'_>, mode: Mode) -> phalanx::Result<Tensor<2>> {
         module.forward(DynTensor::floats(batch.f32("point")?.to_vec(), &[batch.rows(), 2], &default_device())?, mode)
     }
 
     fn served(&self, input: ServingInput) -> phalanx::Result<Served> {
         Served::of_model(&self.module(&default_device())?, input, &["point"])
     }
+}
+
+/// Likes of users and items: a model of two tables and a bias, with a loss, a metric and predictions of its own.
+#[derive(Clone)]
+struct Towers {
+    seen: Arc<Mutex<Vec<f32>>>,
+}
+
+/// Reads the bias before every step.
+struct Bias(Arc<Mutex<Vec<f32>>>);
+
+impl Hook for Bias {
+    fn before_step(&mut self, context: &mut HookContext<'_>) -> phalanx::Result<()> {
+        let bias = context.variable("bias")?;
+        self.0.lock().unwrap().push(bias[0]);
+        Ok(())
+    }
+}
+
+fn likes() -> Dataset {
+    let (user, item) = (|i: i64| i % 6, |i: i64| i / 6 % 5);
+    let liked = (0..120).map(|i| f32::from(u8::from((user(i) + item(i)) % 2 == 0))).collect();
+    let columns = [
+        ("user", Column::i64((0..120).map(user).collect())),
+        ("item", Column::i64((0..120).map(item).collect())),
+        ("liked", Column::f32(liked)),
+    ];
+    Dataset::from_tensor_slices(Batch::new(columns).unwrap())
+}
+
+fn column(values: &[f32], device: &Device) -> Tensor<1> {
+    Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), device)
+}
+
+impl ModelFn for Towers {
+    type Module = Linear;
+
+    fn spec(&self) -> EstimatorSpec {
+        // Squared distances from 1 and -1: no label column is set, the loss reads it itself.
+        let head = Head::own(1, |logits: Tensor<2>, batch| {
+            let wanted = column(batch.f32("liked")?, &logits.device()) * 2.0 - 1.0;
+            Ok((logits.squeeze_dim::<1>(1) - wanted).powi_scalar(2))
+        });
+        let head = head.predictions_fn(|logits| {
+            let likes = logits.into_data().iter::<f32>().map(|logit| i64::from(logit > 0.0)).collect();
+            Batch::new([("likes", Column::i64(likes))])
+        });
+        let head = head.add_metric("hits", phalanx::metrics::Accuracy::new(), |metric, seen| {
+            let (labels, likes) = (seen.batch.f32("liked")?, seen.predictions.i64("likes")?);
+            metric.update(Values::column(labels), Values::ids(likes), None)
+        });
+        let seen = Arc::clone(&self.seen);
+        EstimatorSpec::new(head, Adagrad::new(0.1))
+            .table(Table::embedding("user", 6, 4, Adagrad::new(0.3)))
+            .table(Table::embedding("item", 5, 4, Adagrad::new(0.3)))
+            .training_hook(move || Bias(Arc::clone(&seen)))
+    }
+
+    fn module(&self, device: &Device) -> phalanx::Result<Linear> {
+        Ok(LinearConfig::new(1, 1).init(device))
+    }
+
+    fn ids(&self, batch: &Batch) -> phalanx::Result<Vec<(&str, Vec<i64>)>> {
+        Ok(vec![("user", batch.i64("user")?.to_vec()), ("item", batch.i64("item")?.to_vec())])
+    }
+
+    fn logits(&self, module: &Linear, batch: &ModelInput<'_>, _: Mode) -> phalanx::Result<Tensor<2>> {
+        let products = batch.rows_of("user")?.lookup() * batch.rows_of("item")?.lookup();
+        Ok(module.forward(products.sum_dim(1)))
+    }
+}
+
+#[test]
+fn a_model_has_its_own_loss_metrics_predictions_tables_and_hooks() {
+    let folder = tempfile::tempdir().unwrap();
+    let seen = Arc::<Mutex<Vec<f32>>>::default();
+    let estimator = Estimator::new(&Towers { seen: Arc::clone(&seen) }, config(folder.path())).unwrap();
+    let input = |_: InputContext| likes().shuffle(120).repeat().batch(30);
+    let trained = estimator.train(input, TrainSteps::Max(300)).unwrap();
+    assert_eq!(trained.steps, 300);
+    let seen = seen.lock().unwrap().clone();
+    assert_eq!(seen.len(), 300);
+    let changes = seen.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert!(changes > 290, "the hook sees every step: {changes}");
+    let found = estimator.evaluate(|_| likes().batch(60), None).unwrap();
+    assert_eq!(found.get("hits"), Some(1.0), "{found}");
+    assert!(found.get("average_loss").unwrap() < 0.1, "{found}");
+    assert!((found.get("loss").unwrap() - found.get("average_loss").unwrap()).abs() < 1e-6);
+    assert_eq!(found.metrics.len(), 3, "{found}");
+    let predicted = estimator.predict(|_| likes().batch(120)).unwrap().next().unwrap().unwrap();
+    assert_eq!(predicted.names().len(), 1);
+    assert_eq!(predicted.i64("likes").unwrap()[..3], [1, 0, 1]);
+    let wrong = Batch::new([("user", Column::i64(vec![6])), ("item", Column::i64(vec![0]))]).unwrap();
+    let error = estimator.predict(|_| Dataset::from_tensor_slices(wrong.clone()).batch(1)).unwrap().next().unwrap();
+    assert_eq!(error.unwrap_err().code(), Code::DataRow);
+}
+
+#[test]
+fn several_heads_share_a_model_and_each_has_its_labels_and_metrics() {
+    #[derive(Clone)]
+    struct Both;
+
+    impl ModelFn for Both {
+        type Module = Linear;
+
+        fn spec(&self) -> EstimatorSpec {
+            let heads = [("above", Head::classes(2)), ("y", Head::regression(1))];
+            EstimatorSpec::new(Head::several(heads).head_weights([1.0, 0.5]), Adagrad::new(0.5))
+        }
+
+        fn module(&self, device: &Device) -> phalanx::Result<Linear> {
+            Ok(LinearConfig::new(2, 2).init(device))
+        }
+
+        fn logits(&self, module: &Linear, batch: &ModelInput<'_>, _: Mode) -> phalanx::Result<Tensor<2>> {
+            let points = TensorData::new(batch.f32("point")?.to_vec(), [batch.rows(), 2]);
+            Ok(module.forward(Tensor::from_data(points, &module.weight.device())))
+        }
+    }
+
+    let both = || {
+        rows().map_batches(phalanx::data::Parallel::default(), |batch| {
+            let above = batch.f32("y")?.iter().map(|y| i64::from(*y > 1.5)).collect();
+            batch.with_column("above", Column::i64(above))
+        })
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let estimator = Estimator::new(&Both, config(folder.path())).unwrap();
+    estimator.train(|_| both().shuffle(200).repeat().batch(20), TrainSteps::Max(500)).unwrap();
+    let found = estimator.evaluate(|_| both().batch(50), None).unwrap();
+    assert!(found.get("auc/above").unwrap() > 0.99 && found.get("average_loss/y").unwrap() < 0.01, "{found}");
+    let (above, y) = (found.get("loss/above").unwrap(), found.get("loss/y").unwrap());
+    assert!((found.get("loss").unwrap() - (above + 0.5 * y)).abs() < 1e-6, "{found}");
+    let predicted = estimator.predict(|_| both().batch(200)).unwrap().next().unwrap().unwrap();
+    assert_eq!(predicted.f32("y/predictions").unwrap().len(), 200);
+    assert_eq!(predicted.f32("above/probabilities").unwrap().len(), 400);
 }
 
 #[test]

@@ -23,7 +23,8 @@ impl Canned {
             let serialized = graph.placeholder::<Text>("input_example_tensor", &[None]);
             let bias = variable(&mut graph, plan, bias)?;
             let logits = graph.repeat_rows(bias, serialized);
-            return Ok(Served { graph, logits, placeholders: vec![("examples".to_owned(), serialized.into())] });
+            let placeholders = vec![("examples".to_owned(), serialized.into())];
+            return Ok(Served { graph, logits, placeholders, outputs: Vec::new() });
         }
         let columns = self.columns().into_iter().flatten().flat_map(|part| part.source.clone());
         let columns: Vec<FeatureColumn> = columns.collect();
@@ -43,7 +44,7 @@ impl Canned {
             (Some(logits), None) | (None, Some(logits)) => logits,
             (None, None) => return Err(Error::new(Code::Internal, "the model has no part")),
         };
-        Ok(Served { graph, logits, placeholders: inputs.placeholders().to_vec() })
+        Ok(Served { graph, logits, placeholders: inputs.placeholders().to_vec(), outputs: Vec::new() })
     }
 }
 

@@ -38,7 +38,24 @@ macro_rules! head_settings {
     };
     (common $model:ty) => {
         impl $model {
+            /// Adds a metric to evaluations: TensorFlow's `add_metrics`. See [`Head::add_metric`](crate::Head::add_metric).
+            #[must_use]
+            pub fn add_metric(
+                mut self,
+                name: impl Into<String>,
+                metric: impl phalanx_nn::metrics::Metric + 'static,
+                update: impl Fn(&mut dyn phalanx_nn::metrics::Metric, &crate::Evaluated<'_>) -> phalanx_base::Result<()>
+                + Send
+                + Sync
+                + 'static,
+            ) -> Self {
+                self.head = self.head.add_metric(name, metric, update);
+                self
+            }
+
             phalanx_train::setters! {
+                /// Replaces the head, as `DNNEstimator(head=…)` and its kind do in TensorFlow.
+                head(head: crate::Head) { head = head }
                 /// Sets the column of example weights.
                 weight_column(name: impl Into<String>) { head.weight_column = Some(name.into()) }
                 /// Adds metrics to evaluations.

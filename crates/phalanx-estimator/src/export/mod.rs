@@ -38,6 +38,9 @@ pub struct Served {
     pub logits: Output<f32>,
     /// The inputs of the graph, by name.
     pub placeholders: Vec<(String, AnyOutput)>,
+    /// The outputs of the signature `predict`, with the number of values of a row, where they are not those of the head:
+    /// the `export_outputs` of TensorFlow's `EstimatorSpec`.
+    pub outputs: Vec<(String, AnyOutput, usize)>,
 }
 
 impl<M: Trainable> Estimator<M> {

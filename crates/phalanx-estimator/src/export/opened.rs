@@ -128,7 +128,7 @@ impl<M: Trainable> Exported<M> {
     ) -> Result<Evaluation> {
         let data = input_fn(InputContext::default());
         check_batched(&data)?;
-        evaluate(&self.trained, self.model.head(), &data, steps.into())
+        evaluate(&self.trained, self.model.head(), &data, steps.into(), 1)
     }
 
     /// Returns the predictions for every batch of an input, as [`Estimator::predict`] does.

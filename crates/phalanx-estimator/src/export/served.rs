@@ -51,7 +51,7 @@ impl Served {
             }
         };
         match model_graph(&mut graph, model, &tensors)?.as_slice() {
-            &[logits] => Ok(Self { graph, logits, placeholders }),
+            &[logits] => Ok(Self { graph, logits, placeholders, outputs: Vec::new() }),
             outputs => Err(Error::new(Code::BadSetting, format!("a model of {} outputs", outputs.len()))
                 .because("an estimator's model has one, the logits")),
         }

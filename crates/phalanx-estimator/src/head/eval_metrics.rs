@@ -12,8 +12,8 @@ impl Head {
             |what: String, help: String| Err(Error::new(Code::BadSetting, what).at("the model's head").help(help));
         let fits = |metric: EvalMetric| match self.kind {
             HeadKind::Binary => metric.fits(true),
-            HeadKind::Regression(_) => metric.fits(false),
-            HeadKind::MultiClass(_) => false,
+            HeadKind::Regression(_) | HeadKind::Poisson(_) => metric.fits(false),
+            HeadKind::MultiClass(_) | HeadKind::MultiLabel(_) | HeadKind::Several | HeadKind::Own(_) => false,
         };
         for (at, metric) in self.eval_metrics.iter().enumerate() {
             let name = metric.name();

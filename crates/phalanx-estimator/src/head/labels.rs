@@ -1,6 +1,6 @@
 //! The labels and weights of a batch.
 
-use super::{Head, HeadKind};
+use super::{Head, HeadKind, HeadPart};
 use phalanx_base::{Code, Error, Result, nearest};
 use phalanx_data::{Batch, Column, ValuesView};
 
@@ -11,6 +11,10 @@ pub(crate) enum Labels {
     Numbers(Vec<f32>),
     /// One class for each example.
     Ids(Vec<i64>),
+    /// The targets of each of several heads.
+    Several(Vec<Targets>),
+    /// The head does not read them: the user's loss does.
+    None,
 }
 
 /// The labels and weights of a batch.
@@ -19,23 +23,42 @@ pub(crate) struct Targets {
     pub(crate) labels: Labels,
     /// The weight of each example.
     pub(crate) weights: Option<Vec<f32>>,
+    /// The batch, for the user's loss.
+    pub(crate) batch: Option<Batch>,
 }
 
 impl Head {
     /// Returns the labels and weights of a batch.
     pub(crate) fn targets(&self, batch: &Batch) -> Result<Targets> {
-        let label = batch.label().ok_or_else(|| {
-            Error::new(Code::DataColumn, "the input has no label")
-                .because("training and evaluation need labels")
-                .help("name the label's column in the input, such as csv(…).label(\"income\")")
-        })?;
-        let labels = self.labels(label).map_err(at_label)?;
+        if self.kind != HeadKind::Several {
+            return self.targets_in(batch, batch.label(), at_label);
+        }
+        let of = |part: &HeadPart| {
+            let at = |error: Error| error.at(format!("the label {:?}", part.name));
+            part.head.targets_in(batch, Some(batch.column(&part.name)?), at)
+        };
+        let labels = Labels::Several(self.parts.iter().map(of).collect::<Result<_>>()?);
+        Ok(Targets { labels, weights: None, batch: None })
+    }
+
+    /// Returns the targets of a batch whose labels are in this column.
+    fn targets_in(&self, batch: &Batch, label: Option<&Column>, at: impl Fn(Error) -> Error) -> Result<Targets> {
+        let labels = match (self.kind, label) {
+            (HeadKind::Own(_), _) => Labels::None,
+            (_, Some(label)) => self.labels(label).map_err(at)?,
+            (_, None) => {
+                return Err(Error::new(Code::DataColumn, "the input has no label")
+                    .because("training and evaluation need labels")
+                    .help("name the label's column in the input, such as csv(…).label(\"income\")"));
+            }
+        };
         let weights = self.weight_column.as_ref().map(|name| {
             let column = batch.column(name)?;
             one_each(column, batch.rows(), 1)?;
             numbers(column).map_err(|error| error.at(format!("weight column {name:?}")))
         });
-        Ok(Targets { labels, weights: weights.transpose()? })
+        let own = self.own_loss.as_ref().map(|_| batch.clone());
+        Ok(Targets { labels, weights: weights.transpose()?, batch: own })
     }
 
     fn labels(&self, label: &Column) -> Result<Labels> {
@@ -44,6 +67,19 @@ impl Head {
                 one_each(label, label.rows(), width)?;
                 numbers(label).map(Labels::Numbers)
             }
+            HeadKind::Poisson(width) => {
+                one_each(label, label.rows(), width)?;
+                let counts = numbers(label)?;
+                match counts.iter().position(|count| *count < 0.0) {
+                    Some(at) => Err(Error::new(Code::DataRow, format!("the label {} is negative", counts[at]))
+                        .at(in_batch(at / width))
+                        .because("the labels of a Poisson regression are counts")
+                        .help("filter out such rows, or use a regression")),
+                    None => Ok(Labels::Numbers(counts)),
+                }
+            }
+            HeadKind::MultiLabel(classes) => self.indicators(label, classes).map(Labels::Numbers),
+            HeadKind::Several | HeadKind::Own(_) => Ok(Labels::None),
             HeadKind::Binary => {
                 one_each(label, label.rows(), 1)?;
                 let ids = if let ValuesView::Bytes(_) = label.values() {
@@ -81,6 +117,42 @@ impl Head {
                 }
             }
         }
+    }
+
+    /// Returns zeros and ones for each example, from such a label or from lists of classes.
+    fn indicators(&self, label: &Column, classes: usize) -> Result<Vec<f32>> {
+        let is_words = matches!(label.values(), ValuesView::Bytes(_));
+        if !is_words && !label.is_ragged() && label.width() == classes {
+            self.no_vocabulary()?;
+            let given = numbers(label)?;
+            return match given.iter().position(|&number| number != 0.0 && number != 1.0) {
+                Some(at) => Err(outside(at / classes, &given[at], 2)),
+                None => Ok(given),
+            };
+        }
+        let ids = match label.values() {
+            ValuesView::Bytes(_) => self.words(label)?,
+            ValuesView::I64(ids) => {
+                self.no_vocabulary()?;
+                ids.to_vec()
+            }
+            _ => {
+                let what = format!("a row has labels of shape {:?}", label.row_shape());
+                return Err(Error::new(Code::ShapeMismatch, what)
+                    .help(format!("give {classes} zeros and ones per row, or a list of class numbers")));
+            }
+        };
+        let mut out = vec![0.0; label.rows() * classes];
+        for row in 0..label.rows() {
+            let own = label
+                .splits()
+                .map_or_else(|| row * label.width()..(row + 1) * label.width(), |splits| splits[row]..splits[row + 1]);
+            for &id in &ids[own] {
+                let class = usize::try_from(id).ok().filter(|class| *class < classes);
+                out[row * classes + class.ok_or_else(|| outside(row, &id, classes))?] = 1.0;
+            }
+        }
+        Ok(out)
     }
 
     fn no_vocabulary(&self) -> Result<()> {

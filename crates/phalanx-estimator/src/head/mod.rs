@@ -2,15 +2,20 @@
 
 mod eval_metrics;
 mod labels;
+mod loss;
+mod measured;
+mod own;
 mod predictions;
 
 pub(crate) use labels::{Labels, Targets};
+pub use own::Evaluated;
 
+use own::{AddedMetric, LossFn, Own, PredictionFn};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
-use phalanx_nn::burn::tensor::{Tensor, TensorData};
-use phalanx_nn::losses::{Labels as LossLabels, Loss};
-use phalanx_nn::metrics::{EvalMetric, HeadMetrics, Reduction, Values};
+use phalanx_nn::burn::tensor::Tensor;
+use phalanx_nn::metrics::{EvalMetric, Metric, Reduction};
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeadKind {
@@ -18,17 +23,44 @@ pub(crate) enum HeadKind {
     Binary,
     /// A logit for each class.
     MultiClass(usize),
+    /// A logit for each class, of which an example may have several or none.
+    MultiLabel(usize),
     /// This many numbers per example.
     Regression(usize),
+    /// This many counts per example; a logit is the logarithm of the expected count.
+    Poisson(usize),
+    /// The heads of [`Head::parts`].
+    Several,
+    /// This many logits per example, whose loss is the user's.
+    Own(usize),
 }
 
 impl HeadKind {
+    /// Returns the number of classes of a classifier.
+    fn class_count(self) -> Option<usize> {
+        match self {
+            Self::Binary => Some(2),
+            Self::MultiClass(classes) | Self::MultiLabel(classes) => Some(classes),
+            Self::Regression(_) | Self::Poisson(_) | Self::Several | Self::Own(_) => None,
+        }
+    }
+
     pub(crate) fn classes(n_classes: usize) -> Self {
         if n_classes == 2 { Self::Binary } else { Self::MultiClass(n_classes) }
     }
 }
 
-/// The loss, metrics and predictions of a model: TensorFlow's `BinaryClassHead`, `MultiClassHead` and `RegressionHead`.
+/// One of several heads.
+#[derive(Clone, Debug)]
+pub(crate) struct HeadPart {
+    /// The column of its labels, and the prefix or suffix of its predictions and metrics.
+    pub(crate) name: String,
+    pub(crate) head: Head,
+    pub(crate) weight: f32,
+}
+
+/// The loss, metrics and predictions of a model: TensorFlow's `BinaryClassHead`, `MultiClassHead`, `MultiLabelHead`,
+/// `RegressionHead`, `PoissonRegressionHead` and `MultiHead`, or your own.
 ///
 /// ```
 /// use phalanx_estimator::Head;
@@ -45,13 +77,27 @@ pub struct Head {
     pub(crate) reduction: Reduction,
     pub(crate) eval_metrics: Vec<EvalMetric>,
     pub(crate) group_by: Option<String>,
+    pub(crate) parts: Vec<HeadPart>,
+    own_loss: Option<Own<LossFn>>,
+    own_predictions: Option<Own<PredictionFn>>,
+    added: Vec<AddedMetric>,
 }
 
 impl Head {
     fn of(kind: HeadKind) -> Self {
-        let (label_vocabulary, thresholds, reduction) = (Vec::new(), Vec::new(), Reduction::SumOverBatchSize);
-        let (eval_metrics, group_by) = (Vec::new(), None);
-        Self { kind, weight_column: None, label_vocabulary, thresholds, reduction, eval_metrics, group_by }
+        Self {
+            kind,
+            weight_column: None,
+            label_vocabulary: Vec::new(),
+            thresholds: Vec::new(),
+            reduction: Reduction::SumOverBatchSize,
+            eval_metrics: Vec::new(),
+            group_by: None,
+            parts: Vec::new(),
+            own_loss: None,
+            own_predictions: None,
+            added: Vec::new(),
+        }
     }
 
     /// A head for `n_classes` classes: two have one logit, more have one logit each. Labels are class numbers, or words
@@ -65,6 +111,106 @@ impl Head {
     #[must_use]
     pub fn regression(label_dimension: usize) -> Self {
         Self::of(HeadKind::Regression(label_dimension))
+    }
+
+    /// A head for examples that belong to any number of `n_classes` classes: `MultiLabelHead`. Labels are `n_classes` zeros and
+    /// ones per example, or lists of class numbers or words of the label vocabulary.
+    ///
+    /// ```
+    /// use phalanx_estimator::Head;
+    /// let genres = Head::multi_label(3).label_vocabulary(["comedy", "drama", "horror"]).thresholds([0.3]);
+    /// assert_eq!(genres.logits_dimension(), 3);
+    /// ```
+    #[must_use]
+    pub fn multi_label(n_classes: usize) -> Self {
+        Self::of(HeadKind::MultiLabel(n_classes))
+    }
+
+    /// A head for the regression of `label_dimension` counts: `PoissonRegressionHead`. A logit is the logarithm of the
+    /// expected count, and the loss is the full Poisson loss.
+    #[must_use]
+    pub fn poisson(label_dimension: usize) -> Self {
+        Self::of(HeadKind::Poisson(label_dimension))
+    }
+
+    /// Several heads over the logits of one model, in this order: `MultiHead`. The labels of each are the column of its name.
+    /// The loss is the sum of theirs; metrics get the suffix `/NAME`, predictions the prefix `NAME/`.
+    ///
+    /// ```
+    /// use phalanx_estimator::Head;
+    /// let head = Head::several([("clicked", Head::classes(2)), ("dwell", Head::regression(1))]).head_weights([1.0, 0.1]);
+    /// assert_eq!(head.logits_dimension(), 2);
+    /// ```
+    #[must_use]
+    pub fn several<N: Into<String>>(heads: impl IntoIterator<Item = (N, Self)>) -> Self {
+        let part = |(name, head): (N, Self)| HeadPart { name: name.into(), head, weight: 1.0 };
+        Self { parts: heads.into_iter().map(part).collect(), ..Self::of(HeadKind::Several) }
+    }
+
+    /// A head of your own for a model of `logits` numbers per example. `loss` returns the loss of each example from the
+    /// logits and the batch, which has the labels. The head predicts `logits`, unless [`Self::predictions_fn`] says otherwise.
+    ///
+    /// ```
+    /// use phalanx_estimator::Head;
+    /// use phalanx_nn::burn::tensor::{Tensor, TensorData};
+    /// // The quantile loss at 0.9.
+    /// let head = Head::own(1, |logits: Tensor<2>, batch| {
+    ///     let y = batch.f32("y")?.to_vec();
+    ///     let shape = [y.len()];
+    ///     let error = Tensor::<1>::from_data(TensorData::new(y, shape), &logits.device()) - logits.squeeze_dim(1);
+    ///     Ok((error.clone() * 0.9).max_pair(error * -0.1))
+    /// });
+    /// # let _ = head;
+    /// ```
+    #[must_use]
+    pub fn own(logits: usize, loss: impl Fn(Tensor<2>, &Batch) -> Result<Tensor<1>> + Send + Sync + 'static) -> Self {
+        Self::of(HeadKind::Own(logits)).loss_fn(loss)
+    }
+
+    /// Replaces the loss: TensorFlow's `loss_fn`. The function returns the loss of each example, which is then weighted and
+    /// reduced as the head's own is.
+    #[must_use]
+    pub fn loss_fn(mut self, loss: impl Fn(Tensor<2>, &Batch) -> Result<Tensor<1>> + Send + Sync + 'static) -> Self {
+        self.own_loss = Some(Own(Arc::new(loss)));
+        self
+    }
+
+    /// Replaces the predictions, a column for each key: the `predictions` of TensorFlow's `EstimatorSpec`.
+    #[must_use]
+    pub fn predictions_fn(mut self, make: impl Fn(Tensor<2>) -> Result<Batch> + Send + Sync + 'static) -> Self {
+        self.own_predictions = Some(Own(Arc::new(make)));
+        self
+    }
+
+    /// Adds a metric to evaluations: TensorFlow's `add_metrics`, or an entry of `eval_metric_ops`. `update` adds an evaluated
+    /// batch to it.
+    ///
+    /// ```
+    /// use phalanx_estimator::Head;
+    /// use phalanx_nn::metrics::{MeanAbsoluteError, Metric, Values};
+    /// let head = Head::regression(1).add_metric("mae", MeanAbsoluteError::new(), |metric, seen| {
+    ///     let (labels, predictions) = (seen.batch.f32("y")?, seen.predictions.f32("predictions")?);
+    ///     metric.update(Values::column(labels), Values::column(predictions), None)
+    /// });
+    /// assert!(head.metric_names()?.contains(&"mae".to_owned()));
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    #[must_use]
+    pub fn add_metric(
+        mut self,
+        name: impl Into<String>,
+        metric: impl Metric + 'static,
+        update: impl Fn(&mut dyn Metric, &Evaluated<'_>) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.added.push(AddedMetric::new(name.into(), metric, update));
+        self
+    }
+
+    /// Sets the weights of the losses of several heads, in their order; 1 by default.
+    #[must_use]
+    pub fn head_weights(mut self, weights: impl IntoIterator<Item = f32>) -> Self {
+        self.parts.iter_mut().zip(weights).for_each(|(part, weight)| part.weight = weight);
+        self
     }
 
     pub(crate) fn classifier() -> Self {
@@ -85,7 +231,7 @@ impl Head {
     phalanx_train::setters! {
         /// Sets the column of example weights.
         weight_column(name: impl Into<String>) { weight_column = Some(name.into()) }
-        /// For two classes: also reports accuracy, precision and recall at these probabilities.
+        /// For two classes or several labels: also reports accuracy, precision and recall at these probabilities.
         thresholds(thresholds: impl Into<Vec<f32>>) { thresholds = thresholds.into() }
         /// Adds metrics to evaluations.
         eval_metrics(metrics: impl Into<Vec<EvalMetric>>) { eval_metrics = metrics.into() }
@@ -99,20 +245,21 @@ impl Head {
     pub(crate) fn check(&self) -> Result<()> {
         let refuse =
             |what: &str, why: &str| Err(Error::new(Code::BadSetting, what).at("the model's head").because(why));
-        match (self.kind, self.label_vocabulary.len()) {
-            (HeadKind::MultiClass(classes @ (0 | 1)), _) => {
+        let words = self.label_vocabulary.len();
+        match self.kind {
+            HeadKind::MultiClass(classes @ (0 | 1)) | HeadKind::MultiLabel(classes @ (0 | 1)) => {
                 return refuse(&format!("{classes} classes"), "there are at least 2");
             }
-            (HeadKind::Regression(0), _) => {
+            HeadKind::Regression(0) | HeadKind::Poisson(0) => {
                 return refuse("a label dimension of 0", "there is at least one number");
             }
-            (HeadKind::Regression(_), 1..) => {
-                return refuse("a label vocabulary for a regression", "its labels are numbers");
-            }
-            (HeadKind::Binary, words @ (1 | 3..)) => {
-                return refuse(&format!("a label vocabulary of {words} words"), "there are 2 classes");
-            }
-            (HeadKind::MultiClass(classes), words @ 1..) if words != classes => {
+            HeadKind::Own(0) => return refuse("a model of 0 logits", "there is at least one number"),
+            HeadKind::Several => self.check_parts()?,
+            _ => {}
+        }
+        match self.kind.class_count() {
+            None if words > 0 => return refuse("a label vocabulary", "the labels of this head are no classes"),
+            Some(classes) if words > 0 && words != classes => {
                 return refuse(
                     &format!("a label vocabulary of {words} words"),
                     &format!("there are {classes} classes"),
@@ -120,8 +267,8 @@ impl Head {
             }
             _ => {}
         }
-        if self.kind != HeadKind::Binary && !self.thresholds.is_empty() {
-            return refuse("thresholds", "only a head of two classes has them");
+        if !matches!(self.kind, HeadKind::Binary | HeadKind::MultiLabel(_)) && !self.thresholds.is_empty() {
+            return refuse("thresholds", "only heads of two classes and of several labels have them");
         }
         if let Some(wrong) = self.thresholds.iter().find(|t| !(**t > 0.0 && **t < 1.0)) {
             return refuse(&format!("a threshold of {wrong}"), "it must be between 0 and 1, exclusive");
@@ -129,6 +276,28 @@ impl Head {
         self.check_eval_metrics()?;
         if self.reduction == Reduction::None {
             return refuse("the loss reduction None", "training needs one loss for a batch");
+        }
+        Ok(())
+    }
+
+    /// Fails unless every part has a name of its own and valid settings.
+    fn check_parts(&self) -> Result<()> {
+        let refuse = |what: String, why: &str| Err(Error::new(Code::BadSetting, what).at("Head::several").because(why));
+        if self.parts.is_empty() {
+            return refuse("no heads".to_owned(), "there is at least one");
+        }
+        for (at, part) in self.parts.iter().enumerate() {
+            let name = &part.name;
+            if name.is_empty() || self.parts[..at].iter().any(|other| other.name == *name) {
+                return refuse(format!("a second head {name:?}"), "each head has the name of its label's column");
+            }
+            if part.head.kind == HeadKind::Several {
+                return refuse(format!("the head {name:?} has several heads"), "they are one list");
+            }
+            if part.head.reduction != self.parts[0].head.reduction {
+                return refuse(format!("the loss reduction of head {name:?}"), "all heads have the same one");
+            }
+            part.head.check().map_err(|error| error.at(format!("the head {name:?}")))?;
         }
         Ok(())
     }
@@ -157,80 +326,22 @@ impl Head {
     pub fn logits_dimension(&self) -> usize {
         match self.kind {
             HeadKind::Binary => 1,
-            HeadKind::MultiClass(n) | HeadKind::Regression(n) => n,
+            HeadKind::MultiClass(n)
+            | HeadKind::MultiLabel(n)
+            | HeadKind::Regression(n)
+            | HeadKind::Poisson(n)
+            | HeadKind::Own(n) => n,
+            HeadKind::Several => self.parts.iter().map(|part| part.head.logits_dimension()).sum(),
         }
     }
 
-    /// Returns the metrics that an evaluation reports besides `loss`.
-    pub(crate) fn metrics(&self) -> Result<HeadMetrics> {
-        let mut metrics = match self.kind {
-            HeadKind::Binary => HeadMetrics::binary(&self.thresholds)?,
-            HeadKind::MultiClass(_) => HeadMetrics::multi_class(),
-            HeadKind::Regression(_) => HeadMetrics::regression(),
-        };
-        self.eval_metrics.iter().for_each(|&metric| metrics.request(metric));
-        Ok(metrics)
-    }
-
-    fn loss_function(&self) -> Loss {
-        match self.kind {
-            HeadKind::Binary => Loss::BinaryCrossentropy { from_logits: true, label_smoothing: 0.0 },
-            HeadKind::MultiClass(_) => Loss::SparseCategoricalCrossentropy { from_logits: true },
-            HeadKind::Regression(_) => Loss::MeanSquaredError,
-        }
-    }
-
-    /// Returns the loss of a batch.
-    pub(crate) fn loss(&self, logits: Tensor<2>, targets: &Targets) -> Result<Tensor<1>> {
-        let ([rows, width], device) = (logits.dims(), logits.device());
-        self.check_width(width)?;
-        let truth = match &targets.labels {
-            Labels::Numbers(numbers) => LossLabels::rows(numbers.clone(), width, &device)?,
-            Labels::Ids(ids) => LossLabels::ids(ids, width, &device)?,
-        };
-        let mut each = self.loss_function().forward(truth, logits)?;
-        if let Some(weights) = &targets.weights {
-            each = each * Tensor::from_data(TensorData::new(weights.clone(), [rows]), &device);
-        }
-        let sum = each.sum();
-        Ok(match (self.reduction, self.kind) {
-            // The loss of a row is the mean over its numbers.
-            (Reduction::Sum, HeadKind::Regression(numbers)) => sum * numbers as f32,
-            (Reduction::Sum, _) => sum,
-            _ => sum / rows as f32,
+    /// Returns each part with the range of its logits.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (&HeadPart, std::ops::Range<usize>)> {
+        let mut at = 0;
+        self.parts.iter().map(move |part| {
+            let start = at;
+            at += part.head.logits_dimension();
+            (part, start..at)
         })
-    }
-
-    /// Updates the metrics with a batch, and returns its loss.
-    pub(crate) fn measure(&self, metrics: &mut HeadMetrics, logits: &[f32], batch: &Batch) -> Result<f64> {
-        let targets = &self.targets(batch)?;
-        if let (Some(groups), Labels::Numbers(labels)) = (self.groups(batch)?, &targets.labels) {
-            metrics.update_groups(&groups, labels, logits, targets.weights.as_deref())?;
-        }
-        let width = self.logits_dimension();
-        let truth = match &targets.labels {
-            Labels::Numbers(numbers) => Values::rows(numbers, width),
-            Labels::Ids(ids) => Values::ids(ids),
-        };
-        let logits = Values::rows(logits, width);
-        let each = self.loss_function().values(truth, logits)?;
-        let weights = targets.weights.as_deref();
-        metrics.update(truth, logits, &each, weights)?;
-        let weight = |row: usize| weights.map_or(1.0, |weights| f64::from(weights[row]));
-        let sum: f64 = each.iter().enumerate().map(|(row, loss)| loss * weight(row)).sum();
-        Ok(match (self.reduction, self.kind) {
-            (Reduction::Sum, HeadKind::Regression(numbers)) => sum * numbers as f64,
-            (Reduction::Sum, _) => sum,
-            _ => sum / each.len().max(1) as f64,
-        })
-    }
-
-    fn check_width(&self, width: usize) -> Result<()> {
-        if width == self.logits_dimension() {
-            return Ok(());
-        }
-        Err(Error::new(Code::ShapeMismatch, format!("the model returns {width} logits per example"))
-            .because(format!("its head takes {}", self.logits_dimension()))
-            .help("give the last layer as many units as the head has logits"))
     }
 }

@@ -3,15 +3,46 @@
 use super::{Head, HeadKind};
 use phalanx_base::Result;
 use phalanx_data::{Batch, Column, Strings};
+use phalanx_nn::burn::tensor::{Tensor, TensorData};
+use phalanx_nn::default_device;
 
 impl Head {
     /// Returns the predictions of a batch: for classes `logits`, `logistic` (two classes), `probabilities`, `class_ids`,
-    /// `classes`, `all_class_ids` and `all_classes`; for a regression `predictions`.
+    /// `classes`, `all_class_ids` and `all_classes`; for several labels `logits`, `probabilities` and `classes`; for a
+    /// regression `predictions`, and `logits` if they are counts; for several heads theirs, as `NAME/KEY`.
     pub(crate) fn predictions(&self, logits: Vec<f32>) -> Result<Batch> {
         let width = self.logits_dimension();
+        if let Some(own) = &self.own_predictions {
+            let rows = logits.len() / width;
+            return (own.0)(Tensor::from_data(TensorData::new(logits, [rows, width]), &default_device()));
+        }
         let rows = |numbers: Vec<f32>, width: usize| Column::f32(numbers).with_row_shape([width]);
         let (pairs, classes) = match self.kind {
             HeadKind::Regression(_) => return Batch::new([("predictions", rows(logits, width)?)]),
+            HeadKind::Poisson(_) => {
+                let expected = logits.iter().map(|logit| logit.exp()).collect();
+                return Batch::new([("predictions", rows(expected, width)?), ("logits", rows(logits, width)?)]);
+            }
+            HeadKind::MultiLabel(classes) => {
+                let probabilities = logits.iter().map(|&logit| sigmoid(logit)).collect();
+                let examples = logits.len() / width;
+                let all = (0..examples).flat_map(|_| 0..classes as i64).map(|id| self.word(id)).collect::<Strings>();
+                return Batch::new([
+                    ("logits", rows(logits, width)?),
+                    ("probabilities", rows(probabilities, width)?),
+                    ("classes", Column::bytes(all).with_row_shape([classes])?),
+                ]);
+            }
+            HeadKind::Own(_) => return Batch::new([("logits", rows(logits, width)?)]),
+            HeadKind::Several => {
+                let mut columns = Vec::new();
+                for (part, range) in self.ranges() {
+                    let own = logits.chunks_exact(width).flat_map(|row| row[range.clone()].iter().copied()).collect();
+                    let own = part.head.predictions(own)?;
+                    columns.extend(own.iter().map(|(key, column)| (format!("{}/{key}", part.name), column.clone())));
+                }
+                return Batch::new(columns);
+            }
             // Two classes are one logit beside a 0.
             HeadKind::Binary => (logits.iter().flat_map(|&logit| [0.0, logit]).collect(), 2),
             HeadKind::MultiClass(classes) => (logits.clone(), classes),

@@ -1,0 +1,81 @@
+//! This task's place in a training.
+
+use crate::RunConfig;
+use crate::distribution::Distribution;
+use phalanx_base::{Error, Result};
+use phalanx_cluster::TaskConfig;
+use phalanx_data::InputContext;
+use phalanx_train::{Server, ServerOptions, WorkerGroup};
+
+/// The server that reaches or holds the model, and the workers that this task steps with.
+pub(crate) struct TrainingTask {
+    pub(crate) server: Server,
+    pub(crate) workers: Option<WorkerGroup>,
+    pub(crate) distribution: Distribution,
+}
+
+impl TrainingTask {
+    /// Starts the task that `config` names. Workers that step together wait for each other here.
+    pub(crate) fn start(config: &RunConfig) -> Result<Self> {
+        let distribution = Distribution::of(config.train_distribute.as_deref(), &config.task)?;
+        let options = config.patience();
+        let Distribution::Workers(_) = distribution else {
+            let server = Server::start_with(config.task.clone(), options)?;
+            return Ok(Self { server, workers: None, distribution });
+        };
+        let workers = WorkerGroup::join(&config.task, &options)?;
+        // Every worker holds the model in its own process; the group reports its status.
+        let status_dir = options.status_dir.clone().filter(|_| workers.is_none());
+        let server = Server::start_with(TaskConfig::local(), ServerOptions { status_dir, ..options })?;
+        Ok(Self { server, workers, distribution })
+    }
+
+    /// Returns whether this task saves, writes summaries and ends the job.
+    pub(crate) fn is_chief(&self) -> bool {
+        self.rank().map_or_else(|| self.server.is_chief(), |rank| rank == 0)
+    }
+
+    /// Returns whether this is the only task that sends updates to its server.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.workers.is_none() && self.server.config().trainers().len() == 1
+    }
+
+    fn rank(&self) -> Option<usize> {
+        self.workers.as_ref().map(WorkerGroup::rank)
+    }
+
+    /// Returns the number of this process's first replica among those of all workers.
+    pub(crate) fn first_replica(&self) -> usize {
+        self.rank().unwrap_or(0) * self.distribution.replicas()
+    }
+
+    /// Returns this task's share of the input.
+    pub(crate) fn input_context(&self) -> Result<InputContext> {
+        let context = match &self.workers {
+            Some(workers) => InputContext {
+                num_input_pipelines: workers.size(),
+                input_pipeline_id: workers.rank(),
+                num_replicas_in_sync: workers.size(),
+            },
+            None => self.server.input_context()?,
+        };
+        let num_replicas_in_sync = context.num_replicas_in_sync * self.distribution.replicas();
+        Ok(InputContext { num_replicas_in_sync, ..context })
+    }
+
+    /// Runs `f` in the task's log scope.
+    pub(crate) fn in_scope<T>(&self, f: impl FnOnce() -> T) -> T {
+        match &self.workers {
+            Some(workers) => workers.in_scope(f),
+            None => self.server.in_scope(f),
+        }
+    }
+
+    /// Leaves the job. The other workers fail with `failure`.
+    pub(crate) fn leave(&self, failure: Option<&Error>) {
+        if let (Some(workers), Some(error)) = (&self.workers, failure) {
+            workers.abort(error);
+        }
+        self.server.leave(failure);
+    }
+}

@@ -1,0 +1,245 @@
+//! An estimator under every strategy: synchronous ones make the updates of one process, the others learn as much.
+
+use phalanx::data::{Batch, Column, Dataset, InputContext};
+use phalanx::estimator::{Ended, Report};
+use phalanx::prelude::*;
+use phalanx_tests::{ports, within};
+use std::path::Path;
+use std::time::Duration;
+
+const DEADLINE: Duration = Duration::from_secs(120);
+const STEPS: u64 = 60;
+
+/// 240 rows: words whose embedding matters, and a number.
+fn rows() -> Dataset {
+    let words = ["a", "b", "c", "d", "e"];
+    let word = |i: usize| (i / 2) % 5;
+    let number = |i: usize| (i % 7) as f32 / 7.0;
+    let columns = [
+        ("word", Column::text((0..240).map(|i| words[word(i)]))),
+        ("x", Column::f32((0..240).map(number).collect())),
+        ("weight", Column::f32((0..240).map(|i| 1.0 + (i % 3) as f32).collect())),
+        ("y", Column::f32((0..240).map(|i| number(i) + word(i) as f32 / 5.0).collect())),
+    ];
+    Dataset::from_tensor_slices(Batch::new(columns).unwrap().with_label("y").unwrap())
+}
+
+/// A model with dense variables and tables, a penalty, and optimizers with slots.
+fn model() -> WideDeepRegressor {
+    let word = || categorical_column_with_vocabulary_list("word", ["a", "b", "c", "d", "e"]);
+    WideDeepRegressor::new([word(), numeric_column("x")], [embedding_column(word(), 3), numeric_column("x")])
+        .hidden_units([6])
+        .linear_optimizer(Ftrl::new(0.1))
+        .dnn_optimizer(Adagrad::new(0.1))
+        .weight_column("weight")
+        .l2(1e-3)
+        .embedding_l2(1e-3)
+}
+
+fn config(model_dir: &Path) -> RunConfig {
+    RunConfig::new().model_dir(model_dir.to_string_lossy()).log_step_count_steps(None).tf_random_seed(3)
+}
+
+/// What the trained model predicts for all rows.
+fn predictions(model: &impl phalanx::estimator::IntoModel, model_dir: &Path) -> Vec<f32> {
+    let estimator = Estimator::new(model, config(model_dir)).unwrap();
+    let predicted = estimator.predict(|_| rows().batch(240)).unwrap().next().unwrap().unwrap();
+    predicted.f32("predictions").unwrap().to_vec()
+}
+
+/// Trains in this process.
+fn alone(model: &impl phalanx::estimator::IntoModel, strategy: &str, batch: usize) -> Vec<f32> {
+    let folder = tempfile::tempdir().unwrap();
+    let estimator = Estimator::new(model, config(folder.path()).train_distribute(strategy)).unwrap();
+    let trained = estimator.train(|_| rows().repeat().batch(batch), TrainSteps::Max(STEPS)).unwrap();
+    assert_eq!((trained.global_step, trained.ended), (STEPS, Ended::StepsReached), "{strategy}");
+    predictions(model, folder.path())
+}
+
+fn far(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+/// Runs every task of a job on a thread of its own and returns their reports.
+fn job(
+    jobs: &[(&str, usize)],
+    config: RunConfig,
+    train: impl Fn() -> TrainSpec + Send + Sync + 'static,
+) -> Vec<(String, phalanx::Result<Report>)> {
+    let mut cluster = ClusterSpec::new();
+    for (job, count) in jobs {
+        cluster = cluster.job(*job, (0..*count).map(|_| format!("127.0.0.1:{}", ports::free())).collect::<Vec<_>>());
+    }
+    let jobs: Vec<(String, usize)> = jobs.iter().map(|(job, count)| ((*job).to_owned(), *count)).collect();
+    within(DEADLINE, "the job", move || {
+        std::thread::scope(|scope| {
+            let mut tasks = Vec::new();
+            for (job, index) in jobs.iter().flat_map(|(job, count)| (0..*count).map(move |index| (job, index))) {
+                let (cluster, config, train) = (cluster.clone(), config.clone(), &train);
+                let run = move || {
+                    let task = TaskConfig::from_cluster(cluster, TaskId::new(job.parse()?, index as u32))?;
+                    train_and_evaluate(&model(), train(), Vec::new(), config.task(task))
+                };
+                tasks.push((format!("{job}/{index}"), scope.spawn(run)));
+            }
+            tasks.into_iter().map(|(name, task)| (name, task.join().unwrap())).collect()
+        })
+    })
+}
+
+fn all_well(reports: Vec<(String, phalanx::Result<Report>)>) -> Vec<Report> {
+    reports.into_iter().map(|(name, report)| report.unwrap_or_else(|error| panic!("{name}: {error}"))).collect()
+}
+
+#[test]
+fn replicas_of_a_process_make_the_updates_of_one() {
+    let expected = alone(&model(), "default", 25);
+    for strategy in ["one_device", "mirrored:2", "central_storage:3", "mirrored:40", "multi_worker_mirrored:2"] {
+        let found = alone(&model(), strategy, 25);
+        assert!(far(&found, &expected) < 1e-5, "{strategy}: {}", far(&found, &expected));
+    }
+    let untrained = {
+        let folder = tempfile::tempdir().unwrap();
+        let estimator = Estimator::new(&model(), config(folder.path())).unwrap();
+        estimator.train(|_| rows().repeat().batch(25), TrainSteps::Max(1)).unwrap();
+        predictions(&model(), folder.path())
+    };
+    assert!(far(&untrained, &expected) > 0.1, "something was learned");
+}
+
+#[test]
+fn replicas_make_the_updates_of_one_where_losses_are_summed() {
+    let model = model().loss_reduction(phalanx::estimator::Reduction::Sum).dnn_optimizer(Sgd::new(0.001));
+    let expected = alone(&model, "default", 24);
+    let found = alone(&model, "mirrored:3", 24);
+    assert!(far(&found, &expected) < 1e-5, "{}", far(&found, &expected));
+}
+
+/// Two trainers with batches of 20 of their own rows make the updates of one with batches of 40.
+#[test]
+fn mirrored_workers_and_synchronous_trainers_make_the_updates_of_one_process() {
+    let expected = alone(&model(), "default", 40);
+    let jobs: [(&str, &[(&str, usize)]); 3] = [
+        ("multi_worker_mirrored", &[("chief", 1), ("worker", 1)]),
+        ("multi_worker_mirrored:2", &[("worker", 2)]),
+        ("parameter_server:sync", &[("chief", 1), ("worker", 1), ("ps", 2)]),
+    ];
+    for (strategy, jobs) in jobs {
+        let folder = tempfile::tempdir().unwrap();
+        let train = || TrainSpec::new(|_: InputContext| rows().repeat().batch(20)).max_steps(STEPS);
+        let reports = all_well(job(jobs, config(folder.path()).train_distribute(strategy), train));
+        for training in reports.iter().filter_map(|report| report.training) {
+            assert_eq!((training.global_step, training.ended), (STEPS, Ended::StepsReached), "{strategy}");
+        }
+        let found = predictions(&model(), folder.path());
+        assert!(far(&found, &expected) < 1e-5, "{strategy}: {}", far(&found, &expected));
+    }
+}
+
+/// A cluster of workers only is mirrored without a word about it; a second run continues with values and slots.
+#[test]
+fn mirrored_workers_continue_from_the_chiefs_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |steps| {
+        let train = move || TrainSpec::new(|_: InputContext| rows().batch(20).repeat()).max_steps(steps);
+        all_well(job(&[("chief", 1), ("worker", 2)], config(folder.path()), train))
+    };
+    run(10);
+    let again = run(25);
+    assert!(again.iter().all(|report| report.training.unwrap().steps == 15), "{again:?}");
+    let one = tempfile::tempdir().unwrap();
+    let estimator = Estimator::new(&model(), config(one.path())).unwrap();
+    for steps in [10, 25] {
+        estimator.train(|_| rows().batch(60).repeat(), TrainSteps::Max(steps)).unwrap();
+    }
+    let (found, expected) = (predictions(&model(), folder.path()), predictions(&model(), one.path()));
+    assert!(far(&found, &expected) < 1e-5, "{}", far(&found, &expected));
+}
+
+#[test]
+fn workers_whose_input_ends_earlier_take_part_until_all_have_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let train = || {
+        TrainSpec::new(|cx: InputContext| {
+            let rows = rows().shard(cx);
+            if cx.input_pipeline_id == 0 { rows.take(20).batch(10) } else { rows.take(70).batch(10) }
+        })
+    };
+    let reports = all_well(job(&[("chief", 1), ("worker", 1)], config(folder.path()), train));
+    for training in reports.iter().map(|report| report.training.unwrap()) {
+        assert_eq!((training.global_step, training.ended), (7, Ended::InputEnded));
+    }
+}
+
+#[test]
+fn a_worker_that_fails_ends_the_job_of_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let train =
+        || {
+            TrainSpec::new(|cx: InputContext| {
+                let rows = rows().shard(cx).repeat().batch(10);
+                let worker = cx.input_pipeline_id == 1;
+                rows.map_batches(phalanx::data::Parallel::default(), move |batch| {
+                    if worker { batch.without("word") } else { Ok(batch) }
+                })
+            })
+            .max_steps(50)
+        };
+    let reports = job(&[("chief", 1), ("worker", 1)], config(folder.path()), train);
+    let error = |name: &str| {
+        let of = reports.iter().find(|(known, _)| known == name).unwrap();
+        of.1.as_ref().expect_err("the job failed").clone()
+    };
+    assert!(error("worker/0").to_string().contains("word"), "{}", error("worker/0"));
+    assert_eq!(error("chief/0").code(), Code::JobFailed, "{}", error("chief/0"));
+}
+
+/// A trainer that has no input left does not hold the others up, whatever the bound is.
+#[test]
+fn trainers_with_bounded_staleness_learn_and_wait_for_nobody_who_has_left() {
+    for strategy in ["parameter_server:ssp:0", "parameter_server:ssp:2", "parameter_server:sync:1"] {
+        let folder = tempfile::tempdir().unwrap();
+        let train = || {
+            TrainSpec::new(|cx: InputContext| {
+                let rows = rows().shard(cx);
+                if cx.input_pipeline_id == 1 { rows.take(40).batch(10) } else { rows.repeat().batch(10) }
+            })
+            .max_steps(300)
+        };
+        let jobs = [("chief", 1), ("worker", 2), ("ps", 2)];
+        let reports = all_well(job(&jobs, config(folder.path()).train_distribute(strategy), train));
+        let chief = reports[0].training.unwrap();
+        assert!((300..303).contains(&chief.global_step), "{strategy}: {chief:?}");
+        let estimator = Estimator::new(&model(), config(folder.path())).unwrap();
+        let found = estimator.evaluate(|_| rows().batch(240), None).unwrap();
+        assert!(found.get("average_loss").unwrap() < 0.02, "{strategy}: {found}");
+    }
+}
+
+#[test]
+fn replicas_evaluate_as_one_process_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let estimator = |config| Estimator::new(&model(), config).unwrap();
+    estimator(config(folder.path())).train(|_| rows().repeat().batch(24), TrainSteps::Max(5)).unwrap();
+    let evaluate = |config| estimator(config).evaluate(|_| rows().batch(50), None).unwrap();
+    let expected = evaluate(config(folder.path()));
+    let found = evaluate(config(folder.path()).eval_distribute("mirrored:3"));
+    for (name, value) in &expected.metrics {
+        assert!((found.get(name).unwrap() - value).abs() < 1e-6, "{name}: {found} and {expected}");
+    }
+    let error = estimator(config(folder.path()).eval_distribute("parameter_server:async"));
+    assert_eq!(error.evaluate(|_| rows().batch(50), None).unwrap_err().code(), Code::BadSetting);
+}
+
+#[test]
+fn a_strategy_that_does_not_fit_the_cluster_is_refused_by_every_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let train = || TrainSpec::new(|_: InputContext| rows().repeat().batch(10)).max_steps(5);
+    for strategy in ["mirrored:2", "multi_worker_mirrored"] {
+        let config = config(folder.path()).train_distribute(strategy);
+        for (name, report) in job(&[("chief", 1), ("ps", 1)], config, train) {
+            assert_eq!(report.expect_err("refused").code(), Code::ConfigIgnored, "{strategy}, {name}");
+        }
+    }
+}
