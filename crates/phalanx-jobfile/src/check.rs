@@ -67,7 +67,7 @@ impl Job {
     /// Checks the column of `group_by` against the first rows of an evaluation.
     fn check_groups(&self, model: &Canned) -> Result<()> {
         let Some(name) = &self.eval.group_by else { return Ok(()) };
-        let first = self.inputs.evaluation().iter().and_then(|mut batches| batches.next().transpose());
+        let first = self.inputs.evaluation(&self.eval).iter().and_then(|mut batches| batches.next().transpose());
         let checked = first.and_then(|batch| batch.map_or(Ok(None), |batch| model.head().groups(&batch)));
         checked.map(drop).map_err(|error| {
             self.source.point_with(

@@ -50,7 +50,7 @@ impl Job {
         let made = estimator.train(|cx| self.inputs.training(cx), TrainSteps::More(1))?;
         let loss = made.loss.map_or_else(|| "no loss".to_owned(), |loss| format!("loss {loss}"));
         done.push(format!("train   1 step, {loss}"));
-        let found = estimator.evaluate(|_| self.inputs.evaluation(), 1)?;
+        let found = estimator.evaluate(|_| self.inputs.evaluation(&self.eval), 1)?;
         done.push(format!("eval    1 batch, {found}"));
         self.try_exports(&estimator, folder.path(), &mut done)?;
         folder.close().context(Code::StorageWrite, "the temporary folder cannot be removed")?;
@@ -61,14 +61,14 @@ impl Job {
     fn try_exports(&self, estimator: &Estimator<Canned>, folder: &Path, done: &mut Vec<String>) -> Result<()> {
         let wanted: Vec<(String, ServingInput)> =
             self.exports.iter().map(|export| (export.name.clone(), export.input)).collect();
-        let held = self.inputs.evaluation().iter()?.next().transpose()?;
+        let held = self.inputs.evaluation(&self.eval).iter()?.next().transpose()?;
         let assets = self.assets_extra()?;
         let tried = if wanted.is_empty() { vec![("trial".to_owned(), ServingInput::Examples)] } else { wanted };
         for (name, input) in tried {
             let made =
                 estimator.export_saved_model_with(folder.join("export").join(&name), input, held.as_ref(), &assets)?;
             let exported = estimator.open_export(&made)?;
-            let batch = |_| self.inputs.evaluation().take(1);
+            let batch = |_| self.inputs.evaluation(&self.eval).take(1);
             let first = |mut all: phalanx_estimator::Predictions<Canned>| all.next().transpose();
             let pair = (first(estimator.predict(batch)?)?, first(exported.predict(batch)?)?);
             let (Some(ours), Some(theirs)) = pair else { continue };
@@ -104,7 +104,7 @@ impl Job {
             Some(name) => {
                 // Only reads: this detects a checkpoint of another model.
                 let config = RunConfig::new().model_dir(location).tf_random_seed(self.seed);
-                Estimator::new(&self.model, config)?.predict(|_| self.inputs.evaluation())?;
+                Estimator::new(&self.model, config)?.predict(|_| self.inputs.evaluation(&self.eval))?;
                 format!("resume  would resume from {name} of {location}, which matches this model")
             }
             None => format!("resume  would start a new run in {location}"),

@@ -15,6 +15,7 @@ pub(crate) struct Head {
     pub(crate) vocabulary: Option<Spanned<Vec<Vec<String>>>>,
     pub(crate) weight_column: Option<Spanned<String>>,
     pub(crate) label_dimension: usize,
+    pub(crate) poisson: bool,
     pub(crate) thresholds: Vec<f32>,
     pub(crate) reduction: Option<Reduction>,
     /// Of `[eval]`.
@@ -30,6 +31,8 @@ impl Head {
         let mut head = Self { weight_column, reduction, label_dimension: 1, ..Self::default() };
         if own.may_have("label_dimension") {
             head.label_dimension = own.count("label_dimension", 1)?.map_or(1, |count| count.value as usize);
+            head.poisson =
+                own.choice("head", &[("regression", false), ("poisson", true)])?.is_some_and(|head| head.value);
             return Ok(head);
         }
         if !own.may_have("n_classes") {

@@ -197,19 +197,35 @@ impl Inputs {
         self.data.selection.describe()
     }
 
-    pub(crate) fn evaluation(&self) -> Dataset {
-        self.evaluation_of(None)
+    /// The batches of one of the job's evaluations.
+    pub(crate) fn evaluation(&self, eval: &Eval) -> Dataset {
+        let rows =
+            if eval.on_train { self.rows_of(self.train_files(), SplitPart::Train) } else { self.evaluation_rows(None) };
+        rows.batch(eval.batch_size)
     }
 
-    /// The batches to evaluate on: of the given files, or of the job's own.
+    /// The batches to evaluate on: of the given files, or of the job's first evaluation.
     pub(crate) fn evaluation_of(&self, files: Option<Vec<String>>) -> Dataset {
-        self.evaluation_rows(files).batch(self.eval.batch_size)
+        match files {
+            None => self.evaluation(&self.eval),
+            files => self.evaluation_rows(files).batch(self.eval.batch_size),
+        }
     }
 
     /// The same, row by row.
     pub(crate) fn evaluation_rows(&self, files: Option<Vec<String>>) -> Dataset {
-        let part = files.is_none().then_some(SplitPart::Eval);
-        let files = files.unwrap_or_else(|| self.eval_files());
+        match files {
+            Some(files) => self.grouped(files, None),
+            None => self.rows_of(self.eval_files(), SplitPart::Eval),
+        }
+    }
+
+    /// The rows of a part of these files, in their order.
+    fn rows_of(&self, files: Vec<String>, part: SplitPart) -> Dataset {
+        self.grouped(files, Some(part))
+    }
+
+    fn grouped(&self, files: Vec<String>, part: Option<SplitPart>) -> Dataset {
         // A column that cannot be found is missing in the batches, which is reported there.
         let group = self.eval.group_by.as_ref().and_then(|name| self.id_spec(&name.value, &files).ok());
         self.spelled(self.labelled(files, Wanted { part, share: None }, group, &self.counts[1]))

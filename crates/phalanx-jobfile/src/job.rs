@@ -75,7 +75,9 @@ pub struct Job {
     pub(crate) inputs: Inputs,
     pub(crate) max_steps: Option<u64>,
     pub(crate) train: Train,
+    /// The first evaluation, which exports and early stopping follow.
     pub(crate) eval: Eval,
+    pub(crate) more_evals: Vec<Eval>,
     pub(crate) exports: Vec<Export>,
     pub(crate) stopping: Option<Stopping>,
     pub(crate) warm: Option<Warm>,
@@ -125,7 +127,8 @@ impl Job {
         let columns = Columns::read(&source, &paths, columns)?;
         let mut model = Model::read(&source, &columns, need("model")?)?;
         let train = Train::read(&source, need("train")?, overrides.max_steps)?;
-        let eval = Eval::read(&source, own.node("eval"), &train)?;
+        let mut evals = Eval::read_all(&source, own.node("eval"), &train)?.into_iter();
+        let eval = evals.next().ok_or_else(|| Error::new(Code::Internal, "a job has an evaluation"))?;
         model.head.eval_metrics.clone_from(&eval.metrics);
         model.head.group_by = eval.group_by.as_ref().map(|name| name.value.clone());
         let seed = overrides.seed.map_or_else(|| seed(&own), Ok)?;
@@ -154,6 +157,7 @@ impl Job {
             inputs,
             train,
             eval,
+            more_evals: evals.collect(),
             statistics: FeatureStatistics::default(),
         };
         own.close();

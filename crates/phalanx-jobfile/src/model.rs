@@ -10,8 +10,8 @@ use crate::tree::Node;
 use phalanx_base::{Code, Error, Result};
 use phalanx_estimator::{
     BaselineClassifier, BaselineRegressor, Canned, DeepFmClassifier, DlrmClassifier, DnnClassifier, DnnRegressor,
-    FmClassifier, FmRegressor, IntoModel, LinearClassifier, LinearRegressor, MfRegressor, WideDeepClassifier,
-    WideDeepRegressor,
+    FmClassifier, FmRegressor, Head as HeadOfModel, IntoModel, LinearClassifier, LinearRegressor, MfRegressor,
+    WideDeepClassifier, WideDeepRegressor,
 };
 use phalanx_feature::{Combiner, FeatureColumn, FeatureStatistics};
 use phalanx_nn::Precision;
@@ -252,9 +252,11 @@ macro_rules! with_head {
         let words = $head.vocabulary.as_ref().map(|words| words.value.iter().map(|spellings| spellings[0].clone()));
         with_head!(common set!($model.thresholds($head.thresholds.clone()), label_vocabulary: words), $head)
     }};
-    (regressor $model:expr, $head:expr) => {
-        with_head!(common $model.label_dimension($head.label_dimension), $head)
-    };
+    (regressor $model:expr, $head:expr) => {{
+        let (model, numbers) = ($model, $head.label_dimension);
+        let made = if $head.poisson { HeadOfModel::poisson(numbers) } else { HeadOfModel::regression(numbers) };
+        with_head!(common model.head(made), $head)
+    }};
     (common $model:expr, $head:expr) => {{
         let weights = $head.weight_column.as_ref().map(|column| column.value.clone());
         let model = $model.eval_metrics($head.eval_metrics.clone());

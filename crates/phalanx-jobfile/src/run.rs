@@ -3,6 +3,7 @@
 use crate::Job;
 use crate::input::RowKind;
 use crate::job::Resume;
+use crate::settings::Eval;
 use crate::source::Spanned;
 use phalanx_base::{Code, Context, Error, Result, Role, TaskId};
 use phalanx_cluster::TaskConfig;
@@ -45,7 +46,7 @@ impl Job {
         let role = task.task().map(|task| task.role);
         if role == Some(Role::Ps) {
             // A parameter server needs neither data nor model.
-            let (train, eval) = (self.train_spec(None)?, self.eval_spec(false)?);
+            let (train, eval) = (self.train_spec(None)?, self.eval_specs(false)?);
             let report = train_and_evaluate(&self.model, train, eval, config)?;
             return Ok(Done { report, steps_per_s: None, model_dir: String::new() });
         }
@@ -82,7 +83,7 @@ impl Job {
     ) -> Result<Done> {
         let role = task.task().map(|task| task.role);
         let train = self.train_spec(is_chief.then_some(location.as_str()))?;
-        let eval = self.eval_spec(true)?;
+        let eval = self.eval_specs(true)?;
         let work = || train_and_evaluate(&self.model, train, eval, config.clone());
         let mut report = if is_chief { self.counting_first_rows(&location, work)? } else { work()? };
         let evaluates = role.is_none() || task.tasks().len() == 1 || task.cluster().has_job("master") && is_chief;
@@ -205,14 +206,25 @@ impl Job {
         Ok(train.hook(hook))
     }
 
-    fn eval_spec(&self, exports: bool) -> Result<EvalSpec> {
-        let inputs = self.inputs.clone();
-        let mut eval = set!(
-            EvalSpec::new(move |_| inputs.evaluation()).steps(self.eval.steps).every_steps(self.eval.every_steps),
-            start_delay_secs: self.eval.start_delay_secs,
-            throttle_secs: self.eval.throttle_secs,
-            name: self.eval.name.clone(),
-        );
+    fn eval_spec(&self, eval: &Eval) -> EvalSpec {
+        let (inputs, own) = (self.inputs.clone(), eval.clone());
+        set!(
+            EvalSpec::new(move |_| inputs.evaluation(&own)).steps(eval.steps).every_steps(eval.every_steps),
+            start_delay_secs: eval.start_delay_secs,
+            throttle_secs: eval.throttle_secs,
+            name: eval.name.clone(),
+        )
+    }
+
+    /// The evaluations of the job. The first one exports.
+    fn eval_specs(&self, exports: bool) -> Result<Vec<EvalSpec>> {
+        let mut all = vec![self.first_eval_spec(exports)?];
+        all.extend(self.more_evals.iter().map(|eval| self.eval_spec(eval)));
+        Ok(all)
+    }
+
+    fn first_eval_spec(&self, exports: bool) -> Result<EvalSpec> {
+        let mut eval = self.eval_spec(&self.eval);
         if !exports || self.exports.is_empty() {
             return Ok(eval);
         }
@@ -256,7 +268,8 @@ fn log_summary(model: &Canned, task: &TaskConfig) -> Result<()> {
 /// for this trainer until the formation of the job times out.
 fn report_failure(task: &TaskConfig, error: &Error) {
     let trains = |task: TaskId| matches!(task.role, Role::Chief | Role::Worker);
-    if !task.task().is_some_and(trains) || task.tasks().len() == 1 {
+    // Workers without parameter servers have no roster to report to.
+    if !task.task().is_some_and(trains) || task.tasks().len() == 1 || task.ps_addresses().is_empty() {
         return;
     }
     let start = || ServerOptions::from_env().and_then(|options| Server::start_with(task.clone(), options));

@@ -5,9 +5,13 @@ use crate::section::Section;
 use crate::source::{Source, Span, Spanned};
 use crate::tree::{Node, TomlValue};
 use phalanx_base::Result;
-use phalanx_estimator::{EvalMetric, Exporter, RunConfig, ServingInput};
+use phalanx_estimator::{EvalMetric, Exporter, Partitioner, Placement, RunConfig, ServingInput};
 use phalanx_train::NonFinite;
 
+/// The most shards of a variable that is split by the least size of a shard.
+const MOST_SHARDS: usize = 1024;
+const PLACEMENTS: [(&str, Placement); 2] =
+    [("round_robin", Placement::RoundRobin), ("greedy", Placement::GreedyByBytes)];
 const NON_FINITE: [(&str, NonFinite); 2] = [("error", NonFinite::Stop), ("skip", NonFinite::Skip)];
 
 /// `[train]`.
@@ -28,6 +32,9 @@ pub(crate) struct Train {
     session_secs: Option<u64>,
     overlap: bool,
     non_finite: Option<NonFinite>,
+    strategy: Option<String>,
+    partitioner: Option<Partitioner>,
+    placement: Option<Placement>,
 }
 
 impl Train {
@@ -50,6 +57,9 @@ impl Train {
             session_secs: count("session_creation_timeout_secs", 1)?,
             overlap: own.boolean("overlap")?.unwrap_or(false),
             non_finite: own.choice("non_finite_steps", &NON_FINITE)?.map(|choice| choice.value),
+            strategy: strategy(&own)?,
+            partitioner: own.text("partitioner")?.map(|text| partitioner(&own, &text)).transpose()?,
+            placement: own.choice("placement", &PLACEMENTS)?.map(|choice| choice.value),
         };
         own.node("max_steps");
         if train.max_steps.is_none() && train.epochs.is_none() {
@@ -81,8 +91,57 @@ impl Train {
             log_step_count_steps: self.log_steps,
             session_creation_timeout_secs: self.session_secs,
             non_finite: self.non_finite,
+            train_distribute: self.strategy.clone(),
+            partitioner: self.partitioner,
+            placement: self.placement,
         )
     }
+}
+
+/// Reads `strategy` or `consistency`; `None` for what fits the cluster.
+fn strategy(own: &Section<'_>) -> Result<Option<String>> {
+    let (strategy, consistency) = (own.text("strategy")?, own.text("consistency")?);
+    let Some(consistency) = consistency else {
+        let known = strategy.filter(|name| name.value != "auto");
+        return known.map(|name| check_strategy(own, "strategy", &name.value)).transpose();
+    };
+    match strategy.as_ref().map(|name| name.value.as_str()) {
+        None | Some("auto" | "parameter_server") => {
+            check_strategy(own, "consistency", &format!("parameter_server:{}", consistency.value)).map(Some)
+        }
+        Some(name) => {
+            let what = format!("`consistency` is for parameter servers, and the strategy is {name}");
+            let error = own.wrong(&own.span_of("consistency"), what, "has no effect");
+            Err(error.help("leave one of the two out"))
+        }
+    }
+}
+
+/// Fails if there is no such strategy. Whether it fits the cluster is checked when the job starts.
+fn check_strategy(own: &Section<'_>, key: &str, name: &str) -> Result<String> {
+    match RunConfig::check_strategy(name) {
+        Ok(()) => Ok(name.to_owned()),
+        Err(error) => {
+            let help = error.next().unwrap_or("see docs/job-toml.md").to_owned();
+            Err(own.wrong(&own.span_of(key), error.what().to_owned(), "not a strategy").help(help))
+        }
+    }
+}
+
+fn partitioner(own: &Section<'_>, text: &Spanned<String>) -> Result<Partitioner> {
+    let (kind, number) = text.value.split_once(':').unwrap_or((&text.value, ""));
+    let found = match (kind, number.parse::<usize>().ok().filter(|number| *number > 0)) {
+        ("whole", None) if number.is_empty() => Some(Partitioner::Whole),
+        ("fixed_shards", Some(shards)) => Some(Partitioner::FixedShards(shards)),
+        ("min_size", Some(bytes)) => Some(Partitioner::MinSize { min_shard_bytes: bytes, max_shards: MOST_SHARDS }),
+        ("max_size", Some(bytes)) => Some(Partitioner::MaxSize { max_shard_bytes: bytes, max_shards: None }),
+        _ => None,
+    };
+    found.ok_or_else(|| {
+        let error =
+            own.wrong(&own.span_of("partitioner"), format!("no partitioner {:?}", text.value), "not one of them");
+        error.help("write whole, fixed_shards:2, min_size:262144 or max_size:1048576")
+    })
 }
 
 /// `[eval]`.
@@ -95,6 +154,8 @@ pub(crate) struct Eval {
     pub(crate) throttle_secs: Option<u64>,
     pub(crate) every_steps: u64,
     pub(crate) name: Option<String>,
+    /// Whether the rows that are trained on are evaluated.
+    pub(crate) on_train: bool,
     pub(crate) metrics: Vec<EvalMetric>,
     /// The position of the list of metrics.
     pub(crate) metrics_at: Span,
@@ -102,9 +163,37 @@ pub(crate) struct Eval {
 }
 
 impl Eval {
-    pub(crate) fn read(source: &Source, node: Option<&Node>, train: &Train) -> Result<Self> {
+    /// Reads `[eval]`, or every `[[eval]]`. There is at least one evaluation; the first has the metrics of all.
+    pub(crate) fn read_all(source: &Source, node: Option<&Node>, train: &Train) -> Result<Vec<Self>> {
         let nothing = Node { value: TomlValue::Table(Vec::new()), span: 0..0 };
-        let own = Section::open(source, "[eval]", EVAL, node.unwrap_or(&nothing))?;
+        let nodes = match node {
+            None => std::slice::from_ref(&nothing),
+            Some(Node { value: TomlValue::List(nodes), .. }) if !nodes.is_empty() => nodes.as_slice(),
+            Some(node) => std::slice::from_ref(node),
+        };
+        let mut all: Vec<Self> = Vec::new();
+        for node in nodes {
+            let eval = Self::read(source, node, train)?;
+            if all.iter().any(|other| other.name == eval.name) {
+                let what = match &eval.name {
+                    Some(name) => format!("two evaluations are called {name:?}"),
+                    None => "two evaluations have no name".to_owned(),
+                };
+                let error = source.wrong(phalanx_base::Code::JobValue, &node.span, what, "a second time");
+                return Err(error.help("give each evaluation a different name; one may have none"));
+            }
+            if !all.is_empty() && (!eval.metrics.is_empty() || eval.group_by.is_some()) {
+                let what = "metrics of a second evaluation";
+                let error = source.wrong(phalanx_base::Code::JobValue, &eval.metrics_at, what, "not the first one");
+                return Err(error.help("give them in the first [[eval]]: all evaluations report the same metrics"));
+            }
+            all.push(eval);
+        }
+        Ok(all)
+    }
+
+    fn read(source: &Source, node: &Node, train: &Train) -> Result<Self> {
+        let own = Section::open(source, "[eval]", EVAL, node)?;
         let count = |key, least| own.plain_count(key, least);
         let steps = match own.node("steps") {
             None => Some(100),
@@ -121,6 +210,7 @@ impl Eval {
             throttle_secs: count("throttle_secs", 0)?,
             every_steps: count("every_steps", 0)?.unwrap_or(0),
             name: own.text("name")?.map(|name| folder_name(&own, name)).transpose()?,
+            on_train: own.choice("on", &[("eval", false), ("train", true)])?.is_some_and(|on| on.value),
             metrics: metrics(&own)?,
             metrics_at: own.span_of("metrics"),
             group_by: own.text("group_by")?,

@@ -150,7 +150,7 @@ impl Job {
             self.must_have_checkpoint(model_dir)?;
             let estimator = self.estimator(model_dir)?;
             // A model can be exported without its data.
-            let held = self.inputs.evaluation().iter().ok().and_then(|mut batches| batches.next()?.ok());
+            let held = self.inputs.evaluation(&self.eval).iter().ok().and_then(|mut batches| batches.next()?.ok());
             let folder = estimator.export_saved_model_with(base, input, held.as_ref(), &self.assets_extra()?)?;
             Ok((folder, held.is_some()))
         };

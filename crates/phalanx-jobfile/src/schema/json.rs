@@ -108,5 +108,6 @@ fn takes(takes: Takes) -> Json {
         Takes::Named(all) => map(kinds("kind", all)),
         Takes::Table(keys) => table(*keys, None),
         Takes::Tables(keys) => list(table(*keys, None)),
+        Takes::TableOrTables(keys) => any([table(*keys, None), list(table(*keys, None))]),
     }
 }

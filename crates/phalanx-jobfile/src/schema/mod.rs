@@ -70,6 +70,7 @@ pub(crate) enum Takes {
     Named(&'static [Keys]),
     Table(&'static Keys),
     Tables(&'static Keys),
+    TableOrTables(&'static Keys),
 }
 
 /// The keys of a table, or of one kind of table.

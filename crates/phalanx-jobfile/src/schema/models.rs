@@ -22,7 +22,15 @@ const CLASSIFIER: &[Key] = &[
     ),
     key("thresholds", Numbers, "", "Two classes only: additional thresholds for accuracy, precision and recall."),
 ];
-const REGRESSOR: &[Key] = &[key("label_dimension", Count(1), "1", "Number of values to predict per row.")];
+const REGRESSOR: &[Key] = &[
+    key("label_dimension", Count(1), "1", "Number of values to predict per row."),
+    key(
+        "head",
+        Choice(&["regression", "poisson"]),
+        "regression",
+        "Head of the model. With `poisson`, labels are counts and the model predicts the logarithm of the expected count.",
+    ),
+];
 
 const fn optimizer(name: &'static str, default: &'static str, description: &'static str) -> Key {
     key(name, NameOrKind("name", OPTIMIZERS), default, description)

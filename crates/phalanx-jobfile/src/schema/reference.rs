@@ -99,5 +99,6 @@ fn takes(takes: Takes) -> String {
         Takes::Kind(..) | Takes::Table(_) => "table".to_owned(),
         Takes::Named(_) => "table of tables".to_owned(),
         Takes::Tables(_) => "tables".to_owned(),
+        Takes::TableOrTables(_) => "table, or tables".to_owned(),
     }
 }

@@ -1,6 +1,8 @@
 //! The tables of a job, except columns and models.
 
-use super::Takes::{Bool, Choice, Count, CountOrAll, Integer, Kind, Named, Number, Renames, Table, Tables, Text};
+use super::Takes::{
+    Bool, Choice, Count, CountOrAll, Integer, Kind, Named, Number, Renames, Table, TableOrTables, Tables, Text,
+};
 use super::Takes::{Numbers, TextOrTexts, Texts, Values, Words};
 use super::{COLUMN_KINDS, Keys, MODEL_KINDS, REQUIRED, key, keys};
 
@@ -32,7 +34,7 @@ pub(crate) const ROOT: Keys = keys(
         key("columns", Named(COLUMN_KINDS), "", "Feature columns, by the names that `model` uses."),
         key("model", Kind("kind", MODEL_KINDS), REQUIRED, "The model and its columns."),
         key("train", Table(&TRAIN), REQUIRED, "Duration, batches and checkpoints of the training."),
-        key("eval", Table(&EVAL), "", "Frequency and size of evaluations."),
+        key("eval", TableOrTables(&EVAL), "", "Frequency and size of evaluations. There may be several: [[eval]]."),
         key("export", Tables(&EXPORT), "", "SavedModels to write into export/NAME/ of model_dir."),
         key("early_stopping", Table(&EARLY_STOPPING), "", "Ends the training when evaluations stop improving."),
         key("warm_start", Table(&WARM_START), "", "Initial values from another training, for a new model_dir."),
@@ -164,6 +166,30 @@ pub(crate) const TRAIN: Keys = keys(
             "What to do with a step whose loss or gradients are NaN or infinite: end the training, or drop the step and log it.",
         ),
         key(
+            "strategy",
+            Text,
+            "auto",
+            "How the job trains: `default`, `mirrored:2` or `central_storage:2` (replicas of one process share each batch), `multi_worker_mirrored` (workers without parameter servers step together), `parameter_server:async`, `parameter_server:ssp:K`, `parameter_server:sync:BACKUPS`. `auto` takes what fits the cluster.",
+        ),
+        key(
+            "consistency",
+            Text,
+            "async",
+            "Parameter servers only: `async`; `ssp:K` (no trainer is more than K steps ahead of the slowest); `sync` or `sync:BACKUPS` (one update is the mean of the gradients of all trainers but the backups).",
+        ),
+        key(
+            "partitioner",
+            Text,
+            "whole",
+            "How dense variables are split over parameter servers: `whole`, `fixed_shards:N`, `min_size:BYTES`, `max_size:BYTES`.",
+        ),
+        key(
+            "placement",
+            Choice(&["round_robin", "greedy"]),
+            "round_robin",
+            "How variables are placed on parameter servers: in turn, or each on the server that has the fewest bytes.",
+        ),
+        key(
             "overlap",
             Bool,
             "false",
@@ -188,13 +214,24 @@ pub(crate) const EVAL: Keys = keys(
         key("throttle_secs", Count(0), "600", "Minimum number of seconds between the starts of two evaluations."),
         key("every_steps", Count(0), "0", "Minimum number of steps between two evaluations."),
         key(
+            "on",
+            Choice(&["eval", "train"]),
+            "eval",
+            "Rows to evaluate on: those of data.eval (or of the split), or those that are trained on, which shows overfitting.",
+        ),
+        key(
             "metrics",
             Texts,
             "",
-            "Metrics to add: \"gauc\", \"calibration\", \"expected_calibration_error\", \"normalized_entropy\" for two classes; \"calibration\", \"mean_absolute_error\", \"root_mean_squared_error\" for regressors.",
+            "Metrics to add to all evaluations, given in the first one: \"gauc\", \"calibration\", \"expected_calibration_error\", \"normalized_entropy\" for two classes; \"calibration\", \"mean_absolute_error\", \"root_mean_squared_error\" for regressors.",
         ),
         key("group_by", Text, "", "Column whose values are the groups of \"gauc\", such as a user id."),
-        key("name", Text, "", "Name of the evaluation: results go to eval_NAME/ instead of eval/."),
+        key(
+            "name",
+            Text,
+            "",
+            "Name of the evaluation: results go to eval_NAME/ instead of eval/. Of several evaluations, one may have no name.",
+        ),
     ],
     &[],
 );

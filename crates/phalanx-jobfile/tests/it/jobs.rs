@@ -51,6 +51,39 @@ fn a_run_directory_and_its_export_predict_the_same_and_are_self_contained() {
     assert_eq!(again.get("accuracy"), evaluation.get("accuracy"));
 }
 
+/// Evaluated on the rows that are trained on as well, and trained by two replicas, which changes nothing.
+#[test]
+fn a_job_has_several_evaluations_and_a_strategy() {
+    let folder = tempfile::tempdir().unwrap();
+    write_data(folder.path());
+    let more = "[[eval]]\nname = \"seen\"\non = \"train\"\nsteps = \"all\"\n\n[[export]]";
+    let text =
+        JOB.replace("[eval]", "[[eval]]").replace("[[export]]", more).replace("max_steps = 200", "max_steps = 40");
+    let one = train(folder.path(), &text, "one").report;
+    let evaluation = one.evaluation.clone().unwrap();
+    assert_eq!(
+        (evaluation.rows, one.named_evaluations[0].0.as_str(), one.named_evaluations[0].1.rows),
+        (200, "seen", 600)
+    );
+    assert!(folder.path().join("one/eval").exists() && folder.path().join("one/eval_seen").exists());
+    let settings = "[train]\nstrategy = \"mirrored:2\"\npartitioner = \"fixed_shards:2\"\nplacement = \"greedy\"";
+    let two = train(folder.path(), &text.replace("[train]", settings), "two").report.evaluation.unwrap();
+    assert!((two.get("loss").unwrap() - evaluation.get("loss").unwrap()).abs() < 1e-5, "{two} and {evaluation}");
+}
+
+#[test]
+fn a_poisson_regression_predicts_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows: String = (0..300).map(|i| format!("{},{}\n", i % 3, [1, 3, 8][i % 3] + i / 3 % 2)).collect();
+    std::fs::write(folder.path().join("counts.csv"), format!("x,y\n{rows}")).unwrap();
+    let text = "[data]\ntrain = \"counts.csv\"\neval = \"counts.csv\"\nlabel = \"y\"\n\n[columns]\nx = { kind = \"numeric\" }\n\n\
+        [model]\nkind = \"linear_regressor\"\nhead = \"poisson\"\ncolumns = [\"x\"]\noptimizer = { name = \"adagrad\", learning_rate = 0.3 }\n\n\
+        [train]\nmax_steps = 300\nbatch_size = 30\nlog_step_count_steps = 0\n";
+    let found = train(folder.path(), text, "run").report.evaluation.unwrap();
+    // The mean is in the middle of the counts, and predictions are those counts and not their logarithms.
+    assert!((found.get("prediction/mean").unwrap() - found.get("label/mean").unwrap()).abs() < 0.2, "{found}");
+}
+
 #[test]
 fn an_export_with_the_variables_of_another_graph_is_rejected() {
     let folder = tempfile::tempdir().unwrap();

@@ -72,6 +72,9 @@ fn keys_and_values_of_the_file() {
     let stopping = "[early_stopping]\nmetric = \"acurracy\"\npatience_steps = 9\n\n[[export]]";
     check(&[
         ("batch_size = 32", "batch_sise = 32", JobKey, "[train]", "batch_sise", "did you mean \"batch_size\"?"),
+        ("[train]", "[train]\nstrategy = \"mirored:2\"", JobValue, "[train]", "\"mirored:2\"", "did you mean mirrored?"),
+        ("[train]", "[train]\nconsistency = \"ssp\"", JobValue, "[train]", "\"ssp\"", "ssp:K"),
+        ("[train]", "[train]\npartitioner = \"fixed\"", JobValue, "[train]", "\"fixed\"", "fixed_shards:2"),
         ("[eval]", "[evaluation]", JobKey, "[evaluation]", "evaluation", "did you mean \"eval\"?"),
         ("dimension = 4", "dimensions = 4", JobKey, "job_vector", "dimensions", "did you mean \"dimension\"?"),
         ("batch_size = 32", "batch_size = \"32\"", JobValue, "batch_size", "\"32\"", "write 32 without quotes"),
