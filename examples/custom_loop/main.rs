@@ -20,12 +20,10 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(version, about)]
 struct Args {
-    /// auto, default, one_device, mirrored:N, central_storage:N or multi_worker_mirrored
+    /// auto, default, one_device:DEVICE, mirrored:N, central_storage:N, multi_worker_mirrored or
+    /// parameter_server:CONSISTENCY
     #[arg(long, default_value = "mirrored:2")]
     strategy: String,
-    /// cpu, vulkan:0 or cuda:0
-    #[arg(long, default_value = "cpu")]
-    device: String,
     #[arg(long, default_value_t = 10)]
     epochs: usize,
 }
@@ -36,7 +34,7 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> phalanx::Result<()> {
     let global_batch_size = 16;
-    let strategy = Strategy::named(&args.strategy, &args.device, &task_from_env()?, &ServerOptions::from_env()?)?;
+    let strategy = Strategy::named(&args.strategy)?;
     let mut model = strategy.scope(|| Sequential::new().add(Dense::new(1)).build([2]))?.optimizer(Sgd::new(0.5))?;
     let dataset = strategy.distribute_dataset(&points()?.batch(global_batch_size))?;
     let loss_object = Loss::BinaryCrossentropy { from_logits: true, label_smoothing: 0.0 };

@@ -32,12 +32,10 @@ struct Args {
     /// cnn or mlp
     #[arg(long, default_value = "cnn")]
     model: String,
-    /// auto, default, one_device, mirrored:N, central_storage:N or multi_worker_mirrored
+    /// auto, default, one_device:DEVICE, mirrored:N, central_storage:N, multi_worker_mirrored or
+    /// parameter_server:CONSISTENCY
     #[arg(long, default_value = "auto")]
     strategy: String,
-    /// cpu, vulkan:0 or cuda:0
-    #[arg(long, default_value = "cpu")]
-    device: String,
     /// Passes over the data
     #[arg(long, default_value_t = 5)]
     epochs: usize,
@@ -60,7 +58,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> phalanx::Result<()> {
-    let strategy = Strategy::named(&args.strategy, &args.device, &task_from_env()?, &ServerOptions::from_env()?)?;
+    let strategy = Strategy::named(&args.strategy)?;
     let loss = Loss::SparseCategoricalCrossentropy { from_logits: true };
     let mut model = strategy.scope(|| model(args))?.compile(Adam::new(1e-3), loss, ["accuracy"])?;
     if strategy.should_checkpoint() {

@@ -1,4 +1,4 @@
-//! ReplicaDataset training: tasks and their membership, the worker's loop, the supervisor, the coordinator, checkpoints.
+//! Distributed training: tasks and their membership, the worker's loop, the supervisor, the coordinator, checkpoints.
 //!
 //! | read | for |
 //! | --- | --- |
@@ -55,7 +55,8 @@ pub use server::Server;
 pub use session::{BoundedStaleness, NonFinite, RowValues, Session, Step, StepGradients, SyncReplicas};
 pub use sidecar::SidecarEvaluator;
 pub use strategy::{
-    DistributedDataset, DistributedSteps, Gradient, PerReplica, Reducible, Replica, Replicated, Strategy,
+    DistributedDataset, DistributedSteps, Gradient, ParameterServerOptions, PerReplica, Reducible, Replica, Replicated,
+    Strategy,
 };
 pub use summary::SummaryWriter;
 

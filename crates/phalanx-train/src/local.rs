@@ -1,21 +1,41 @@
-//! A job of one process: a chief that computes and a parameter server beside it, which it reaches without a network
-//! (`server/connect.rs`). Both listen on loopback, as tasks of any job do.
+//! A job of one process: a chief and a parameter server beside it, which it reaches without a network
+//! (`server/connect.rs`), and a worker where the chief does not compute. All listen on loopback, as tasks of any job do.
 
 use crate::{Server, ServerOptions, identity};
 use phalanx_base::{Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, TaskConfig};
 use phalanx_wire::{Address, Listening, Token};
 
-pub(crate) fn start(mut options: ServerOptions) -> Result<Server> {
+/// Starts a chief that computes.
+pub(crate) fn start(options: ServerOptions) -> Result<Server> {
+    start_tasks(options, None).map(|(chief, _)| chief)
+}
+
+/// Starts a chief that schedules steps, and a worker that computes them.
+pub(crate) fn start_with_worker(options: ServerOptions) -> Result<(Server, Server)> {
+    let listening = Listening::bind(&any()?, 1)?;
+    let (chief, worker) = start_tasks(options, Some(listening))?;
+    let worker = worker.ok_or_else(|| phalanx_base::Error::new(phalanx_base::Code::Internal, "there is no worker"))?;
+    Ok((chief, worker))
+}
+
+fn start_tasks(mut options: ServerOptions, worker: Option<Listening>) -> Result<(Server, Option<Server>)> {
     options.build = Some(options.build.map_or_else(identity::build, Ok)?);
     // All its tasks are in this process, so nobody else needs to know the token.
     options.token = Some(options.token.map_or_else(Token::random, Ok)?);
-    let any: Address = "127.0.0.1:0".parse()?;
-    let (chief, ps) = (Listening::bind(&any, 1)?, Listening::bind(&any, options.threads)?);
-    let cluster = ClusterSpec::new()
-        .job("chief", [format!("127.0.0.1:{}", chief.port())])
-        .job("ps", [format!("127.0.0.1:{}", ps.port())]);
+    let (chief, ps) = (Listening::bind(&any()?, 1)?, Listening::bind(&any()?, options.threads)?);
+    let address = |listening: &Listening| [format!("127.0.0.1:{}", listening.port())];
+    let mut cluster = ClusterSpec::new().job("chief", address(&chief)).job("ps", address(&ps));
+    if let Some(worker) = &worker {
+        cluster = cluster.job("worker", address(worker));
+    }
     let config = |role| TaskConfig::from_cluster(cluster.clone(), TaskId::new(role, 0));
     let ps = Server::start_on(ps, config(Role::Ps)?, options.clone(), None)?;
-    Server::start_on(chief, config(Role::Chief)?, options, Some(ps))
+    let chief = Server::start_on(chief, config(Role::Chief)?, options.clone(), Some(ps))?;
+    let start = |listening| Server::start_on(listening, config(Role::Worker)?, options, None);
+    Ok((chief, worker.map(start).transpose()?))
+}
+
+fn any() -> Result<Address> {
+    "127.0.0.1:0".parse()
 }

@@ -70,8 +70,8 @@ pub use phalanx_nn::{
 pub use phalanx_storage as storage;
 pub use phalanx_train::fit::{self, callbacks};
 pub use phalanx_train::{
-    DistributedDataset, Gradient, MiniCluster, PerReplica, Replica, Replicated, Server, ServerOptions, Session,
-    Strategy, SummaryWriter, Supervisor, Token, checkpoint, logging,
+    DistributedDataset, Gradient, MiniCluster, ParameterServerOptions, PerReplica, Replica, Replicated, Server,
+    ServerOptions, Session, Strategy, SummaryWriter, Supervisor, Token, checkpoint, logging,
 };
 
 /// `ParameterServerStrategy` and its coordinator, which schedules steps on workers.
@@ -121,8 +121,8 @@ pub mod prelude {
     pub use phalanx_ps::{Partitioner, Placement, TableSpec};
     pub use phalanx_train::fit::{Compile, Compiled, Fit, History, Verbose};
     pub use phalanx_train::{
-        Interrupt, MiniCluster, NonFinite, Reduce, Server, ServerOptions, Session, Step, Strategy, Supervisor,
-        SyncReplicas,
+        Interrupt, MiniCluster, NonFinite, ParameterServerOptions, Reduce, Server, ServerOptions, Session, Step,
+        Strategy, Supervisor, SyncReplicas,
     };
 }
 

@@ -17,7 +17,7 @@ use phalanx::model::{
 };
 use phalanx_base::{Code, Context, Error, Result, Shape};
 use phalanx_optim::{Optimizer, Sgd};
-use phalanx_train::{MiniCluster, ParameterServerStrategy, Server, ServerOptions, Supervisor};
+use phalanx_train::{MiniCluster, ParameterServerOptions, ServerOptions, Strategy};
 use serde_json::{Map, Value, json};
 
 fn main() -> ExitCode {
@@ -38,20 +38,24 @@ fn run() -> Result<()> {
     std::io::stdout().write_all(answer.as_bytes()).context(Code::Internal, "the answer cannot be written")
 }
 
+/// Runs a case in this process, or on two servers and `workers` workers, whose gradients are collected into rounds.
 fn answer(case: &Value) -> Result<Value> {
-    let mut model = compiled(case)?;
+    let Some(workers) = case["workers"].as_u64() else { return answer_under(case, &Strategy::default()) };
+    let settings = ParameterServerOptions { consistency: "sync".to_owned(), ..ParameterServerOptions::default() };
+    let trainers = u32::try_from(workers).unwrap_or(1) + 1;
+    MiniCluster::start_with(2, trainers, ServerOptions::default())?
+        .run(|server| answer_under(case, &Strategy::parameter_server_on(server, settings.clone())?))
+}
+
+fn answer_under(case: &Value, strategy: &Strategy) -> Result<Value> {
+    let mut model = compiled(case, strategy)?;
     if let Some(prefix) = case["load"].as_str() {
         model.load_weights(prefix)?;
     }
     let data = data(&case["data"])?;
-    let history = match (&case["fit"], case["workers"].as_u64()) {
-        (Value::Null, _) => History::default(),
-        (settings, None) => model.fit(data.clone(), fit(settings, case)?)?,
-        (_, Some(workers)) => {
-            let history;
-            (model, history) = with_coordinator(case, u32::try_from(workers).unwrap_or(1))?;
-            history
-        }
+    let history = match &case["fit"] {
+        Value::Null => History::default(),
+        settings => model.fit(data.clone(), fit(settings, case)?)?,
     };
     if let Some(prefix) = case["save"].as_str() {
         model.save_weights(prefix)?;
@@ -79,31 +83,17 @@ fn answer(case: &Value) -> Result<Value> {
     Ok(answer)
 }
 
-/// The same on two servers and this number of workers, whose gradients are collected into rounds.
-fn with_coordinator(case: &Value, workers: u32) -> Result<(Compiled<Model>, History)> {
-    let options = ServerOptions::default();
-    let cluster = MiniCluster::start_with(2, workers + 1, options)?;
-    let task = |server: &Server| {
-        let model = compiled(case)?;
-        let supervisor = Supervisor::new(server, optimizer(&case["optimizer"])?);
-        let strategy = ParameterServerStrategy::new(supervisor).consistency("sync")?;
-        strategy.fit(model, data(&case["data"])?, fit(&case["fit"], case)?)
-    };
-    let done = std::thread::scope(|scope| {
-        // What goes wrong in a worker is the chief's error, too.
-        cluster.trainers()[1..].iter().for_each(|server| drop(scope.spawn(|| task(server).map(drop))));
-        task(&cluster.trainers()[0])
-    });
-    done?.ok_or_else(|| Error::new(Code::Internal, "the chief has no result"))
-}
-
-fn compiled(case: &Value) -> Result<Compiled<Model>> {
+fn compiled(case: &Value, strategy: &Strategy) -> Result<Compiled<Model>> {
     let mut model = model(&case["model"])?;
     for (name, values) in entries(&case["weights"]) {
         model.set(name, floats(values))?;
     }
     let names = |field: &str| items(&case[field]).iter().filter_map(Value::as_str).collect::<Vec<_>>();
-    let compiled = model.compile(optimizer(&case["optimizer"])?, losses(&case["loss"])?, names("metrics"))?;
+    let compiled = strategy.scope(|| Ok(model))?.compile(
+        optimizer(&case["optimizer"])?,
+        losses(&case["loss"])?,
+        names("metrics"),
+    )?;
     compiled.weighted_metrics(names("weighted_metrics"))
 }
 

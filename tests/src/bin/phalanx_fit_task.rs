@@ -9,7 +9,6 @@ use phalanx::data::{Batch, Column, Dataset};
 use phalanx::fit::DatasetCreator;
 use phalanx::model::{Dense, Sequential};
 use phalanx::prelude::*;
-use phalanx_train::ParameterServerStrategy;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -33,8 +32,11 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> phalanx::Result<()> {
-    let server = Server::start_with(task_from_env()?, ServerOptions::from_env()?)?;
-    let mut model = Sequential::new().add(Dense::new(1)).build([1])?.compile(Sgd::new(0.25), "mae", [""; 0])?;
+    let consistency = args.consistency.clone();
+    let settings = ParameterServerOptions { consistency, attempts: 100, ..ParameterServerOptions::default() };
+    let strategy = Strategy::parameter_server(&task_from_env()?, &ServerOptions::from_env()?, settings)?;
+    let network = strategy.scope(|| Sequential::new().add(Dense::new(1)).build([1]))?;
+    let mut model = network.compile(Sgd::new(0.25), "mae", [""; 0])?;
     let mut weights = model.weights()?;
     weights.iter_mut().for_each(|weight| weight.values.fill(if weight.name == "dense/bias" { 1000.0 } else { 0.0 }));
     model.set_weights(weights)?;
@@ -64,9 +66,8 @@ fn run(args: &Args) -> phalanx::Result<()> {
         });
         Ok(if repeats { rows.repeat() } else { rows })
     });
-    let supervisor = Supervisor::new(&server, Sgd::new(0.25));
-    let strategy = ParameterServerStrategy::new(supervisor).consistency(&args.consistency)?.attempts(100);
-    if let Some((model, history)) = strategy.fit(model, data, fit)? {
+    let history = model.fit(data, fit)?;
+    if strategy.should_checkpoint() {
         let bias = model.weights()?.into_iter().find(|weight| weight.name == "dense/bias");
         let taken = bias.map_or(f32::NAN, |bias| (1000.0 - bias.values[0]) / 0.25);
         println!("done: {} updates, {taken} took effect, {} epochs here", model.iterations(), history.epochs().len());

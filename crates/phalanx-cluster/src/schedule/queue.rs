@@ -160,8 +160,15 @@ impl<W: Clone, R> Scheduler<W, R> {
     fn hand_out(&mut self, now: Duration, worker_id: TaskIncarnation) -> Option<Assignment<W>> {
         let number = self.number_for(worker_id)?;
         let alone = !self.workers.iter().any(|(&other, worker)| other != worker_id && !worker.lost);
+        let own_round = self.workers.get(&worker_id)?.round;
+        let is_out = |other: &TaskIncarnation, worker: &Worker| {
+            *other != worker_id && !worker.lost && worker.round != Some(self.rounds.open)
+        };
+        let out = self.workers.iter().filter(|(other, worker)| is_out(other, worker)).count() as u64;
         let fits = |id: &&StepId| {
-            self.steps.get(id).is_some_and(|step| (alone || step.avoid != Some(worker_id)) && self.rounds.takes(step))
+            self.steps
+                .get(id)
+                .is_some_and(|step| (alone || step.avoid != Some(worker_id)) && self.rounds.takes(step, own_round, out))
         };
         let id = *self.queue.iter().find(fits)?;
         self.queue.remove(&id);
@@ -169,7 +176,9 @@ impl<W: Clone, R> Scheduler<W, R> {
         self.rounds.hand_out(step);
         (step.state, step.runs) = (StepState::Out, step.runs + 1);
         let own = own_id(step.effect, step.pushed.is_some());
-        let attempt_id = self.workers.get_mut(&worker_id)?.hold(now, id, own, number);
+        let worker = self.workers.get_mut(&worker_id)?;
+        worker.round = step.round.or(worker.round);
+        let attempt_id = worker.hold(now, id, own, number);
         self.highest = self.highest.max(number);
         self.assignment(attempt_id, number)
     }

@@ -37,7 +37,11 @@ impl<W: Clone, R> Scheduler<W, R> {
         worker.release(now, attempt_id.turn);
         worker.commit(now);
         if let Some(step) = self.steps.get(&attempt_id.step) {
-            self.rounds.committed(step);
+            match sequence {
+                Some(_) => self.rounds.committed(step),
+                // Another one replaces it in the round.
+                None => self.rounds.failed(step),
+            }
         }
         self.finish(attempt_id.step, StepOutcome::Ok(result));
         Receipt::Taken

@@ -35,9 +35,14 @@ impl Rounds {
         if self.none() { want } else { want.min(1) }
     }
 
-    /// Whether a step may be handed out now.
-    pub(super) fn takes<W, R>(&self, step: &Step<W, R>) -> bool {
-        self.none() || step.effect == StepEffect::Nothing || step.round.is_some() || self.handed < self.size
+    /// Whether a step may be handed out now, to a worker that is in the round `own`, while `others` have no step of the
+    /// open round yet: a second step of the same worker must leave them theirs, so that a round has a step of each.
+    pub(super) fn takes<W, R>(&self, step: &Step<W, R>, own: Option<u64>, others: u64) -> bool {
+        if self.none() || step.effect == StepEffect::Nothing || step.round.is_some() {
+            return true;
+        }
+        let left = self.size.saturating_sub(self.handed);
+        left > if own == Some(self.open) { others } else { 0 }
     }
 
     /// Records that a step is handed out. It stays in the round for which it was first handed out.

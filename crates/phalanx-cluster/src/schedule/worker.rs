@@ -33,6 +33,8 @@ pub(super) struct Worker {
     pub(super) reported: Sequences,
     /// Declared lost, and not fenced yet.
     pub(super) lost: bool,
+    /// The newest round that it has or had a step of.
+    pub(super) round: Option<u64>,
     /// Steps reported as committed.
     pub(super) committed: u64,
     /// When it began with its oldest step.
@@ -49,6 +51,7 @@ impl Worker {
             number: 0,
             reported: Sequences::through(sent),
             lost: false,
+            round: None,
             committed: 0,
             oldest_since: now,
             joined: now,

@@ -77,7 +77,10 @@ impl Dataset {
 impl Dataset {
     /// The whole dataset in an order that is the same for all workers, where each is to take its part of every batch:
     /// when the input is shared by element and no shuffle lacks a seed. `None` where that is not so.
-    pub(super) fn in_one_order(&self, cx: &InputContext) -> Result<Option<(Self, Sharding)>> {
+    ///
+    /// # Errors
+    /// When the input cannot be shared.
+    pub fn in_one_order(&self, cx: &InputContext) -> Result<Option<(Self, Sharding)>> {
         let (workers, worker) = (cx.num_input_pipelines, cx.input_pipeline_id);
         let policy = self.options().auto_shard_policy.unwrap_or_default();
         if workers == 1 || policy == AutoShardPolicy::Off || self.sharding().is_some_and(|done| !done.is_whole()) {

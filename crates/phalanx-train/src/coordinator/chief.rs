@@ -25,6 +25,15 @@ pub struct Staleness {
     pub widest_lag: u64,
 }
 
+/// A call of the program, such as a `fit`, that a coordinator carries out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    /// Counted from 1, in the same way by every task.
+    pub(crate) number: u64,
+    /// The committed steps of the calls before.
+    pub(crate) steps_before: u64,
+}
+
 /// Hands steps to workers; [`ParameterServerStrategy::run`](super::ParameterServerStrategy::run) creates one.
 ///
 /// ```
@@ -48,6 +57,7 @@ pub struct Coordinator<M> {
     session: Option<Session<M>>,
     steps: StepFunctions<M>,
     state: Arc<CoordinatorState>,
+    call: Call,
     watching: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
 }
 
@@ -57,6 +67,7 @@ impl<M: Module> Coordinator<M> {
         mut session: Session<M>,
         steps: StepFunctions<M>,
         options: SchedulerOptions,
+        call: Call,
     ) -> Result<Self> {
         let client = server.client()?;
         let known = client.task_incarnations()?;
@@ -64,7 +75,7 @@ impl<M: Module> Coordinator<M> {
         let step = description.global_step;
         let state = Arc::new(CoordinatorState::new(server.incarnation().0, options, step));
         state.lock().start_at(description.newest_clock, step);
-        server.coordinator_service()?.open(Arc::clone(&state));
+        server.coordinator_service()?.open(call.number, Arc::clone(&state));
         let stop = Arc::new(AtomicBool::new(false));
         let services = session.follow({
             let state = Arc::clone(&state);
@@ -74,7 +85,7 @@ impl<M: Module> Coordinator<M> {
         let thread = std::thread::Builder::new().name("phalanx-losses".into()).spawn(move || watcher.run());
         let thread = thread.context(Code::Internal, "the thread that handles lost workers cannot be started")?;
         let watching = Some((stop, thread));
-        let mut coordinator = Self { server: server.clone(), session: Some(session), steps, state, watching };
+        let mut coordinator = Self { server: server.clone(), session: Some(session), steps, state, call, watching };
         coordinator.wait_for_former_workers(known)?;
         Ok(coordinator)
     }
@@ -89,14 +100,17 @@ impl<M: Module> Coordinator<M> {
             chief.take_over(known.clone());
         }
         let own = self.server.task();
+        let service = Arc::clone(self.server.coordinator_service()?);
         let began = Instant::now();
         let mut logged = began;
         loop {
             self.state.check()?;
+            let mut absent = known.clone();
+            absent.retain(|&life| life.0 != own && !service.is_ahead(life));
             let queue = self.state.lock();
-            let away = |life: TaskIncarnation| life.task != own && !queue.has(life) && !queue.is_over(life);
+            let away = |life: TaskIncarnation| !queue.has(life) && !queue.is_over(life);
             let away: Vec<TaskIncarnation> =
-                known.iter().map(|&life| TaskIncarnation::from(life)).filter(|&life| away(life)).collect();
+                absent.into_iter().map(TaskIncarnation::from).filter(|&life| away(life)).collect();
             if away.is_empty() {
                 return Ok(());
             }
@@ -257,6 +271,11 @@ impl<M: Module> Coordinator<M> {
 
     pub(super) fn session(&self) -> Result<&Session<M>> {
         self.session.as_ref().ok_or_else(gone)
+    }
+
+    /// Returns the call that this coordinator carries out.
+    pub(crate) fn call(&self) -> Call {
+        self.call
     }
 
     /// Returns whether no step waits or runs.

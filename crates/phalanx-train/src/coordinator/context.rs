@@ -4,7 +4,7 @@ use super::StepFunctions;
 use super::inputs::Inputs;
 use crate::{RowValues, Session};
 use phalanx_base::{Code, Error, Result, TaskId};
-use phalanx_data::{Batch, DatasetIter};
+use phalanx_data::{Batch, DatasetIter, InputContext};
 use phalanx_nn::Rows;
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Gradients, Tensor};
@@ -38,6 +38,12 @@ impl<M: Module> StepContext<'_, M> {
     #[must_use]
     pub fn task(&self) -> TaskId {
         self.session.server().task()
+    }
+
+    /// Returns the index of this worker's input pipeline and the number of all.
+    #[must_use]
+    pub fn input_context(&self) -> InputContext {
+        self.inputs.context()
     }
 
     /// Returns the next batch of this worker's share of a dataset; `None` at its end.

@@ -34,6 +34,10 @@ impl Inputs {
         Self { cx, open: BTreeMap::new(), passes, resources: BTreeMap::new(), restored, last: None, warned: false }
     }
 
+    pub(super) fn context(&self) -> InputContext {
+        self.cx
+    }
+
     pub(super) fn next<M>(&mut self, steps: &StepFunctions<M>, name: &str) -> Result<Option<Batch>> {
         let next = self.open(steps, name)?.1.next().transpose();
         self.last = Some(name.to_owned());

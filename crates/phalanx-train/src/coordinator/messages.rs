@@ -8,7 +8,7 @@ use prost::Message;
 
 /// The messages that coordinate.proto defines.
 #[allow(missing_docs, unreachable_pub, clippy::all)]
-pub(super) mod proto {
+pub(crate) mod proto {
     include!(concat!(env!("OUT_DIR"), "/phalanx.coordinate.rs"));
 }
 

@@ -14,6 +14,8 @@ mod chief;
 mod context;
 mod inputs;
 mod messages;
+mod on_servers;
+mod outcomes;
 mod remote_value;
 mod service;
 mod state;
@@ -25,6 +27,7 @@ mod variables;
 mod watcher;
 mod worker;
 
+pub(crate) use chief::Call;
 pub use chief::{Coordinator, Staleness};
 pub use context::StepContext;
 pub use remote_value::RemoteValue;
@@ -32,4 +35,7 @@ pub use step_functions::StepFunctions;
 pub use strategy::ParameterServerStrategy;
 pub use variables::{ShardedVariable, VariableShard};
 
+pub(crate) use messages::proto;
+pub(crate) use on_servers::OnServers;
+pub(crate) use outcomes::Outcome;
 pub(crate) use service::CoordinatorService;

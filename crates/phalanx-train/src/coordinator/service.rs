@@ -1,13 +1,15 @@
 //! The coordinator as workers reach it: on the bulk lane of the chief.
 
 use super::messages::{StepReport, decode_task, encode_assignment, proto};
+use super::outcomes::Outcomes;
 use super::state::CoordinatorState;
-use phalanx_base::{Code, Error, Fault, Result};
+use bytes::Bytes;
+use phalanx_base::{Code, Error, Fault, Incarnation, Result, TaskId};
 use phalanx_cluster::schedule::{Consistency, Receipt, Rejection, TaskIncarnation};
 use phalanx_wire::bulk::{Handler, Pending};
 use phalanx_wire::{InFrame, OutFrame};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The longest that a call is held.
@@ -15,23 +17,79 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// The most steps that a worker may have.
 const MOST: u32 = 1024;
 
-/// Answers workers, as soon as there is a coordinator.
+/// Answers workers, as soon as there is a coordinator, and tasks that wait for the outcome of a call.
 pub(crate) struct CoordinatorService {
     job: u64,
-    state: Mutex<Option<Arc<CoordinatorState>>>,
+    calls: Mutex<Calls>,
+    /// An outcome is there.
+    completed: tokio::sync::Notify,
+}
+
+/// The calls of the chief's program.
+#[derive(Default)]
+struct Calls {
+    /// The call that the chief is in or was in last, and its coordinator.
+    current: u64,
+    coordinator: Option<Arc<CoordinatorState>>,
+    outcomes: Outcomes,
 }
 
 impl CoordinatorService {
     pub(crate) fn new(job: u64) -> Self {
-        Self { job, state: Mutex::default() }
+        Self { job, calls: Mutex::default(), completed: tokio::sync::Notify::new() }
     }
 
-    pub(super) fn open(&self, state: Arc<CoordinatorState>) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+    fn lock(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state(&self) -> Option<Arc<CoordinatorState>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Opens a call: workers that are in the same one get its steps.
+    pub(super) fn open(&self, call: u64, coordinator: Arc<CoordinatorState>) {
+        let mut calls = self.lock();
+        (calls.current, calls.coordinator) = (call, Some(coordinator));
+    }
+
+    /// Completes a call: every task that is in it gets the outcome.
+    pub(super) fn complete(&self, call: u64, outcome: Bytes) {
+        let mut calls = self.lock();
+        (calls.current, calls.coordinator) = (call, None);
+        calls.outcomes.complete(call, outcome);
+        drop(calls);
+        self.completed.notify_waiters();
+    }
+
+    /// Returns the outcome of a call, if it is complete.
+    pub(super) fn outcome(&self, call: u64) -> Option<Bytes> {
+        self.lock().outcomes.of(call).cloned()
+    }
+
+    /// Returns whether an incarnation is in a later call than the chief.
+    pub(super) fn is_ahead(&self, task: (TaskId, Incarnation)) -> bool {
+        let calls = self.lock();
+        calls.outcomes.is_after(calls.current, task)
+    }
+
+    /// Returns whether a task has asked for a step or an outcome of the chief's call.
+    pub(super) fn was_asked_by(&self, task: TaskId) -> bool {
+        let calls = self.lock();
+        calls.outcomes.was_asked_by(calls.current, task)
+    }
+
+    /// Returns whether a task has the newest outcome and its values.
+    pub(super) fn newest_is_known_by(&self, task: TaskId) -> bool {
+        self.lock().outcomes.newest_is_known_by(task)
+    }
+
+    /// Waits until a call is complete, for at most `wait`, and returns its outcome.
+    async fn wait_for_outcome(&self, call: u64, wait: Duration) -> proto::PollReply {
+        let until = tokio::time::Instant::now() + wait;
+        loop {
+            let completed = self.completed.notified();
+            let outcome = self.outcome(call).map(Vec::from);
+            if outcome.is_some() || tokio::time::timeout_at(until, completed).await.is_err() {
+                return proto::PollReply { outcome, ..Default::default() };
+            }
+        }
     }
 
     async fn answer(&self, frame: InFrame) -> Result<proto::PollReply> {
@@ -40,10 +98,32 @@ impl CoordinatorService {
             return Err(Error::new(Code::WrongJob, "the coordinator belongs to another job")
                 .help("see whether two jobs use the same address"));
         }
-        let worker = TaskIncarnation::from(decode_task(poll.worker)?);
+        let purpose = poll.purpose();
+        let task = decode_task(poll.worker)?;
+        let worker = TaskIncarnation::from(task);
         let wait = Duration::from_millis(u64::from(poll.wait_millis)).min(LONGEST_WAIT);
-        let Some(state) = self.state() else {
-            // The chief is no coordinator, or not yet.
+        match purpose {
+            proto::Purpose::Steps => {}
+            proto::Purpose::Outcome => {
+                self.lock().outcomes.learn(task, poll.call, Vec::new());
+                return Ok(self.wait_for_outcome(poll.call, wait).await);
+            }
+            proto::Purpose::Done => {
+                self.lock().outcomes.has_newest(task.0, poll.call);
+                return Ok(proto::PollReply::default());
+            }
+        }
+        let current = {
+            let mut calls = self.lock();
+            let current = calls.current;
+            calls.outcomes.learn(task, poll.call, poll.outcomes);
+            if calls.outcomes.of(poll.call).is_some() {
+                return Ok(proto::PollReply { over: true, coordinator: poll.coordinator, ..Default::default() });
+            }
+            calls.coordinator.clone().filter(|_| current == poll.call)
+        };
+        let Some(state) = current else {
+            // The chief is not in this call yet.
             tokio::time::sleep(wait.min(Duration::from_millis(50))).await;
             return Ok(proto::PollReply::default());
         };
@@ -76,7 +156,7 @@ impl CoordinatorService {
             if !steps.is_empty() || tokio::time::timeout_at(until, scheduled).await.is_err() {
                 let steps = steps.into_iter().map(encode_assignment).collect();
                 let eager = state.options.consistency != Consistency::Async;
-                return Ok(proto::PollReply { steps, over: false, coordinator, eager });
+                return Ok(proto::PollReply { steps, over: false, coordinator, eager, outcome: None });
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::messages::{AssignedStep, encode_task, proto};
 use super::step_queue::{PollRequest, StepQueue};
 use crate::{Server, identity};
+use bytes::Bytes;
 use phalanx_base::{Code, Context, Error, Fault, Result};
 use phalanx_wire::{Address, OutFrame, Outcome, bulk};
 use std::time::Duration;
@@ -17,6 +18,9 @@ pub(super) struct StepPoller {
     address: Address,
     worker: proto::TaskIncarnation,
     job: u64,
+    call: u64,
+    /// The outcomes of the calls before.
+    outcomes: Vec<Vec<u8>>,
 }
 
 /// What the worker and the coordinator it has joined know of each other.
@@ -29,7 +33,8 @@ struct Joined {
 }
 
 impl StepPoller {
-    pub(super) fn new(server: &Server) -> Result<Self> {
+    /// Polls for the steps of a call; `outcomes` are those of the calls before it.
+    pub(super) fn new(server: &Server, call: u64, outcomes: &[Bytes]) -> Result<Self> {
         let (chief, address) =
             server.config().chief().ok_or_else(|| Error::new(Code::Internal, "there is no chief"))?;
         Ok(Self {
@@ -38,6 +43,8 @@ impl StepPoller {
             address: address.clone(),
             worker: encode_task(server.task(), server.incarnation()),
             job: identity::digest(&server.config().job_id()),
+            call,
+            outcomes: outcomes.iter().map(|outcome| outcome.to_vec()).collect(),
         })
     }
 
@@ -72,6 +79,9 @@ impl StepPoller {
                 want: window.max(1) as u32,
                 wait_millis: wait.as_millis() as u32,
                 leaving,
+                call: self.call,
+                purpose: proto::Purpose::Steps.into(),
+                outcomes: if joined.coordinator.is_none() { self.outcomes.clone() } else { Vec::new() },
             };
             match runtime.block_on(lane.call(OutFrame::new(&poll), DEADLINE + wait)) {
                 Outcome::Done(frame) => {

@@ -1,12 +1,11 @@
 //! A job with a coordinator: the part of each task.
 
-use super::{Coordinator, StepFunctions, worker};
+use super::{Call, Coordinator, StepFunctions, worker};
 use crate::job_state::HeartbeatWriter;
 use crate::{Server, Supervisor};
 use phalanx_base::{Code, Error, Result, Role};
 use phalanx_cluster::schedule::{Consistency, SchedulerOptions};
 use phalanx_nn::burn::module::Module;
-use phalanx_optim::Optimizer;
 use std::time::Duration;
 
 /// TensorFlow's `ParameterServerStrategy` with its `ClusterCoordinator`: variables on parameter servers, and a coordinator that
@@ -86,32 +85,6 @@ impl ParameterServerStrategy {
         self
     }
 
-    /// Returns the task.
-    pub(crate) fn server(&self) -> &Server {
-        self.supervisor.server()
-    }
-
-    /// Fails unless a model was compiled with the optimizer that the supervisor has.
-    pub(crate) fn check_optimizer(&self, compiled: Option<Optimizer>) -> Result<()> {
-        let own = self.supervisor.optimizer();
-        match compiled {
-            Some(compiled) if compiled != own => {
-                Err(Error::new(Code::BadSetting, "the model and the supervisor have different optimizers")
-                    .because(format!("the model was compiled with {compiled:?}, the supervisor was given {own:?}"))
-                    .help("give both the same one"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Returns how many steps make an update.
-    pub(crate) fn round(&self) -> u64 {
-        match self.options.consistency {
-            Consistency::Rounds { size, .. } => size.max(1),
-            Consistency::Async | Consistency::Bounded(_) => 1,
-        }
-    }
-
     /// Runs this task's part until the job is over. The chief runs `coordinate`, ends the job with its result, and returns it;
     /// other tasks return `None`.
     ///
@@ -147,7 +120,8 @@ impl ParameterServerStrategy {
         }
         let rounds = matches!(self.options.consistency, Consistency::Rounds { .. });
         let session = self.supervisor.prepare_coordinated(model, rounds)?.coordinated();
-        let mut coordinator = server.record_failure(Coordinator::start(server, session, steps, self.options))?;
+        let call = Call { number: 1, steps_before: 0 };
+        let mut coordinator = server.record_failure(Coordinator::start(server, session, steps, self.options, call))?;
         // For evaluators, which only follow the checkpoints.
         let heartbeat = self.supervisor.kept_in().map(HeartbeatWriter::start).transpose()?;
         let done = coordinate(&mut coordinator);
@@ -166,7 +140,7 @@ impl ParameterServerStrategy {
 
     fn serve<M: Module>(&self, server: &Server, model: M, steps: &StepFunctions<M>) -> Result<()> {
         let mut session = self.supervisor.prepare_coordinated(model, false)?.coordinated();
-        let served = server.record_failure(worker::serve(server, &mut session, steps));
+        let served = server.record_failure(worker::serve(server, &mut session, steps, 1, &[]));
         if let Err(error) = &served {
             server.leave(Some(error));
             return served;

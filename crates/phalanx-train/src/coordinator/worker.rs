@@ -11,6 +11,7 @@ use super::step_queue::{Next, StepQueue};
 use super::{StepContext, StepFunctions};
 use crate::mini_cluster::panic_text;
 use crate::{Server, Session};
+use bytes::Bytes;
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_cluster::schedule::StepEffect;
 use phalanx_data::InputContext;
@@ -19,9 +20,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Serves steps until the job is over.
-pub(super) fn serve<M: Module>(server: &Server, session: &mut Session<M>, steps: &StepFunctions<M>) -> Result<()> {
-    let poller = StepPoller::new(server)?;
+/// Serves the steps of a call until it is over; `outcomes` are those of the calls before it.
+pub(super) fn serve<M: Module>(
+    server: &Server,
+    session: &mut Session<M>,
+    steps: &StepFunctions<M>,
+    call: u64,
+    outcomes: &[Bytes],
+) -> Result<()> {
+    let poller = StepPoller::new(server, call, outcomes)?;
     let queue = Arc::new(StepQueue::default());
     let polling = {
         let queue = Arc::clone(&queue);

@@ -27,7 +27,7 @@ use phalanx_optim::Optimizer;
 /// assert_eq!(model.iterations(), 8);
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
-pub struct Compiled<M> {
+pub struct Compiled<M: Network> {
     pub(super) model: Replicated<M>,
     pub(super) objectives: Vec<Objective>,
     pub(super) mapping: InputMapping,

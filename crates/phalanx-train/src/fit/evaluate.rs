@@ -27,12 +27,16 @@ pub(super) struct ValidationData {
 
 impl<M: Network> Compiled<M> {
     /// Returns the loss and metrics on `data` over all replicas and workers; every example counts once. Uses the settings
-    /// `batch_size`, `validation_steps`, `sample_weight` and `verbose`.
+    /// `batch_size`, `validation_steps`, `sample_weight` and `verbose`. Under parameter servers, workers evaluate parts of
+    /// the data on the values that the servers hold, and every task returns the same logs.
     ///
     /// # Errors
     /// Fails if the data cannot be read or does not fit the model, or a worker is lost.
     pub fn evaluate(&mut self, data: impl Into<Data>, fit: Fit) -> Result<Logs> {
         let data = data.into();
+        if self.strategy().servers().is_some() {
+            return self.evaluate_on_servers(data, fit);
+        }
         self.telling_others(|compiled| {
             compiled.mapping.sample_weight.clone_from(&fit.sample_weight);
             let batched = data.batched(fit.batch_size, None)?;
@@ -53,9 +57,9 @@ impl<M: Network> Compiled<M> {
         Ok(ValidationData { input, steps, target: steps.or(batched.steps) })
     }
 
-    /// Returns the logs of a validation, each name prefixed with `val_`.
-    pub(super) fn validate(&self, validation: &ValidationData) -> Result<Logs> {
-        Ok(self.pass(validation, |_, _, _| {})?.0.logs(&self.objectives, "val_"))
+    /// Returns the sums of a validation.
+    pub(super) fn validate(&self, validation: &ValidationData) -> Result<Accumulators> {
+        Ok(self.pass(validation, |_, _, _| {})?.0)
     }
 
     /// Evaluates one pass over the data, and sums the accumulators of all replicas and workers.

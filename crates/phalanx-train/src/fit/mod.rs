@@ -1,5 +1,4 @@
-//! Keras' `compile`, `fit`, `evaluate` and `predict`, under any [`Strategy`](crate::Strategy) or a
-//! [`ParameterServerStrategy`](crate::ParameterServerStrategy::fit).
+//! Keras' `compile`, `fit`, `evaluate` and `predict`, under any [`Strategy`](crate::Strategy).
 //!
 //! ```
 //! use phalanx_data::Column;
@@ -32,6 +31,7 @@ mod coordinated;
 mod data;
 mod dataset_creator;
 mod evaluate;
+mod executor;
 mod history;
 mod input_mapping;
 mod logs;
@@ -40,6 +40,7 @@ mod objective;
 mod options;
 mod predict;
 pub mod progress;
+mod replicas;
 mod setters;
 mod state;
 mod step;

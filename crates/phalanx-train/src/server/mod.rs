@@ -142,6 +142,11 @@ impl Server {
         self.inner.abandon();
     }
 
+    /// Returns whether this task has left its job.
+    pub(crate) fn has_left(&self) -> bool {
+        *self.inner.gone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Runs `f` in the task's log scope: the events that it emits carry the task.
     pub fn in_scope<T>(&self, f: impl FnOnce() -> T) -> T {
         self.inner.log.run(f)

@@ -17,7 +17,7 @@ pub(super) fn check(strategy: &str, config: &TaskConfig) -> Result<()> {
     let fits = if config.ps_addresses().is_empty() {
         "use Strategy::multi_worker_mirrored"
     } else {
-        "use ParameterServerStrategy, or start the job without parameter servers and use Strategy::multi_worker_mirrored"
+        "use Strategy::parameter_server, or start the job without parameter servers and use Strategy::multi_worker_mirrored"
     };
     Err(error.help(format!("{fits}; if you want separate models, call Strategy::ignoring_tf_config")))
 }
@@ -41,7 +41,7 @@ mod tests {
         assert_eq!(error.code(), Code::ConfigIgnored);
         assert_eq!(error.what(), "MirroredStrategy would ignore the cluster of TF_CONFIG");
         assert_eq!(error.place(), Some("ps/0 of a cluster of 3 tasks"));
-        assert!(error.next().unwrap().starts_with("use ParameterServerStrategy"), "{error}");
+        assert!(error.next().unwrap().starts_with("use Strategy::parameter_server"), "{error}");
         let error = check("OneDeviceStrategy", &config(&[], &["c:1"], Role::Chief)).unwrap_err();
         assert!(error.next().unwrap().starts_with("use Strategy::multi_worker_mirrored;"), "{error}");
         assert!(check("MirroredStrategy", &config(&["b:1"], &[], Role::Chief)).is_err(), "a server beside it");

@@ -6,6 +6,7 @@
 mod ignored;
 mod input;
 mod named;
+mod parameter_servers;
 mod per_replica;
 mod reduce;
 mod replica;
@@ -14,11 +15,13 @@ mod update;
 mod workers;
 
 pub use input::{DistributedDataset, DistributedSteps};
+pub use parameter_servers::ParameterServerOptions;
 pub use per_replica::{PerReplica, Reducible};
 pub use replica::{Gradient, Replica};
 pub use replicated::Replicated;
 
 pub(crate) use input::with_rows;
+pub(crate) use parameter_servers::ParameterServers;
 pub(crate) use replica::{ReplicaUpdate, seed_of};
 pub(crate) use workers::Workers;
 
@@ -56,6 +59,7 @@ struct Shared {
     home: Device,
     slots: Slots,
     workers: Option<Workers>,
+    servers: Option<ParameterServers>,
     /// Set when this process may train alone, whatever `TF_CONFIG` says.
     may_train: OnceLock<()>,
 }
@@ -67,13 +71,14 @@ enum Kind {
     Mirrored,
     CentralStorage,
     MultiWorkerMirrored,
+    ParameterServer,
 }
 
 impl Default for Strategy {
     /// No distribution: one replica on the CPU.
     fn default() -> Self {
         let device = phalanx_nn::default_device();
-        Self::with_slots(Slots::one(), Kind::Default, vec![device.clone()], device, None)
+        Self::with_slots(Slots::one(), Kind::Default, vec![device.clone()], device, None, None)
     }
 }
 
@@ -135,11 +140,18 @@ impl Strategy {
     }
 
     fn of(kind: Kind, devices: Vec<Device>, home: Device, workers: Option<Workers>) -> Result<Self> {
-        Ok(Self::with_slots(Slots::new(devices.len())?, kind, devices, home, workers))
+        Ok(Self::with_slots(Slots::new(devices.len())?, kind, devices, home, workers, None))
     }
 
-    fn with_slots(slots: Slots, kind: Kind, devices: Vec<Device>, home: Device, workers: Option<Workers>) -> Self {
-        let shared = Shared { kind, devices, home, slots, workers, may_train: OnceLock::new() };
+    fn with_slots(
+        slots: Slots,
+        kind: Kind,
+        devices: Vec<Device>,
+        home: Device,
+        workers: Option<Workers>,
+        servers: Option<ParameterServers>,
+    ) -> Self {
+        let shared = Shared { kind, devices, home, slots, workers, servers, may_train: OnceLock::new() };
         Self { shared: Arc::new(shared), interrupt: Interrupt::default() }
     }
 
@@ -160,7 +172,7 @@ impl Strategy {
 
     /// Fails if `TF_CONFIG` names a cluster that this strategy would ignore. Reads the environment once.
     pub(crate) fn check_cluster(&self) -> Result<()> {
-        if self.workers().is_none() && self.shared.may_train.get().is_none() {
+        if self.workers().is_none() && self.servers().is_none() && self.shared.may_train.get().is_none() {
             ignored::check(self.name(), &TfConfigClusterResolver.resolve()?)?;
             let _ = self.shared.may_train.set(());
         }
@@ -176,22 +188,29 @@ impl Strategy {
             Kind::Mirrored => "MirroredStrategy",
             Kind::CentralStorage => "CentralStorageStrategy",
             Kind::MultiWorkerMirrored => "MultiWorkerMirroredStrategy",
+            Kind::ParameterServer => "ParameterServerStrategy",
         }
     }
 
-    /// Returns the number of replicas of all workers.
+    /// Returns the number of replicas whose gradients make one update: those of all workers; with parameter servers,
+    /// the steps of a synchronous round, and else 1.
     #[must_use]
     pub fn num_replicas_in_sync(&self) -> usize {
-        self.local_replicas() * self.workers().map_or(1, Workers::size)
+        match self.servers() {
+            Some(servers) => usize::try_from(servers.round()).unwrap_or(usize::MAX),
+            None => self.local_replicas() * self.workers().map_or(1, Workers::size),
+        }
     }
 
-    /// Returns whether this process writes checkpoints and summaries: only rank 0 does.
+    /// Returns whether this process writes checkpoints and summaries: only the chief, or the first worker, does.
     #[must_use]
     pub fn should_checkpoint(&self) -> bool {
         self.workers().is_none_or(|workers| workers.rank() == 0)
+            && self.servers().is_none_or(ParameterServers::is_first)
     }
 
-    /// Creates a model whose variables this strategy keeps. Every worker starts with the values of rank 0.
+    /// Creates a model whose variables this strategy keeps. Every worker starts with the values of rank 0, or with those
+    /// that the chief puts on the parameter servers.
     ///
     /// # Errors
     /// Fails if `make` does, or a worker is lost.
@@ -236,6 +255,10 @@ impl Strategy {
 
     pub(crate) fn workers(&self) -> Option<&Workers> {
         self.shared.workers.as_ref()
+    }
+
+    pub(crate) fn servers(&self) -> Option<&ParameterServers> {
+        self.shared.servers.as_ref()
     }
 
     pub(crate) fn devices(&self) -> &[Device] {

@@ -1,60 +1,109 @@
-//! Strategies by name, for command lines.
+//! Strategies by name, for command lines and job files.
 
-use super::{Strategy, ignored};
-use crate::ServerOptions;
+use super::{ParameterServerOptions, Strategy, ignored};
+use crate::{ClusterResolver, ServerOptions, TfConfigClusterResolver};
 use phalanx_base::{Code, Error, Result, nearest};
 use phalanx_cluster::TaskConfig;
 
-const NAMES: [&str; 5] = ["default", "one_device", "mirrored", "central_storage", "multi_worker_mirrored"];
+const NAMES: [&str; 6] =
+    ["default", "one_device", "mirrored", "central_storage", "multi_worker_mirrored", "parameter_server"];
 
 impl Strategy {
-    /// Creates the strategy of this name on devices of this kind: `default`, `one_device`, `mirrored:2`,
-    /// `central_storage:2`, `multi_worker_mirrored`. The number is the replicas in this process. `auto` mirrors over the
-    /// workers of the cluster, if there is one.
+    /// Creates the strategy of this name for the task of `TF_CONFIG`:
+    ///
+    /// | name | strategy |
+    /// | --- | --- |
+    /// | `default` | one replica on the CPU |
+    /// | `one_device:cuda:0` | one replica on that device |
+    /// | `mirrored:2`, `mirrored:cuda:2` | as many replicas, in one process |
+    /// | `central_storage:2` | as many replicas, variables in CPU memory |
+    /// | `multi_worker_mirrored` | a replica, or as many as a number says, in every worker |
+    /// | `parameter_server:async`, `…:ssp:3`, `…:sync:1` | variables on parameter servers, with this [consistency](ParameterServerOptions::consistency) |
+    /// | `auto` | what the cluster needs, as [`Strategy::from_env`] |
+    ///
+    /// # Errors
+    /// Fails if the name is unknown, `TF_CONFIG` is invalid, the strategy would ignore its cluster, or it cannot be
+    /// created.
+    pub fn named(name: &str) -> Result<Self> {
+        crate::logging::init();
+        Self::named_for(name, &TfConfigClusterResolver.resolve()?, &ServerOptions::from_env()?)
+    }
+
+    /// Creates the strategy that the cluster of `TF_CONFIG` needs: parameter servers if it has them, mirrored workers if
+    /// it has only workers, and the default without a cluster.
+    ///
+    /// # Errors
+    /// As [`Strategy::named`].
+    pub fn from_env() -> Result<Self> {
+        Self::named("auto")
+    }
+
+    /// As [`Strategy::named`], for this task and with these settings instead of those of the environment.
     ///
     /// ```
     /// use phalanx_cluster::TaskConfig;
     /// use phalanx_train::{ServerOptions, Strategy};
-    /// let (alone, options) = (TaskConfig::from_tf_config(None)?, ServerOptions::default());
-    /// assert_eq!(Strategy::named("mirrored:3", "cpu", &alone, &options)?.num_replicas_in_sync(), 3);
-    /// assert_eq!(Strategy::named("auto", "cpu", &alone, &options)?.name(), "DefaultStrategy");
-    /// let error = Strategy::named("mirored", "cpu", &alone, &options).unwrap_err();
+    /// let (alone, options) = (TaskConfig::local(), ServerOptions::default());
+    /// assert_eq!(Strategy::named_for("mirrored:3", &alone, &options)?.num_replicas_in_sync(), 3);
+    /// assert_eq!(Strategy::named_for("auto", &alone, &options)?.name(), "DefaultStrategy");
+    /// let error = Strategy::named_for("mirored", &alone, &options).unwrap_err();
     /// assert_eq!(error.next(), Some("did you mean mirrored?"));
     /// # Ok::<(), phalanx_base::Error>(())
     /// ```
     ///
     /// # Errors
-    /// Fails if the name is unknown, the strategy would ignore the cluster of `config`, or it cannot be created.
-    pub fn named(name: &str, device: &str, config: &TaskConfig, options: &ServerOptions) -> Result<Self> {
-        let (kind, count) = name.split_once(':').unwrap_or((name, "1"));
-        let count: usize = count.parse().ok().filter(|count| (1..=1024).contains(count)).ok_or_else(|| {
-            Error::new(Code::BadSetting, format!("strategy {name:?} has no number of replicas"))
-                .help("write it after the colon, for example mirrored:2")
-        })?;
-        // CPU slots are numbered from 0, GPUs from the one that was named.
-        let (device, first) = device.split_once(':').unwrap_or((device, "0"));
-        let first: usize = first.parse().unwrap_or(0);
-        let devices: Vec<String> = (first..first + count).map(|number| format!("{device}:{number}")).collect();
-        let devices = devices.iter().map(String::as_str);
+    /// As [`Strategy::named`].
+    pub fn named_for(name: &str, config: &TaskConfig, options: &ServerOptions) -> Result<Self> {
+        let (kind, rest) = name.split_once(':').map_or((name, None), |(kind, rest)| (kind, Some(rest)));
+        let kind = match (kind, rest) {
+            ("auto", None) if !config.ps_addresses().is_empty() => "parameter_server",
+            ("auto", None) if config.trainers().len() > 1 => "multi_worker_mirrored",
+            ("auto", None) => "default",
+            _ => kind,
+        };
         let strategy = match kind {
-            "auto" if config.trainers().len() > 1 => Self::multi_worker_mirrored_on(devices, config, options),
-            "auto" | "default" if device == "cpu" && count == 1 => Ok(Self::default()),
-            "auto" | "default" | "one_device" if count == 1 => Self::one_device(&format!("{device}:{first}")),
-            "auto" | "mirrored" => Self::mirrored(devices),
-            "central_storage" => Self::central_storage(devices),
-            "multi_worker_mirrored" => Self::multi_worker_mirrored_on(devices, config, options),
-            _ => {
-                let error = Error::new(Code::BadSetting, format!("there is no strategy {name:?}"));
-                Err(match nearest(kind, NAMES) {
-                    Some(near) => error.help(format!("did you mean {near}?")),
-                    None => error.help(format!("choose one of auto, {}", NAMES.join(", "))),
-                })
+            "default" if rest.is_none() => Self::default(),
+            "one_device" => Self::one_device(rest.unwrap_or("cpu"))?,
+            "mirrored" => Self::mirrored(devices(name, rest)?.iter().map(String::as_str))?,
+            "central_storage" => Self::central_storage(devices(name, rest)?.iter().map(String::as_str))?,
+            "multi_worker_mirrored" => {
+                let devices = devices(name, rest)?;
+                Self::multi_worker_mirrored_on(devices.iter().map(String::as_str), config, options)?
             }
-        }?;
-        if strategy.workers().is_none() {
+            "parameter_server" => {
+                let consistency = rest.unwrap_or("async").to_owned();
+                let settings = ParameterServerOptions { consistency, ..ParameterServerOptions::default() };
+                Self::parameter_server(config, options, settings)?
+            }
+            _ => return Err(unknown(name, kind)),
+        };
+        if strategy.workers().is_none() && strategy.servers().is_none() {
             ignored::check(strategy.name(), config)?;
         }
         Ok(Self { interrupt: options.interrupt.clone(), ..strategy })
+    }
+}
+
+/// Returns the devices of `2`, `cuda` or `cuda:2`: CPU slots and GPUs are numbered from 0.
+fn devices(name: &str, rest: Option<&str>) -> Result<Vec<String>> {
+    let rest = rest.unwrap_or("1");
+    let (device, count) = match rest.rsplit_once(':') {
+        Some((device, count)) => (device, count),
+        None if rest.starts_with(|c: char| c.is_ascii_digit()) => ("cpu", rest),
+        None => (rest, "1"),
+    };
+    let count: usize = count.parse().ok().filter(|count| (1..=1024).contains(count)).ok_or_else(|| {
+        Error::new(Code::BadSetting, format!("strategy {name:?} has no number of replicas"))
+            .help("write it after the colon, for example mirrored:2")
+    })?;
+    Ok((0..count).map(|number| format!("{device}:{number}")).collect())
+}
+
+fn unknown(name: &str, kind: &str) -> Error {
+    let error = Error::new(Code::BadSetting, format!("there is no strategy {name:?}"));
+    match nearest(kind, NAMES).filter(|near| *near != kind) {
+        Some(near) => error.help(format!("did you mean {near}?")),
+        None => error.help(format!("choose one of auto, {}", NAMES.join(", "))),
     }
 }
 
@@ -72,7 +121,7 @@ mod tests {
     #[test]
     fn a_strategy_stops_when_its_process_is_asked_to() {
         let options = ServerOptions { interrupt: Interrupt::terminated(), ..ServerOptions::default() };
-        let strategy = Strategy::named("mirrored:2", "cpu", &TaskConfig::local(), &options).unwrap();
+        let strategy = Strategy::named_for("mirrored:2", &TaskConfig::local(), &options).unwrap();
         let model = || strategy.scope(|| Sequential::new().add(Dense::new(1)).build([1])).unwrap();
         let mut custom_loop = model().optimizer(Sgd::new(0.1)).unwrap();
         let inputs = strategy.values_from_function(Ok).unwrap();
@@ -89,9 +138,28 @@ mod tests {
     fn a_name_that_ignores_the_cluster_is_refused() {
         let cluster = ClusterSpec::new().job("chief", ["127.0.0.1:1"]).job("ps", ["127.0.0.1:2"]);
         let config = TaskConfig::from_cluster(cluster, TaskId::new(Role::Ps, 0)).unwrap();
-        for name in ["auto", "default", "one_device", "mirrored:2", "central_storage:2"] {
-            let error = Strategy::named(name, "cpu", &config, &ServerOptions::default()).err().unwrap();
+        for name in ["default", "one_device", "mirrored:2", "central_storage:2"] {
+            let error = Strategy::named_for(name, &config, &ServerOptions::default()).err().unwrap();
             assert_eq!(error.code(), Code::ConfigIgnored, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_says_how_many_replicas_on_which_devices() {
+        assert_eq!(devices("mirrored", None).unwrap(), ["cpu:0"]);
+        assert_eq!(devices("mirrored:2", Some("2")).unwrap(), ["cpu:0", "cpu:1"]);
+        assert_eq!(devices("mirrored:cuda", Some("cuda")).unwrap(), ["cuda:0"]);
+        assert_eq!(devices("mirrored:cuda:2", Some("cuda:2")).unwrap(), ["cuda:0", "cuda:1"]);
+        for wrong in ["0", "-1", "2:x", "cuda:0", "1025", ":"] {
+            assert!(devices(wrong, Some(wrong)).is_err(), "{wrong}");
+        }
+        let options = ServerOptions::default();
+        for wrong in ["default:2", "parameter_server:often", "parameter_server:ssp", "auto:2", ""] {
+            assert_eq!(
+                Strategy::named_for(wrong, &TaskConfig::local(), &options).err().unwrap().code(),
+                Code::BadSetting,
+                "{wrong}"
+            );
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::replica::add;
 use super::update::OptimizerState;
 use super::{PerReplica, Replica, ReplicaUpdate, Strategy};
+use crate::coordinator::OnServers;
 use phalanx_base::{Code, Error, Result};
 use phalanx_collective::{Group, Reduce};
 use phalanx_nn::{HostBuffer, Network, ParameterRegistry};
@@ -10,19 +11,24 @@ use phalanx_optim::Optimizer;
 use std::ops::Range;
 
 /// A model under a strategy, made by [`Strategy::scope`].
-pub struct Replicated<M> {
+pub struct Replicated<M: Network> {
     pub(crate) strategy: Strategy,
     /// `None` only during an update, or after one that failed.
     module: Option<M>,
     pub(crate) registry: ParameterRegistry,
     pub(crate) update: Option<OptimizerState>,
+    /// Set where the variables are on parameter servers, once there is an optimizer.
+    pub(crate) on_servers: Option<OnServers<M>>,
+    /// Whether the program has replaced values that the servers hold.
+    pub(crate) changed: bool,
 }
 
 impl<M: Network> Replicated<M> {
     pub(super) fn new(strategy: Strategy, module: M) -> Result<Self> {
         let module = module.fork(strategy.home());
         let registry = ParameterRegistry::of(&module)?;
-        let mut model = Self { strategy, module: Some(module), registry, update: None };
+        let mut model =
+            Self { strategy, module: Some(module), registry, update: None, on_servers: None, changed: false };
         model.align()?;
         Ok(model)
     }
@@ -32,7 +38,14 @@ impl<M: Network> Replicated<M> {
     /// # Errors
     /// Fails if a setting is out of range.
     pub fn optimizer(mut self, optimizer: impl Into<Optimizer>) -> Result<Self> {
-        self.update = Some(OptimizerState::new(optimizer.into(), &self.registry)?);
+        let optimizer = optimizer.into();
+        match self.strategy.servers() {
+            Some(servers) => {
+                self.update = Some(OptimizerState::without_slots(optimizer)?);
+                self.on_servers = Some(servers.connect(optimizer)?);
+            }
+            None => self.update = Some(OptimizerState::new(optimizer, &self.registry)?),
+        }
         Ok(self)
     }
 
@@ -74,12 +87,14 @@ impl<M: Network> Replicated<M> {
         self.change(|module| Ok(registry.load_states(module, states)))
     }
 
-    /// Changes the model itself, for example to load weights. Every worker must make the same change.
+    /// Changes the model itself, for example to load weights. Every worker must make the same change; with parameter
+    /// servers, the chief sends the new values before the next call.
     ///
     /// # Errors
     /// Returns the error of `change` and leaves the model as it was.
     pub fn change(&mut self, change: impl FnOnce(M) -> Result<M>) -> Result<()> {
         self.module = Some(change(self.module().clone())?);
+        self.changed = true;
         Ok(())
     }
 

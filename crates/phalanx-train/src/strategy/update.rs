@@ -29,6 +29,12 @@ impl OptimizerState {
         Ok(Self { optimizer, slots, iterations: 0 })
     }
 
+    /// An optimizer whose slots are on parameter servers.
+    pub(crate) fn without_slots(optimizer: Optimizer) -> Result<Self> {
+        optimizer.validate()?;
+        Ok(Self { optimizer, slots: Vec::new(), iterations: 0 })
+    }
+
     pub(crate) fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
         if let Some(schedule) = self.optimizer.schedule() {
             return Err(Error::new(Code::BadSetting, "the learning rate follows a schedule and cannot be set")

@@ -67,11 +67,6 @@ impl Supervisor {
         }
     }
 
-    /// Returns the optimizer of all variables that have none of their own.
-    pub(crate) fn optimizer(&self) -> Optimizer {
-        self.optimizer
-    }
-
     /// Sets an optimizer for the variable of this name.
     #[must_use]
     pub fn optimizer_of(mut self, variable: &str, optimizer: impl Into<Optimizer>) -> Self {

@@ -97,8 +97,7 @@ fn for_each_case(mut check: impl FnMut(Kind, Optimizer, &[f32])) {
 fn replicas_in_one_process_learn_what_one_learns() {
     for_each_case(|kind, optimizer, one| {
         for name in ["mirrored:2", "mirrored:3", "central_storage:2", "one_device"] {
-            let alone = phalanx_cluster::TaskConfig::from_tf_config(None).unwrap();
-            let strategy = Strategy::named(name, "cpu", &alone, &quiet()).unwrap();
+            let strategy = Strategy::named_for(name, &phalanx_cluster::TaskConfig::local(), &quiet()).unwrap();
             let many = train(kind, optimizer, &strategy).unwrap();
             assert_near(one, &many, &format!("{kind:?}, {optimizer}, {name}"));
             let again = train(kind, optimizer, &strategy).unwrap();

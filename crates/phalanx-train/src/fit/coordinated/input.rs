@@ -2,7 +2,7 @@
 
 use crate::fit::{Data, DatasetCreator, Fit};
 use phalanx_base::Result;
-use phalanx_data::{AutoShardPolicy, Dataset, InputContext, Options};
+use phalanx_data::{AutoShardPolicy, Dataset, InputContext, Options, distribute_dataset};
 
 /// Data of which every worker reads a share.
 #[derive(Clone, Debug)]
@@ -12,6 +12,8 @@ pub(super) enum SharedInput {
         dataset: Dataset,
         /// The rows and the batch size of arrays.
         arrays: Option<(usize, usize)>,
+        /// The steps that make an update; each is one worker's piece of a batch.
+        round: usize,
     },
     /// Every worker creates its own.
     Made(DatasetCreator),
@@ -19,7 +21,7 @@ pub(super) enum SharedInput {
 
 impl SharedInput {
     /// Prepares training data.
-    pub(super) fn training(data: Data, fit: &Fit) -> Result<Self> {
+    pub(super) fn training(data: Data, fit: &Fit, round: usize) -> Result<Self> {
         let rows = data.rows();
         if let (Some(creator), None) = (data.creator(), fit.batch_size) {
             return Ok(Self::Made(creator.clone()));
@@ -27,7 +29,7 @@ impl SharedInput {
         let batched = data.batched(fit.batch_size, (!fit.in_order).then_some(fit.seed))?;
         let batched = if fit.steps_per_epoch.is_some() { batched.repeated() } else { batched };
         let size = fit.batch_size.unwrap_or(32).max(1);
-        Ok(Self::Divided { dataset: batched.dataset, arrays: rows.map(|rows| (rows, size)) })
+        Ok(Self::Divided { dataset: batched.dataset, arrays: rows.map(|rows| (rows, size)), round })
     }
 
     /// Prepares evaluation data: the first `steps` batches, or everything. Every example is in exactly one part,
@@ -48,20 +50,36 @@ impl SharedInput {
             Some(AutoShardPolicy::Off | AutoShardPolicy::File) => dataset.with_options(divided),
             _ => dataset,
         };
-        Ok(Self::Divided { dataset, arrays: None })
+        Ok(Self::Divided { dataset, arrays: None, round: 1 })
     }
 
     /// Returns the share of one reader.
     pub(super) fn of(&self, cx: &InputContext) -> Result<Dataset> {
         match self {
+            Self::Divided { dataset, round, .. } if *round > 1 => match dataset.in_one_order(cx)? {
+                Some((whole, _)) => Ok(whole),
+                None => Ok(distribute_dataset(dataset, cx)?.dataset().clone()),
+            },
             Self::Divided { dataset, .. } => Ok(dataset.shard_for(cx)?.0),
             Self::Made(creator) => creator.create(cx),
         }
     }
 
-    /// Returns the number of batches in all shares, if it is known.
+    /// Returns into how many pieces a batch of [`Self::of`] is divided, each for one worker: 1 where the batch is that of
+    /// one worker.
+    pub(super) fn pieces(&self, cx: &InputContext) -> Result<usize> {
+        match self {
+            Self::Divided { dataset, round, .. } if *round > 1 && dataset.in_one_order(cx)?.is_some() => Ok(*round),
+            _ => Ok(1),
+        }
+    }
+
+    /// Returns the number of updates in a pass, if it is known.
     pub(super) fn batches(&self, workers: usize) -> Option<u64> {
-        let Self::Divided { arrays: Some((rows, size)), .. } = self else { return None };
+        let Self::Divided { arrays: Some((rows, size)), round, .. } = self else { return None };
+        if *round > 1 {
+            return Some(rows.div_ceil((*size).max(1)) as u64);
+        }
         let share = |worker: usize| rows.saturating_sub(worker).div_ceil(workers.max(1));
         Some((0..workers).map(|worker| share(worker).div_ceil(*size) as u64).sum())
     }
@@ -77,7 +95,7 @@ mod tests {
         for (rows, size, workers) in [(10, 3, 1), (10, 3, 2), (7, 2, 3), (2, 4, 3), (33, 8, 4)] {
             let numbers = || Column::f32((0..rows).map(|i| i as f32).collect());
             let fit = Fit::default().batch_size(size);
-            let shared = SharedInput::training((numbers(), numbers()).into(), &fit).unwrap();
+            let shared = SharedInput::training((numbers(), numbers()).into(), &fit, 1).unwrap();
             let of = |worker| {
                 let cx = InputContext {
                     num_input_pipelines: workers,
@@ -95,7 +113,7 @@ mod tests {
     #[test]
     fn a_batch_size_beside_a_function_is_refused() {
         let data: Data = DatasetCreator::new(|_| Ok(Dataset::range(0, 3, 1).batch(2))).into();
-        assert!(SharedInput::training(data.clone(), &Fit::default().batch_size(3)).is_err());
-        assert!(SharedInput::training(data, &Fit::default()).unwrap().batches(2).is_none());
+        assert!(SharedInput::training(data.clone(), &Fit::default().batch_size(3), 1).is_err());
+        assert!(SharedInput::training(data, &Fit::default(), 1).unwrap().batches(2).is_none());
     }
 }

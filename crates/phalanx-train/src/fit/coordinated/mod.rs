@@ -5,160 +5,131 @@
 //! | `input` | dividing the data among workers |
 //! | `steps` | the workers' step functions: a training batch, a part of an evaluation |
 //! | `worker_progress` | which workers have finished a pass |
-//! | `training_state` | the chief's loop |
+//! | `scheduled` | the chief's part: it schedules steps and takes their reports |
 //! | `trained_state` | the model as callbacks see it |
+//! | `outcome` | logs as every task gets them |
 
 mod input;
+mod outcome;
+mod scheduled;
 mod steps;
 mod trained_state;
-mod training_state;
 mod worker_progress;
 
+use super::looping::FitLoop;
 use super::{Compiled, Data, Fit, History, Logs};
-use crate::{ParameterServerStrategy, StepFunctions};
+use crate::coordinator::Outcome;
+use crate::{Coordinator, StepFunctions};
 use input::SharedInput;
-use phalanx_base::{Code, Error, Result, Role};
+use phalanx_base::{Code, Error, Result};
 use phalanx_data::InputContext;
 use phalanx_nn::Network;
-use training_state::{RunSettings, TrainingState};
+use scheduled::{RunSettings, Scheduled};
 
-impl ParameterServerStrategy {
-    /// Keras' `fit` with a coordinator. Every task of the job calls it with the same model and data: parameter servers
-    /// serve, workers compute steps, and the chief schedules them, shows progress and calls the callbacks. On the chief it
-    /// returns the trained model and the history; elsewhere `None`.
-    ///
-    /// A step is one batch of one worker. A [`Dataset`](phalanx_data::Dataset) and arrays are divided among the workers;
-    /// a [`DatasetCreator`](super::DatasetCreator) creates each worker's share. With `steps_per_epoch`, which counts
-    /// the steps of all workers, the data continues from epoch to epoch. Without it, an epoch is one pass over the data of
-    /// all workers, which then must be finite. After each epoch the workers evaluate the validation data in parts,
-    /// and every example counts once.
-    ///
-    /// The model must be compiled with the supervisor's optimizer. A learning rate set by a callback travels with every
-    /// later step, and weights set by a callback are sent to the servers. `BackupAndRestore` is refused: give the supervisor a
-    /// run directory instead, and a restarted job continues from its newest checkpoint.
-    ///
-    /// ```
-    /// use phalanx_data::Column;
-    /// use phalanx_nn::model::{Dense, Sequential};
-    /// use phalanx_optim::Sgd;
-    /// use phalanx_train::fit::{Compile, Fit, Verbose};
-    /// use phalanx_train::{MiniCluster, ParameterServerStrategy, Server, Supervisor};
-    /// fn task(server: &Server) -> phalanx_base::Result<Option<f64>> {
-    ///     let x = Column::f32((0..64).map(|i| i as f32 / 64.0).collect()).with_row_shape([1])?;
-    ///     let y = Column::f32((0..64).map(|i| 3.0 * i as f32 / 64.0 + 1.0).collect());
-    ///     let model = Sequential::new().add(Dense::new(1)).build([1])?.compile(Sgd::new(0.2), "mse", ["mae"])?;
-    ///     let strategy = ParameterServerStrategy::new(Supervisor::new(server, Sgd::new(0.2)));
-    ///     let fit = Fit::epochs(20).batch_size(8).verbose(Verbose::Silent);
-    ///     let Some((model, history)) = strategy.fit(model, (x.clone(), y), fit)? else { return Ok(None) };
-    ///     assert_eq!(model.predict(x)?.rows(), 64);
-    ///     history.last("loss").map(Some)
-    /// }
-    /// let cluster = MiniCluster::start(1, 3)?;
-    /// let loss = std::thread::scope(|scope| {
-    ///     let workers: Vec<_> = cluster.trainers()[1..].iter().map(|server| scope.spawn(|| task(server))).collect();
-    ///     let loss = task(&cluster.trainers()[0]);
-    ///     workers.into_iter().for_each(|worker| assert!(worker.join().unwrap().is_ok()));
-    ///     loss
-    /// })?;
-    /// assert!(loss.unwrap() < 0.1);
-    /// # Ok::<(), phalanx_base::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// Fails if the data cannot be read or does not fit the model (the error names the task and its input position), a
-    /// callback fails, the model has moving averages or another optimizer than the supervisor, the job does not form or
-    /// fails, or the process is interrupted.
-    pub fn fit<M: Network>(
-        self,
-        mut compiled: Compiled<M>,
-        data: impl Into<Data>,
-        mut fit: Fit,
-    ) -> Result<Option<(Compiled<M>, History)>> {
-        let server = self.server().clone();
-        if server.task().role == Role::Ps {
-            return server.join().map(|()| None);
-        }
-        let prepared =
-            self.check_optimizer(compiled.optimizer()).and_then(|()| prepare(&mut compiled, data.into(), &mut fit));
-        let (steps, training, validated) = prepared.inspect_err(|error| server.leave(Some(error)))?;
-        let workers = server.config().trainers().len().saturating_sub(1);
-        let batches = training.batches(workers).filter(|_| fit.steps_per_epoch.is_none());
-        let settings = RunSettings { fit, batches, validated, round: self.round() };
-        let model = compiled.module().clone();
-        let history =
-            self.run(model, steps, |coordinator| TrainingState::new(&mut compiled, coordinator, settings)?.run())?;
-        Ok(history.map(|history| (compiled, history)))
-    }
-
-    /// Returns the loss and metrics on `data`, computed in parts by the workers of a job; every example counts once. Every
-    /// task calls it; only the chief gets logs, the others `None`. The weights are those of the run directory's newest
-    /// checkpoint if the supervisor has one, else those of `compiled`. Uses the settings `batch_size`,
-    /// `validation_steps` and `sample_weight`.
-    ///
-    /// # Errors
-    /// As [`Self::fit`].
-    pub fn evaluate<M: Network>(
-        self,
-        mut compiled: Compiled<M>,
-        data: impl Into<Data>,
-        fit: Fit,
-    ) -> Result<Option<Logs>> {
-        let server = self.server().clone();
-        if server.task().role == Role::Ps {
-            return server.join().map(|()| None);
-        }
-        let prepared = self
-            .check_optimizer(compiled.optimizer())
-            .and_then(|()| prepare_evaluation(&mut compiled, data.into(), &fit));
-        let steps = prepared.inspect_err(|error| server.leave(Some(error)))?;
-        let settings = RunSettings { fit, batches: None, validated: true, round: self.round() };
-        let model = compiled.module().clone();
-        self.run(model, steps, |coordinator| {
-            let accumulators = TrainingState::new(&mut compiled, coordinator, settings)?.evaluate()?;
-            Ok(accumulators.logs(&compiled.objectives, ""))
+impl<M: Network> Compiled<M> {
+    /// `fit` with a coordinator: parameter servers serve, workers compute steps, and the chief schedules them, shows
+    /// progress and calls the callbacks. Every task returns the same history.
+    pub(super) fn fit_on_servers(&mut self, data: Data, mut fit: Fit) -> Result<History> {
+        let servers = self.strategy().servers().ok_or_else(no_servers)?;
+        let (workers, round) = (servers.workers(), servers.round());
+        let prepared = self.prepare_fit(data, &mut fit, workers, round);
+        let (steps, settings) = self.or_leave(prepared)?;
+        self.call(steps, |compiled, coordinator| {
+            let known = settings.batches;
+            let shown = compiled.shown(fit.verbose);
+            FitLoop::new(Scheduled::new(compiled, coordinator, settings)?, fit, shown, known).run()
         })
     }
-}
 
-/// Returns the steps of a `fit`, its training data, and whether there is validation data.
-fn prepare<M: Network>(
-    compiled: &mut Compiled<M>,
-    data: Data,
-    fit: &mut Fit,
-) -> Result<(StepFunctions<M>, SharedInput, bool)> {
-    check(compiled)?;
-    let (data, held_out) = compiled.take_data(data, fit)?;
-    let training = SharedInput::training(data, fit)?;
-    let held_out =
-        held_out.map(|data| SharedInput::evaluation(data, fit.batch_size, fit.validation_steps)).transpose()?;
-    resolve(compiled, &training)?;
-    let validated = held_out.is_some();
-    Ok((steps::steps(compiled, Some(training.clone()), held_out), training, validated))
-}
-
-fn prepare_evaluation<M: Network>(compiled: &mut Compiled<M>, data: Data, fit: &Fit) -> Result<StepFunctions<M>> {
-    check(compiled)?;
-    compiled.mapping.sample_weight.clone_from(&fit.sample_weight);
-    let held_out = SharedInput::evaluation(data, fit.batch_size, fit.validation_steps)?;
-    resolve(compiled, &held_out)?;
-    Ok(steps::steps(compiled, None, Some(held_out)))
-}
-
-/// Creates the metrics given by name, with a row of the data if the model does not know the widths of its outputs.
-fn resolve<M: Network>(compiled: &mut Compiled<M>, data: &SharedInput) -> Result<()> {
-    compiled.resolve_with(|| data.of(&InputContext::default())?.iter()?.next().transpose())
-}
-
-fn check<M: Network>(compiled: &Compiled<M>) -> Result<()> {
-    if compiled.strategy().num_replicas_in_sync() > 1 {
-        return Err(Error::new(Code::BadSetting, "the model was compiled under a strategy with several replicas")
-            .because("under a ParameterServerStrategy the variables are on the servers")
-            .help("build and compile it outside another strategy's scope"));
+    /// `evaluate` with a coordinator: free workers take parts of the data. Every task returns the same logs.
+    pub(super) fn evaluate_on_servers(&mut self, data: Data, fit: Fit) -> Result<Logs> {
+        let prepared = self.prepare_evaluation(data, &fit);
+        let steps = self.or_leave(prepared)?;
+        let settings = RunSettings { steps_per_epoch: None, batches: None, validated: true, round: 1 };
+        self.call(steps, |compiled, coordinator| {
+            let sums = Scheduled::new(compiled, coordinator, settings)?.evaluate()?;
+            Ok(sums.logs(&compiled.objectives, ""))
+        })
     }
-    match compiled.model.registry.states() {
-        [] => Ok(()),
-        [state, ..] => Err(Error::new(Code::BadSetting, format!("{:?} is a moving average", state.name))
-            .because("parameter servers hold variables that are updated by gradients, and moving averages are not")
-            .help("use LayerNormalization, or train with a mirrored strategy")),
+
+    /// Returns the steps of a `fit`, and its settings.
+    fn prepare_fit(
+        &mut self,
+        data: Data,
+        fit: &mut Fit,
+        workers: usize,
+        round: u64,
+    ) -> Result<(StepFunctions<M>, RunSettings)> {
+        self.check_variables()?;
+        let (data, held_out) = self.take_data(data, fit)?;
+        let training = SharedInput::training(data, fit, usize::try_from(round).unwrap_or(1))?;
+        let held_out =
+            held_out.map(|data| SharedInput::evaluation(data, fit.batch_size, fit.validation_steps)).transpose()?;
+        self.resolve_on(&training)?;
+        let cx =
+            InputContext { num_input_pipelines: workers, input_pipeline_id: 0, num_replicas_in_sync: workers.max(1) };
+        let settings = RunSettings {
+            steps_per_epoch: fit.steps_per_epoch,
+            batches: training.batches(workers).filter(|_| fit.steps_per_epoch.is_none()),
+            validated: held_out.is_some(),
+            round,
+        };
+        let pieces = training.pieces(&cx)?;
+        Ok((steps::steps(self, Some(training), held_out, pieces), settings))
     }
+
+    fn prepare_evaluation(&mut self, data: Data, fit: &Fit) -> Result<StepFunctions<M>> {
+        self.check_variables()?;
+        self.mapping.sample_weight.clone_from(&fit.sample_weight);
+        let held_out = SharedInput::evaluation(data, fit.batch_size, fit.validation_steps)?;
+        self.resolve_on(&held_out)?;
+        Ok(steps::steps(self, None, Some(held_out), 1))
+    }
+
+    /// Creates the metrics given by name, with a row of the data if the model does not know the widths of its outputs.
+    fn resolve_on(&mut self, data: &SharedInput) -> Result<()> {
+        self.resolve_with(|| data.of(&InputContext::default())?.iter()?.next().transpose())
+    }
+
+    fn check_variables(&self) -> Result<()> {
+        match self.model.registry.states() {
+            [] => Ok(()),
+            [state, ..] => Err(Error::new(Code::BadSetting, format!("{:?} is a moving average", state.name))
+                .because("parameter servers hold variables that are updated by gradients, and moving averages are not")
+                .help("use LayerNormalization, or train with a mirrored strategy")),
+        }
+    }
+
+    /// Takes part in a call of the job, and takes the values at its end.
+    fn call<T: Outcome>(
+        &mut self,
+        steps: StepFunctions<M>,
+        coordinate: impl FnOnce(&mut Self, &mut Coordinator<M>) -> Result<T>,
+    ) -> Result<T> {
+        crate::logging::init();
+        let mut on_servers = self.model.on_servers.take().ok_or_else(no_servers)?;
+        let (module, changed) = (self.module().clone(), std::mem::take(&mut self.model.changed));
+        let done = on_servers.call((module, changed), steps, |coordinator| coordinate(self, coordinator));
+        let updates = on_servers.global_step();
+        self.model.on_servers = Some(on_servers);
+        let (outcome, module) = done?;
+        self.model.change(|_| Ok(module))?;
+        self.model.changed = false;
+        if let (Some(update), Some(updates)) = (&mut self.model.update, updates) {
+            update.iterations = updates;
+        }
+        Ok(outcome)
+    }
+
+    /// Ends the job with an error of this task.
+    fn or_leave<T>(&self, prepared: Result<T>) -> Result<T> {
+        if let (Err(error), Some(servers)) = (&prepared, self.strategy().servers()) {
+            servers.server().leave(Some(error));
+        }
+        prepared
+    }
+}
+
+fn no_servers() -> Error {
+    Error::new(Code::Internal, "the model has no parameter servers")
 }

@@ -74,6 +74,8 @@ struct StepRunner {
     mapping: InputMapping,
     objectives: Vec<Objective>,
     device: Device,
+    /// Into how many pieces a batch is divided, each for one worker.
+    pieces: usize,
 }
 
 /// Returns the steps of a `fit` with this training and evaluation data.
@@ -81,12 +83,14 @@ pub(super) fn steps<M: Network>(
     compiled: &Compiled<M>,
     training: Option<SharedInput>,
     held_out: Option<SharedInput>,
+    pieces: usize,
 ) -> StepFunctions<M> {
     let objectives = compiled.objectives.iter().map(Objective::copy).collect();
     let kit = Arc::new(StepRunner {
         mapping: compiled.mapping.clone(),
         objectives,
         device: compiled.strategy().home().clone(),
+        pieces,
     });
     let mut steps = StepFunctions::new();
     if let Some(data) = training {
@@ -112,13 +116,20 @@ impl StepRunner {
         };
         let plan = StepPlan { mapping: &self.mapping, objectives: &self.objectives, learning: true };
         let mut accumulators = Accumulators::new(&self.objectives);
+        // The mean of the pieces' gradients is that of the batch.
+        let divisor = batch.rows() as f32 / self.pieces as f32;
+        let batch = piece(&batch, cx.input_context().input_pipeline_id, self.pieces);
+        if batch.is_empty() {
+            push_nothing(cx, &self.device)?;
+            return Ok(StepReport { task: cx.task(), words: Some(accumulators.words()) }.to_words());
+        }
         let mode = Mode::Training { seed: seed_of(cx.id(), u64::from(cx.task().index + 1)) };
         let step = cx.with_session(|session| {
             session.set_learning_rate(order.learning_rate);
             session.step_with_values(&[], |model, _| {
                 let outputs = plan.outputs(model, &batch, &self.device, mode)?;
                 let sum = plan.loss(&batch, outputs, &self.device, &mut accumulators)?;
-                Ok((sum / batch.rows() as f32, |_: &mut Gradients| Ok(Vec::new())))
+                Ok((sum / divisor, |_: &mut Gradients| Ok(Vec::new())))
             })
         })?;
         step.ok_or_else(|| Error::new(Code::JobFailed, "the job ended before the step did").relayed())?;
@@ -160,6 +171,14 @@ impl StepRunner {
         }
         Ok(accumulators.words())
     }
+}
+
+/// Returns piece `index` of `of` of a batch; the first pieces have one row more where the rows do not divide evenly.
+fn piece(batch: &Batch, index: usize, of: usize) -> Batch {
+    let (least, more) = (batch.rows() / of.max(1), batch.rows() % of.max(1));
+    let index = index % of.max(1);
+    let start = index * least + index.min(more);
+    batch.slice(start..start + least + usize::from(index < more))
 }
 
 /// Completes a lost worker's unfinished update with zero gradients, so that every server has it.

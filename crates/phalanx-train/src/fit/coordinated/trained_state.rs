@@ -8,14 +8,14 @@ use phalanx_nn::Network;
 
 /// The chief's model and its coordinator. Weights are fetched from the servers on read and sent on write; the learning
 /// rate travels with every scheduled step.
-pub(super) struct OnServers<'a, M> {
+pub(super) struct TrainedOnServers<'a, M: Network> {
     pub(super) compiled: &'a mut Compiled<M>,
     pub(super) coordinator: &'a mut Coordinator<M>,
     /// Whether the chief's values are the newest.
     pub(super) fresh: &'a mut bool,
 }
 
-impl<M: Network> OnServers<'_, M> {
+impl<M: Network> TrainedOnServers<'_, M> {
     /// Fetches the newest values unless the chief has them.
     pub(super) fn fetch(&mut self) -> Result<()> {
         if !std::mem::replace(self.fresh, true) {
@@ -33,7 +33,7 @@ impl<M: Network> OnServers<'_, M> {
     }
 }
 
-impl<M: Network> TrainedState for OnServers<'_, M> {
+impl<M: Network> TrainedState for TrainedOnServers<'_, M> {
     fn strategy(&self) -> &Strategy {
         self.compiled.strategy()
     }
@@ -89,8 +89,8 @@ impl<M: Network> TrainedState for OnServers<'_, M> {
     }
 
     fn check_backup(&self) -> Result<()> {
-        Err(Error::new(Code::BadSetting, "BackupAndRestore does not work with a ParameterServerStrategy")
+        Err(Error::new(Code::BadSetting, "BackupAndRestore does not work with parameter servers")
             .because("the servers save checkpoints themselves, and a restarted job continues from the newest")
-            .help("remove the callback, and give the Supervisor a run directory: logdir(…)"))
+            .help("remove the callback, and set a run directory: ParameterServerOptions::model_dir"))
     }
 }

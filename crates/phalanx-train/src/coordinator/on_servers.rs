@@ -1,0 +1,254 @@
+//! A model on parameter servers: this task's part of every call that the program makes with it.
+
+use super::outcomes::{Outcome, confirm, wait_for_outcome};
+use super::{Call, Coordinator, StepFunctions, worker};
+use crate::job_state::HeartbeatWriter;
+use crate::{Server, Session, Supervisor};
+use bytes::Bytes;
+use phalanx_base::{Code, Error, Result, Role, TaskId};
+use phalanx_cluster::schedule::{Consistency, SchedulerOptions};
+use phalanx_nn::burn::module::Module;
+use std::time::{Duration, Instant};
+
+/// How long the chief waits for tasks to take the outcome of a call and the values that go with it.
+const CONFIRMATIONS: Duration = Duration::from_secs(30);
+
+/// This task's part of a job whose variables are on parameter servers.
+///
+/// Every task makes the same calls. The chief carries a call out and the workers compute its steps; parameter servers only
+/// wait. All return the same outcome. Dropping it ends the task's part: the chief ends the job, and a parameter server
+/// serves until then.
+pub(crate) struct OnServers<M: Module> {
+    supervisor: Supervisor,
+    options: SchedulerOptions,
+    session: Option<Session<M>>,
+    /// The outcomes of the calls before.
+    outcomes: Vec<Bytes>,
+    heartbeat: Option<HeartbeatWriter>,
+    /// The worker of a job that is this process alone.
+    companion: Option<Box<Self>>,
+}
+
+impl<M: Module> OnServers<M> {
+    pub(crate) fn new(supervisor: Supervisor, options: SchedulerOptions) -> Self {
+        if let Some(chief) = supervisor.server().chief() {
+            chief.take_any_workers();
+        }
+        Self { supervisor, options, session: None, outcomes: Vec::new(), heartbeat: None, companion: None }
+    }
+
+    /// Lets `worker` compute the steps beside this task, in a job of one process.
+    pub(crate) fn with_companion(mut self, worker: Self) -> Self {
+        self.companion = Some(Box::new(worker));
+        self
+    }
+
+    pub(crate) fn server(&self) -> &Server {
+        self.supervisor.server()
+    }
+
+    /// Returns the number of updates, as this task knows it.
+    pub(crate) fn global_step(&self) -> Option<u64> {
+        self.session.as_ref().map(Session::global_step)
+    }
+
+    /// Makes a call. Every task gives the same `steps`; only the chief runs `coordinate`, unless a former incarnation of it
+    /// has completed the call. The model tells whether its values are to replace those on the servers. Also returns this
+    /// task's model with the values at the end of the call.
+    pub(crate) fn call<T: Outcome>(
+        &mut self,
+        (model, changed): (M, bool),
+        steps: StepFunctions<M>,
+        coordinate: impl FnOnce(&mut Coordinator<M>) -> Result<T>,
+    ) -> Result<(T, M)> {
+        let server = self.server().clone();
+        let done = match self.take_part(&server, (model, changed), steps, coordinate) {
+            Ok(outcome) => self.newest_model().and_then(|model| Ok((T::from_bytes(split(&outcome)?.1)?, model))),
+            Err(error) => Err(error),
+        };
+        let done = done.and_then(|done| self.confirmed(&server).map(|()| done));
+        if let Err(error) = &done {
+            server.leave(Some(error));
+        }
+        done
+    }
+
+    fn take_part<T: Outcome>(
+        &mut self,
+        server: &Server,
+        (model, changed): (M, bool),
+        steps: StepFunctions<M>,
+        coordinate: impl FnOnce(&mut Coordinator<M>) -> Result<T>,
+    ) -> Result<Bytes> {
+        let call = self.outcomes.len() as u64 + 1;
+        if server.task().role == Role::Ps {
+            let outcome = wait_for_outcome(server, call)?;
+            // The model is there now: what the program does with it afterwards needs its values.
+            self.prepare(model)?;
+            self.outcomes.push(outcome.clone());
+            return Ok(outcome);
+        }
+        if !server.is_chief() {
+            return self.serve(server, model, &steps);
+        }
+        let outcome = self.lead(server, call, (model, changed), steps, coordinate)?;
+        self.outcomes.push(outcome.clone());
+        Ok(outcome)
+    }
+
+    /// A worker's part: it computes steps until the call is over.
+    fn serve(&mut self, server: &Server, model: M, steps: &StepFunctions<M>) -> Result<Bytes> {
+        let call = self.outcomes.len() as u64 + 1;
+        self.prepare(model)?;
+        let session = self.session.as_mut().ok_or_else(gone)?;
+        server.record_failure(worker::serve(server, session, steps, call, &self.outcomes))?;
+        let outcome = wait_for_outcome(server, call)?;
+        self.outcomes.push(outcome.clone());
+        Ok(outcome)
+    }
+
+    /// Connects to the model on the servers, once.
+    fn prepare(&mut self, model: M) -> Result<()> {
+        if self.session.is_none() {
+            let rounds = matches!(self.options.consistency, Consistency::Rounds { .. }) && self.server().is_chief();
+            self.session = Some(self.supervisor.prepare_coordinated(model, rounds)?.coordinated());
+        }
+        Ok(())
+    }
+
+    fn lead<T: Outcome>(
+        &mut self,
+        server: &Server,
+        call: u64,
+        (model, changed): (M, bool),
+        steps: StepFunctions<M>,
+        coordinate: impl FnOnce(&mut Coordinator<M>) -> Result<T>,
+    ) -> Result<Bytes> {
+        if self.companion.is_none() && server.config().trainers().len() < 2 {
+            return Err(Error::new(Code::BadSetting, "a job with parameter servers needs workers")
+                .because("the cluster has a chief and no worker")
+                .help("add a worker job to the cluster"));
+        }
+        let Some(mut companion) = self.companion.take() else {
+            return self.coordinate(server, call, (model, changed), steps, coordinate);
+        };
+        let (led, companion) = std::thread::scope(|scope| {
+            let (model_there, steps_there) = (model.clone(), steps.clone());
+            let beside = scope.spawn(move || {
+                let server = companion.server().clone();
+                let served = companion.serve(&server, model_there, &steps_there);
+                if let Err(error) = served.and_then(|_| companion.confirmed(&server)) {
+                    // Ends the job, whose error the chief returns.
+                    server.leave(Some(&error));
+                }
+                companion
+            });
+            let led = self.coordinate(server, call, (model, changed), steps, coordinate);
+            if let Err(error) = &led {
+                server.leave(Some(error));
+            }
+            (led, beside.join())
+        });
+        self.companion = companion.ok();
+        led
+    }
+
+    fn coordinate<T: Outcome>(
+        &mut self,
+        server: &Server,
+        call: u64,
+        (model, changed): (M, bool),
+        steps: StepFunctions<M>,
+        coordinate: impl FnOnce(&mut Coordinator<M>) -> Result<T>,
+    ) -> Result<Bytes> {
+        match self.session.as_mut().filter(|_| changed) {
+            Some(session) => session.replace(&model)?,
+            None => self.prepare(model)?,
+        }
+        if self.heartbeat.is_none() {
+            // For evaluators, which only follow the checkpoints.
+            self.heartbeat = self.supervisor.kept_in().map(HeartbeatWriter::start).transpose()?;
+        }
+        let session = self.session.take().ok_or_else(gone)?;
+        let steps_before = self.outcomes.last().map_or(Ok(0), |outcome| split(outcome).map(|(steps, _)| steps))?;
+        let this = Call { number: call, steps_before };
+        let mut coordinator = server.record_failure(Coordinator::start(server, session, steps, self.options, this))?;
+        // A former incarnation of the chief may have completed it.
+        let known = server.coordinator_service()?.outcome(call);
+        let done = match known {
+            Some(outcome) => Ok(outcome),
+            None => coordinate(&mut coordinator).and_then(|done| {
+                let steps = coordinator.global_step()?;
+                Ok([&steps.to_le_bytes()[..], &done.to_bytes()].concat().into())
+            }),
+        };
+        let mut session = coordinator.finish()?;
+        // A program that was asked to stop saves; after a mistake nothing is worth saving.
+        let asked = |error: &Error| matches!(error.code(), Code::Interrupted | Code::Terminated);
+        let saved = match &done {
+            Ok(_) => session.save(),
+            Err(error) if asked(error) => session.save_last(),
+            Err(_) => Ok(()),
+        };
+        self.session = Some(session);
+        let outcome = done.and_then(|done| saved.map(|()| done))?;
+        server.coordinator_service()?.complete(call, outcome.clone());
+        Ok(outcome)
+    }
+
+    /// Returns the model with the newest values.
+    fn newest_model(&mut self) -> Result<M> {
+        let session = self.session.as_mut().ok_or_else(gone)?;
+        session.refresh()?;
+        session.model().cloned()
+    }
+
+    /// Tells the chief that this task has what the call left. The chief waits for that, so that no server ends before.
+    fn confirmed(&self, server: &Server) -> Result<()> {
+        let Some(service) = server.is_chief().then(|| server.coordinator_service()).transpose()? else {
+            return confirm(server, self.outcomes.len() as u64);
+        };
+        let until = Instant::now() + CONFIRMATIONS;
+        let own = server.task();
+        // A parameter server need not run the program; one that has asked for the outcome does.
+        let takes_part = |task: TaskId| task.role != Role::Ps || service.was_asked_by(task);
+        let has_not = |task: TaskId| task != own && takes_part(task) && !service.newest_is_known_by(task);
+        let waits = || server.live().iter().any(|(task, _)| has_not(*task));
+        while waits() && Instant::now() < until && server.job().failure().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+}
+
+impl<M: Module> Drop for OnServers<M> {
+    fn drop(&mut self) {
+        let server = self.server().clone();
+        // The values were saved at the end of the last call.
+        (self.session, self.companion) = (None, None);
+        let ended = match server.task().role {
+            _ if server.has_left() => Ok(()),
+            _ if std::thread::panicking() => {
+                server.abandon();
+                Ok(())
+            }
+            Role::Ps => server.join(),
+            _ => Ok(server.leave(None)),
+        };
+        let heartbeat = self.heartbeat.take().map_or(Ok(()), |heartbeat| heartbeat.end(ended.as_ref().err()));
+        for error in [ended.err(), heartbeat.err()].into_iter().flatten() {
+            server.in_scope(|| tracing::error!(code = %error.code(), "{error}"));
+        }
+    }
+}
+
+/// Splits an outcome into the committed steps at the end of its call and the value.
+fn split(outcome: &[u8]) -> Result<(u64, &[u8])> {
+    let malformed = || Error::new(Code::BadMessage, "the outcome of a call is malformed");
+    let (steps, value) = outcome.split_first_chunk::<8>().ok_or_else(malformed)?;
+    Ok((u64::from_le_bytes(*steps), value))
+}
+
+fn gone() -> Error {
+    Error::new(Code::Internal, "the model is gone")
+}

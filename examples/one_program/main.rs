@@ -1,0 +1,76 @@
+//! One program under every strategy: its network, its data and its training do not change.
+//!
+//! ```text
+//! cargo run --release --example one_program -- --strategy mirrored:2
+//! cargo run --release --example one_program -- --strategy parameter_server:async --loop
+//! ```
+//!
+//! With `TF_CONFIG`, start it once for each task of the cluster. One task, the chief or the first worker, prints the
+//! result.
+
+#![allow(clippy::print_stdout)]
+
+mod rings;
+
+use clap::Parser;
+use phalanx::layers::Dense;
+use phalanx::losses::Labels;
+use phalanx::model::DynTensor;
+use phalanx::prelude::*;
+use std::process::ExitCode;
+
+const BATCH: usize = 96;
+
+/// Learns which points lie in a ring.
+#[derive(Parser)]
+#[command(version, about)]
+struct Args {
+    /// auto, default, one_device:DEVICE, mirrored:N, central_storage:N, multi_worker_mirrored or
+    /// parameter_server:CONSISTENCY
+    #[arg(long, default_value = "auto")]
+    strategy: String,
+    /// A training loop of our own instead of `fit`
+    #[arg(long = "loop")]
+    custom_loop: bool,
+    #[arg(long, default_value_t = 30)]
+    epochs: usize,
+}
+
+fn main() -> ExitCode {
+    phalanx::exit(run(&Args::parse()))
+}
+
+fn run(args: &Args) -> phalanx::Result<()> {
+    let strategy = Strategy::named(&args.strategy)?;
+    let network = || {
+        let hidden = Dense::new(32).activation(Function::Relu);
+        Sequential::new().add(hidden).add(Dense::new(2)).seed(1).build([2])
+    };
+    let loss = Loss::SparseCategoricalCrossentropy { from_logits: true };
+    let mut model = strategy.scope(network)?.compile(Adam::new(0.01), loss, ["accuracy"])?;
+    let data = rings::points()?.shuffle_seeded(rings::POINTS, 1).batch(BATCH);
+    if args.custom_loop {
+        let data = strategy.distribute_dataset(&data)?;
+        for _ in 0..args.epochs {
+            for inputs in data.steps()? {
+                strategy.run(model.replicated(), inputs?, |replica, batch| {
+                    let points = DynTensor::floats(batch.f32("x")?.to_vec(), &[batch.rows(), 2], replica.device())?;
+                    let labels = Labels::ids(batch.i64("y")?, 2, replica.device())?;
+                    let logits = replica.model().forward(points, Mode::Training { seed: replica.seed() })?;
+                    let loss = loss.forward(labels, logits)?.sum() / BATCH as f32;
+                    replica.apply_gradients(replica.gradient(loss)?);
+                    Ok(())
+                })?;
+            }
+        }
+    } else {
+        model.fit(&data, Fit::epochs(args.epochs).verbose(Verbose::Silent))?;
+    }
+    let found = model.evaluate(&data, Fit::default().verbose(Verbose::Silent))?;
+    if strategy.should_checkpoint() {
+        let (loss, accuracy, steps) = (found.find("loss")?, found.find("accuracy")?, model.iterations());
+        let name = &args.strategy;
+        println!(r#"{{"strategy": {name:?}, "loss": {loss}, "accuracy": {accuracy}, "steps": {steps}}}"#);
+    }
+    Ok(())
+}
