@@ -56,7 +56,10 @@ impl Job {
     pub fn tf_config(&self, role: &str, index: usize) -> String {
         let list =
             |ports: &[u16]| serde_json::json!(ports.iter().map(|p| format!("127.0.0.1:{p}")).collect::<Vec<_>>());
-        let mut cluster = serde_json::json!({"chief": list(&self.trainers[..1]), "ps": list(&self.ps)});
+        let mut cluster = serde_json::json!({"chief": list(&self.trainers[..1])});
+        if !self.ps.is_empty() {
+            cluster["ps"] = list(&self.ps);
+        }
         if self.trainers.len() > 1 {
             cluster["worker"] = list(&self.trainers[1..]);
         }

@@ -16,6 +16,9 @@ use std::time::Duration;
 struct Args {
     #[arg(long, default_value_t = 3)]
     epochs: usize,
+    /// How often the program calls `fit`
+    #[arg(long, default_value_t = 1)]
+    fits: usize,
     /// Steps of an epoch over all workers; without, an epoch is a pass over the 240 rows
     #[arg(long)]
     steps: Option<u64>,
@@ -40,24 +43,24 @@ fn run(args: &Args) -> phalanx::Result<()> {
     let mut weights = model.weights()?;
     weights.iter_mut().for_each(|weight| weight.values.fill(if weight.name == "dense/bias" { 1000.0 } else { 0.0 }));
     model.set_weights(weights)?;
-    let mut fit = Fit::epochs(args.epochs).verbose(Verbose::Silent).callback(
-        Lambda::new()
-            .on_epoch_begin(|_, epoch| {
-                println!("epoch {epoch} begins");
-                Ok(())
-            })
-            .on_batch_end(|_, batch, _| {
-                println!("batch {batch}");
-                Ok(())
-            })
-            .on_epoch_end(|cx, epoch, _| {
-                println!("epoch {epoch} ended at {}", cx.iterations());
-                Ok(())
-            }),
-    );
-    if let Some(steps) = args.steps {
-        fit = fit.steps_per_epoch(steps);
-    }
+    let fit = || {
+        let fit = Fit::epochs(args.epochs).verbose(Verbose::Silent).callback(
+            Lambda::new()
+                .on_epoch_begin(|_, epoch| {
+                    println!("epoch {epoch} begins");
+                    Ok(())
+                })
+                .on_batch_end(|_, batch, _| {
+                    println!("batch {batch}");
+                    Ok(())
+                })
+                .on_epoch_end(|cx, epoch, _| {
+                    println!("epoch {epoch} ended at {}", cx.iterations());
+                    Ok(())
+                }),
+        );
+        if let Some(steps) = args.steps { fit.steps_per_epoch(steps) } else { fit }
+    };
     let (pause, repeats) = (Duration::from_millis(args.step_ms), args.steps.is_some());
     let data = DatasetCreator::new(move |cx| {
         let rows = Dataset::from_tensor_slices(rows()?).shard(cx).batch(4).map(move |batch| {
@@ -66,7 +69,11 @@ fn run(args: &Args) -> phalanx::Result<()> {
         });
         Ok(if repeats { rows.repeat() } else { rows })
     });
-    let history = model.fit(data, fit)?;
+    let mut history = model.fit(data.clone(), fit())?;
+    for number in 1..args.fits {
+        println!("fit {number} begins");
+        history = model.fit(data.clone(), fit())?;
+    }
     if strategy.should_checkpoint() {
         let bias = model.weights()?.into_iter().find(|weight| weight.name == "dense/bias");
         let taken = bias.map_or(f32::NAN, |bias| (1000.0 - bias.values[0]) / 0.25);

@@ -49,7 +49,21 @@ fn a_chief_that_is_killed_is_followed_by_one_that_goes_on_in_its_epoch() {
     let former = running.restart_trainer(&job, 0).text;
     assert!(former.contains("epoch 0 ended at 80\n"), "{former}");
     let chief = running.expect_good_end(LONG).text;
-    assert!(chief.contains("going on after ") && !chief.contains("epoch 0 begins"), "{chief}");
+    assert!(chief.contains("continuing after ") && !chief.contains("epoch 0 begins"), "{chief}");
     assert!(chief.contains("epoch 1 ended at 160\n"), "{chief}");
     assert!(chief.contains("done: 240 updates, 240 took effect, 2 epochs here"), "{chief}");
+}
+
+#[test]
+fn a_chief_that_is_killed_in_its_second_fit_does_not_repeat_the_first() {
+    let job = job(&["--epochs=2", "--steps=60", "--fits=2"]);
+    let mut running = job.start_all();
+    running.trainers[0].wait_for_line(&["fit 1 begins"], LONG);
+    running.trainers[0].wait_for_line(&["batch 20"], LONG);
+    running.restart_trainer(&job, 0);
+    let chief = running.expect_good_end(LONG).text;
+    // The second fit has 120 updates before it, and goes on where the former chief was in it.
+    let first = chief.split("fit 1 begins").next().unwrap_or_default();
+    assert!(!first.contains("batch "), "{chief}");
+    assert!(chief.contains("done: 240 updates, 240 took effect"), "{chief}");
 }

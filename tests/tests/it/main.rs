@@ -17,6 +17,7 @@ mod input;
 mod ledger;
 mod mirrored;
 mod model_fn;
+mod one_program;
 mod parts;
 mod processes;
 mod returning;

@@ -226,15 +226,15 @@ impl<M: Module> Drop for OnServers<M> {
         let server = self.server().clone();
         // The values were saved at the end of the last call.
         (self.session, self.companion) = (None, None);
-        let ended = match server.task().role {
-            _ if server.has_left() => Ok(()),
-            _ if std::thread::panicking() => {
-                server.abandon();
-                Ok(())
-            }
-            Role::Ps => server.join(),
-            _ => Ok(server.leave(None)),
-        };
+        let mut ended = Ok(());
+        if std::thread::panicking() {
+            server.abandon();
+        } else if server.task().role == Role::Ps && !server.has_left() {
+            ended = server.join();
+        } else {
+            // Nothing, if it has left because of an error.
+            server.leave(None);
+        }
         let heartbeat = self.heartbeat.take().map_or(Ok(()), |heartbeat| heartbeat.end(ended.as_ref().err()));
         for error in [ended.err(), heartbeat.err()].into_iter().flatten() {
             server.in_scope(|| tracing::error!(code = %error.code(), "{error}"));

@@ -14,7 +14,7 @@ use crate::{Coordinator, RemoteValue};
 use phalanx_base::{Error, Result};
 use phalanx_nn::Network;
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Steps scheduled ahead for each worker: enough that none waits, few enough that a `fit` can stop soon.
 const AHEAD: usize = 8;
@@ -124,6 +124,28 @@ impl<'a, M: Network> Scheduled<'a, M> {
         }
     }
 
+    /// Waits until every worker has joined or is lost: a round is to have a step of each.
+    fn wait_for_workers(&mut self) -> Result<()> {
+        let (began, mut logged) = (Instant::now(), Duration::ZERO);
+        loop {
+            let awaited = self.workers.awaited(self.coordinator)?;
+            let session = self.coordinator.session_mut()?;
+            let (job, longest) = (session.server().job(), session.server().options().formation_deadline);
+            if let Some(error) = job.failure().or_else(|| job.interrupted()) {
+                return Err(error);
+            }
+            if awaited.is_empty() || began.elapsed() > longest {
+                return Ok(());
+            }
+            if began.elapsed() > logged + Duration::from_secs(5) {
+                logged = began.elapsed();
+                let names: Vec<String> = awaited.iter().map(ToString::to_string).collect();
+                self.log(&format!("waiting for {} to join: synchronous rounds have a step of each", names.join(", ")))?;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Evaluates the validation data in parts. Free workers take the next part; every example counts once, even if
     /// workers are lost.
     pub(super) fn evaluate(&mut self) -> Result<Accumulators> {
@@ -208,7 +230,7 @@ impl<M: Network> Executor for Scheduled<'_, M> {
     fn begin_epoch(&mut self, at: FitPosition) -> Result<()> {
         (self.at, self.reports, self.over) = (at, 0, false);
         self.workers.begin();
-        Ok(())
+        if self.settings.round > 1 { self.wait_for_workers() } else { Ok(()) }
     }
 
     fn step(&mut self, wish: Wish) -> Result<StepEnd> {

@@ -35,18 +35,23 @@ impl WorkerProgress {
         self.ended.insert(task);
     }
 
+    /// Returns the workers that have not joined yet and are not lost.
+    pub(super) fn awaited<M: Network>(&self, coordinator: &mut Coordinator<M>) -> Result<Vec<TaskId>> {
+        let here: BTreeSet<TaskId> = coordinator.workers().into_iter().map(|view| view.worker_id.task).collect();
+        let lost: BTreeSet<TaskId> =
+            coordinator.session_mut()?.server().job().ever_lost().into_iter().map(|(task, _)| task).collect();
+        Ok(self.listed.iter().filter(|task| !here.contains(task) && !lost.contains(task)).copied().collect())
+    }
+
     /// Returns whether all present workers have finished. Workers that have not joined yet are waited for; lost ones are
     /// not, and continue their share when they return.
     pub(super) fn all_ended<M: Network>(&self, coordinator: &mut Coordinator<M>) -> Result<bool> {
         if self.ended.is_empty() {
             return Ok(false);
         }
-        let here: BTreeSet<TaskId> =
-            coordinator.workers().into_iter().filter(|view| !view.lost).map(|view| view.worker_id.task).collect();
-        let lost: BTreeSet<TaskId> =
-            coordinator.session_mut()?.server().job().ever_lost().into_iter().map(|(task, _)| task).collect();
-        let awaited = self.listed.iter().filter(|task| !here.contains(task) && !lost.contains(task));
-        Ok(here.iter().chain(awaited).all(|task| self.ended.contains(task)))
+        let here = coordinator.workers().into_iter().filter(|view| !view.lost).map(|view| view.worker_id.task);
+        let awaited = self.awaited(coordinator)?;
+        Ok(here.chain(awaited).all(|task| self.ended.contains(&task)))
     }
 
     /// Returns the workers that have not finished.
