@@ -102,6 +102,7 @@ impl<W: Clone, R> Scheduler<W, R> {
         self.next += 1;
         self.steps.insert(id, Step::new(work, bytes, effect));
         self.queue.insert(id);
+        self.rounds.ends = false;
         self.unfinished += 1;
         self.bytes += bytes;
         Ok(id)

@@ -13,6 +13,8 @@ pub(super) struct Rounds {
     /// The number of steps handed out for it, and of those committed.
     handed: u64,
     arrived: u64,
+    /// Whether the open round is closed with what it has once nothing is left to run.
+    pub(super) ends: bool,
 }
 
 impl Rounds {
@@ -21,7 +23,7 @@ impl Rounds {
             Consistency::Rounds { size, backups } => (size.max(1), backups),
             Consistency::Async | Consistency::Bounded(_) => (0, 0),
         };
-        Self { size, backups, open: 0, handed: 0, arrived: 0 }
+        Self { size, backups, open: 0, handed: 0, arrived: 0, ends: false }
     }
 
     /// Whether training is not synchronous.
@@ -73,13 +75,18 @@ impl Rounds {
 }
 
 impl<W: Clone, R> Scheduler<W, R> {
+    /// Lets the open round close with fewer gradients once all scheduled steps are done, until another step is scheduled:
+    /// the caller waits for them. Without that, a round would close early whenever its workers are faster than the caller.
+    pub fn end_round(&mut self) {
+        self.rounds.ends = true;
+    }
+
     /// Returns the round that is complete and should be closed on the servers; call
-    /// [`round_closed`](Self::round_closed) once it is. If nothing is left to run, a round with fewer gradients is
-    /// complete too.
+    /// [`round_closed`](Self::round_closed) once it is.
     #[must_use]
     pub fn complete_round(&self) -> Option<u64> {
-        let Rounds { size, backups, open, arrived, .. } = self.rounds;
-        let enough = arrived >= size.saturating_sub(backups).max(1) || (arrived > 0 && self.is_done());
+        let Rounds { size, backups, open, arrived, ends, .. } = self.rounds;
+        let enough = arrived >= size.saturating_sub(backups).max(1) || (ends && arrived > 0 && self.is_done());
         (size > 0 && enough).then_some(open)
     }
 

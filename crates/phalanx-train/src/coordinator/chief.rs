@@ -178,6 +178,7 @@ impl<M: Module> Coordinator<M> {
                 return Err(error);
             }
             // The last round may have fewer gradients, and is closed now.
+            queue.end_round();
             if queue.is_done() && queue.complete_round().is_none() {
                 return Ok(());
             }

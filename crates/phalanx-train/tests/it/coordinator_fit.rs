@@ -382,7 +382,7 @@ fn a_second_fit_goes_on_with_what_the_first_has_learned() {
             let first = compiled.fit(data(), fit())?;
             let between = compiled.iterations();
             let second = compiled.fit(data(), fit())?;
-            assert_eq!(compiled.iterations(), 2 * between);
+            assert_eq!(compiled.iterations(), 2 * between, "{consistency} {steps:?} {first:?} {second:?}");
             Ok((first, second, between))
         })
         .unwrap();

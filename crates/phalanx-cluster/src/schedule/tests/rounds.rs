@@ -75,7 +75,35 @@ fn where_nothing_is_left_a_round_with_fewer_gradients_is_complete() {
     let step = one(&mut queue, 0, 0).unwrap();
     assert!(queue.complete_round().is_none());
     assert_eq!(queue.committed(NOW, worker_id(0, 1), step.attempt_id, Some(1), 0), Receipt::Taken);
+    assert!(queue.complete_round().is_none(), "another step may be scheduled for it");
+    queue.end_round();
     assert_eq!(queue.complete_round(), Some(0));
+    schedule(&mut queue, 1);
+    assert!(queue.complete_round().is_none());
+}
+
+#[test]
+fn a_worker_takes_a_second_step_of_a_round_only_if_it_leaves_the_others_theirs() {
+    let mut queue = rounds(2, 3, 0);
+    schedule(&mut queue, 6);
+    let first = one(&mut queue, 0, 0).unwrap();
+    assert_eq!(queue.committed(NOW, worker_id(0, 1), first.attempt_id, Some(1), 0), Receipt::Taken);
+    // Of three steps one is left for the other worker.
+    let second = one(&mut queue, 0, 1).unwrap();
+    assert_eq!(queue.committed(NOW, worker_id(0, 1), second.attempt_id, Some(2), 0), Receipt::Taken);
+    assert!(one(&mut queue, 0, 2).is_none());
+    assert_eq!(one(&mut queue, 1, 0).unwrap().round, Some(0));
+}
+
+#[test]
+fn a_step_that_pushed_nothing_is_replaced_in_its_round() {
+    let mut queue = rounds(2, 2, 0);
+    schedule(&mut queue, 3);
+    let (first, second) = (one(&mut queue, 0, 0).unwrap(), one(&mut queue, 1, 0).unwrap());
+    assert_eq!(queue.committed(NOW, worker_id(0, 1), first.attempt_id, None, 0), Receipt::Taken);
+    assert_eq!(queue.committed(NOW, worker_id(1, 1), second.attempt_id, Some(1), 0), Receipt::Taken);
+    assert!(queue.complete_round().is_none());
+    assert_eq!(one(&mut queue, 1, 1).unwrap().round, Some(0));
 }
 
 #[test]
