@@ -23,6 +23,9 @@ struct Args {
     save_steps: u64,
     #[arg(long, default_value_t = 5_000)]
     lease_ms: u64,
+    /// How the job trains
+    #[arg(long)]
+    strategy: Option<String>,
 }
 
 /// Makes every step last.
@@ -56,6 +59,10 @@ fn run(args: &Args) -> phalanx::Result<()> {
     let options = ServerOptions { lease, ..ServerOptions::from_env()? };
     let config = RunConfig::from_env()?.server_options(options).model_dir(args.model_dir.clone());
     let config = config.save_checkpoints_steps(args.save_steps).log_step_count_steps(20);
+    let config = match &args.strategy {
+        Some(strategy) => config.train_distribute(strategy),
+        None => config,
+    };
     let model = LinearRegressor::new([numeric_column("x")]).optimizer(Adagrad::new(0.5));
     eprintln!("{}", train_and_evaluate(&model, train, eval, config)?);
     Ok(())

@@ -7,10 +7,14 @@ use std::path::Path;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_phalanx_estimator_task");
 
 fn job(model_dir: &Path, more: &[&str]) -> Job {
+    job_of(2, 2, model_dir, more)
+}
+
+fn job_of(ps: usize, trainers: usize, model_dir: &Path, more: &[&str]) -> Job {
     let dir = format!("--model-dir={}", model_dir.display());
     let mut arguments = vec![dir.as_str()];
     arguments.extend(more);
-    let mut job = Job::new(PROGRAM, 2, 2, &arguments);
+    let mut job = Job::new(PROGRAM, ps, trainers, &arguments);
     job.by_tf_config = true;
     job
 }
@@ -29,6 +33,44 @@ fn every_role_exits_with_code_0() {
     assert!(chief.text.contains("chief/0 is done: 30"), "{}", chief.text);
     let end = evaluator.expect(0, LONG);
     assert!(end.text.contains("evaluator/0 is done; average_loss = 0."), "{}", end.text);
+}
+
+/// Nobody waits for a trainer that is dead, and one that is started again begins where the slowest is.
+#[test]
+fn trainers_that_wait_for_each_other_go_on_without_a_killed_one_and_with_a_new_one() {
+    for strategy in ["--strategy=parameter_server:ssp:1", "--strategy=parameter_server:sync"] {
+        let folder = tempfile::tempdir().unwrap();
+        let job = job_of(2, 3, folder.path(), &["--max-steps=400", "--step-ms=4", "--lease-ms=1000", strategy]);
+        let mut running = job.start_all();
+        running.trainers[0].wait_for_line(&["chief/0: step ", "steps/s"], LONG);
+        assert_eq!(running.trainers[1].kill().code, None, "{strategy}");
+        running.trainers[0].wait_for_line(&["worker/0 is lost"], LONG);
+        let before = running.trainers[0].text().matches("steps/s").count();
+        let chief = &running.trainers[0];
+        chief.wait_for_line(&["chief/0: step ", "steps/s"], LONG);
+        running.trainers[1] = job.start_trainer(1);
+        let chief = running.expect_good_end_without(&[1], LONG);
+        assert!(chief.text.contains("chief/0 is done: 40"), "{strategy}: {}", chief.text);
+        assert!(chief.text.matches("steps/s").count() > before, "{strategy}: {}", chief.text);
+    }
+}
+
+#[test]
+fn mirrored_workers_end_by_themselves_and_with_an_error_when_one_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = job_of(0, 2, &folder.path().join("good"), &["--max-steps=60"]);
+    let (mut evaluator, running) = (start_evaluator(&good), good.start_all());
+    let chief = running.expect_good_end(LONG);
+    assert!(chief.text.contains("chief/0 is done: 60 steps, 60 of them here"), "{}", chief.text);
+    assert!(evaluator.expect(0, LONG).text.contains("evaluator/0 is done; average_loss = 0."));
+
+    let job = job_of(0, 2, &folder.path().join("bad"), &["--max-steps=100000", "--step-ms=4"]);
+    let mut running = job.start_all();
+    running.trainers[0].wait_for_line(&["chief/0: step ", "steps/s"], LONG);
+    running.trainers[1].kill();
+    let chief = running.trainers[0].wait(LONG);
+    assert!(chief.code.is_some_and(|code| code != 0), "{chief:?}");
+    assert!(chief.text.contains("worker/0"), "the lost worker is named: {}", chief.text);
 }
 
 #[test]

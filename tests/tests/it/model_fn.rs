@@ -163,6 +163,54 @@ impl ModelFn for Layered {
     }
 }
 
+/// Counts the steps that are computed.
+#[derive(Clone, Default)]
+struct Counting(Arc<Mutex<u64>>);
+
+impl ModelFn for Counting {
+    type Module = Linear;
+
+    fn spec(&self) -> EstimatorSpec {
+        Plane.spec()
+    }
+
+    fn module(&self, device: &Device) -> phalanx::Result<Linear> {
+        Plane.module(device)
+    }
+
+    fn logits(&self, module: &Linear, batch: &ModelInput<'_>, mode: Mode) -> phalanx::Result<Tensor<2>> {
+        if matches!(mode, Mode::Training { .. }) {
+            *self.0.lock().unwrap() += 1;
+        }
+        Plane.logits(module, batch, mode)
+    }
+}
+
+/// A trainer that learns that the others have made the last step has not computed one more.
+#[test]
+fn no_step_is_computed_to_be_thrown_away() {
+    for round in 0..5 {
+        let folder = tempfile::tempdir().unwrap();
+        let (cluster, path, model) = (ports::small_cluster(), folder.path().to_owned(), Counting::default());
+        let counted = model.clone();
+        let made: u64 = within(DEADLINE, "the job", move || {
+            std::thread::scope(|scope| {
+                let tasks = [(Role::Chief, 0), (Role::Worker, 0), (Role::Ps, 0), (Role::Ps, 1)].map(|(role, index)| {
+                    let (cluster, path, model) = (cluster.clone(), &path, model.clone());
+                    scope.spawn(move || {
+                        let task = TaskConfig::from_cluster(cluster, TaskId::new(role, index)).unwrap();
+                        let train = TrainSpec::new(train).max_steps(200 + round);
+                        train_and_evaluate(&model, train, Vec::new(), config(path).task(task)).unwrap()
+                    })
+                });
+                let reports = tasks.map(|task| task.join().unwrap());
+                reports.iter().filter_map(|report| report.training).map(|training| training.steps).sum()
+            })
+        });
+        assert_eq!(*counted.0.lock().unwrap(), made);
+    }
+}
+
 /// Likes of users and items: a model of two tables and a bias, with a loss, a metric and predictions of its own.
 #[derive(Clone)]
 struct Towers {
