@@ -2,7 +2,8 @@
 
 use crate::{Estimator, Trainable};
 use phalanx_base::{Code, Error, Result};
-use phalanx_nn::{ParameterRegistry, default_device};
+use phalanx_nn::{Parameter, ParameterRegistry, default_device};
+use phalanx_optim::Optimizer;
 use phalanx_ps::checkpoint::{Checkpoint, compare};
 use phalanx_ps::{Layout, Partitioner, Placement, VariableSpec};
 
@@ -10,15 +11,13 @@ impl<M: Trainable> Estimator<M> {
     /// Refuses a checkpoint that training cannot continue from.
     pub(crate) fn check_fits(&self, checkpoint: &Checkpoint) -> Result<()> {
         let registry = ParameterRegistry::of(&self.model.module(&default_device())?)?;
-        let variable = |parameter: &phalanx_nn::Parameter| {
-            Ok(VariableSpec {
-                name: parameter.name.clone(),
-                shape: parameter.shape.clone(),
-                optimizer: self.model.optimizer(&parameter.name)?,
-                partitioner: Partitioner::default(),
-            })
+        let variable = |(parameter, optimizer): (Parameter, Optimizer)| VariableSpec {
+            name: parameter.name,
+            shape: parameter.shape,
+            optimizer,
+            partitioner: Partitioner::default(),
         };
-        let variables = registry.parameters().iter().map(variable).collect::<Result<_>>()?;
+        let variables = self.planned(&registry)?.into_iter().map(variable).collect();
         let tables = self.model.tables().iter().map(|table| table.spec.clone()).collect();
         let layout = Layout::new(variables, tables, 1, Placement::default())?;
         compare(checkpoint.index(), &layout).check(checkpoint.name())?;

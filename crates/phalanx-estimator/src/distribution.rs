@@ -25,7 +25,7 @@ impl Distribution {
     /// Returns the distribution of this name for the cluster of `task`, or the one that fits the cluster.
     pub(crate) fn of(name: Option<&str>, task: &TaskConfig) -> Result<Self> {
         let several = task.trainers().len() > 1;
-        let Some(name) = name else {
+        let Some(name) = name.filter(|name| *name != "auto") else {
             let alone = task.is_local() || !several || !task.ps_addresses().is_empty();
             return Ok(if alone { Self::Servers(Consistency::Async) } else { Self::Workers(1) });
         };

@@ -8,7 +8,8 @@ use crate::training_task::TrainingTask;
 use crate::{Hook, IntoModel, RunConfig, TrainSteps, Trainable, Training};
 use phalanx_base::{Code, Error, Result, Role};
 use phalanx_data::{Batch, Dataset, DatasetIter, InputContext};
-use phalanx_nn::{ParameterRegistry, Slots, default_device};
+use phalanx_nn::{Parameter, ParameterRegistry, Slots, default_device};
+use phalanx_optim::{Optimizer, Sgd};
 use phalanx_storage::Dir;
 use phalanx_train::SummaryWriter;
 use std::sync::Arc;
@@ -49,14 +50,18 @@ impl<M: Trainable> Estimator<M> {
     pub fn new(model: &impl IntoModel<Model = M>, config: RunConfig) -> Result<Self> {
         let model = Arc::new(model.to_model(config.seed)?);
         let registry = ParameterRegistry::of(&model.module(&default_device())?)?;
-        if let Some(moving) = registry.states().iter().find(|state| state.name.contains("/moving_")) {
-            return Err(Error::new(Code::BadSetting, format!("the model has the moving average {:?}", moving.name))
-                .because("parameter servers hold variables that are updated by gradients, and moving averages are not")
-                .help("use LayerNormalization, a canned model's batch_norm, or fit"));
-        }
         let variables = registry.parameters().iter().map(|parameter| parameter.name.clone()).collect();
         let dir = config.dir()?;
         Ok(Self { model, config, dir, variables })
+    }
+
+    /// Returns the parameters of a model in the order of its variables, with their optimizers. Moving averages come last; their
+    /// gradients are their changes.
+    pub(crate) fn planned(&self, registry: &ParameterRegistry) -> Result<Vec<(Parameter, Optimizer)>> {
+        let trained = registry.parameters().iter();
+        let trained = trained.map(|parameter| Ok((parameter.clone(), self.model.optimizer(&parameter.name)?)));
+        let moving = registry.states().iter().map(|state| Ok((state.clone(), Sgd::new(1.0).into())));
+        trained.chain(moving).collect()
     }
 
     /// Returns the location of the run directory.

@@ -189,12 +189,12 @@ impl<M: Trainable> ReplicaStep<'_, M> {
             let module = module.fork(&device);
             let share = part.rows as f32 / self.plan.rows as f32;
             let mode = Mode::Training { seed: (self.seed)(place) };
-            let (loss, of_rows) = loss(self.model, &module, part, own, mode, share)?;
-            Ok((share, lists, StepGradients::of(registry, &module, loss, of_rows)?))
+            let forward = |module: &M::Module| loss(self.model, module, part, own, mode, share);
+            Ok((share, lists, StepGradients::compute(registry, &module, forward)?))
         });
         let mut sum = StepGradients {
             loss: 0.0,
-            dense: registry.parameters().iter().map(|_| None).collect(),
+            dense: registry.parameters().iter().chain(registry.states()).map(|_| None).collect(),
             rows: rows.iter().map(|_| None).collect(),
         };
         for one in done {
@@ -229,7 +229,7 @@ fn reduce(
     rows: &[RowValues],
     sum: &mut StepGradients,
 ) -> Result<()> {
-    let lengths = registry.parameters().iter().map(|parameter| parameter.shape.elements());
+    let lengths = registry.parameters().iter().chain(registry.states()).map(|parameter| parameter.shape.elements());
     let lengths = lengths.chain(rows.iter().map(|rows| rows.values.len()));
     let mut header = vec![sum.loss];
     for (gradient, length) in sum.dense.iter_mut().chain(&mut sum.rows).zip(lengths) {

@@ -110,7 +110,7 @@ impl<M: Trainable> TrainedModel<M> {
         let module = model.module(&default_device())?;
         let registry = ParameterRegistry::of(&module)?;
         let (mut values, mut dense) = (Vec::with_capacity(registry.parameters().len()), HashMap::new());
-        for parameter in registry.parameters() {
+        for parameter in registry.parameters().iter().chain(registry.states()) {
             let tensor = checkpoint.tensors().read(&parameter.name).map_err(|error| not_of(&checkpoint, error))?;
             let numbers = tensor.f32s()?;
             if numbers.len() != parameter.shape.elements() {
@@ -120,9 +120,11 @@ impl<M: Trainable> TrainedModel<M> {
                 return Err(not_of(&checkpoint, error));
             }
             dense.insert(parameter.name.clone(), numbers.clone());
-            values.push(Some(numbers));
+            values.push(numbers);
         }
-        let module = registry.load(module, values).valid();
+        let states = values.split_off(registry.parameters().len());
+        let module = registry.load(module, values.into_iter().map(Some).collect());
+        let module = registry.load_states(module, states).valid();
         let tables = model.tables().iter().map(|table| TableValues::read(table, &checkpoint));
         let tables = tables.collect::<Result<_>>().map_err(|error| not_of(&checkpoint, error))?;
         let global_step = checkpoint.global_step()?;

@@ -207,6 +207,7 @@ impl<M: Trainable> Trainer<'_, M> {
             .ready_deadline(config.session_creation_timeout)
             .save_summaries_secs(None)
             .non_finite(config.non_finite)
+            .moving_averages(true)
             .overlap(config.overlap);
         supervisor = match self.task.distribution {
             Distribution::Servers(Consistency::Rounds { size, backups }) => {

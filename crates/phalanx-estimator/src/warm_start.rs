@@ -236,7 +236,8 @@ impl<M: Trainable> Estimator<M> {
     fn write_variables(&self, source: &Source<'_>, out: &mut BundleWriter<StagedFile>) -> Result<()> {
         let module = self.model.module(&default_device())?;
         let registry = ParameterRegistry::of(&module)?;
-        for (parameter, start) in registry.parameters().iter().zip(registry.values(&module)?) {
+        let starts = registry.values(&module)?.into_iter().chain(registry.state_values(&module)?);
+        for ((parameter, optimizer), start) in self.planned(&registry)?.into_iter().zip(starts) {
             let elements = parameter.shape.elements();
             let numbers = if source.settings.wants(&parameter.name) {
                 source.read(&parameter.name, elements)?
@@ -244,7 +245,6 @@ impl<M: Trainable> Estimator<M> {
                 start.into()
             };
             out.add_f32s(&parameter.name, &parameter.shape, &numbers)?;
-            let optimizer = self.model.optimizer(&parameter.name)?;
             slots(&optimizer, &parameter.name, |slot, name| {
                 out.add_f32s(&name, &parameter.shape, &vec![optimizer.slot_init(slot); elements])
             })?;

@@ -81,7 +81,7 @@ impl ParameterRegistry {
     /// # Errors
     /// If they are not 32-bit floats.
     pub fn state_values<M: Module>(&self, module: &M) -> Result<Vec<HostBuffer>> {
-        values(&self.state_ids, module)
+        if self.state_ids.is_empty() { Ok(Vec::new()) } else { values(&self.state_ids, module) }
     }
 
     /// Returns the module with new parameter values. A parameter with `None` keeps its value.

@@ -362,16 +362,38 @@ fn a_model_of_our_layers_is_exported_with_what_it_learned() {
     }
 }
 
+/// The moving mean of the first unit, from a checkpoint of a model with batch normalization.
+fn moving_mean(model_dir: &Path) -> f32 {
+    let estimator = Estimator::new(&Layered { moving: true }, config(model_dir)).unwrap();
+    let name = estimator.latest_checkpoint().unwrap().unwrap();
+    let dir = phalanx::storage::Dir::local(model_dir);
+    let checkpoint = phalanx_ps::checkpoint::Checkpoint::open(&dir, &name).unwrap();
+    let names: Vec<String> = checkpoint.index().tensors().keys().cloned().collect();
+    let mean = names.iter().find(|name| name.ends_with("moving_mean")).expect("a moving mean");
+    checkpoint.tensors().read(mean).unwrap().f32s().unwrap()[0]
+}
+
+/// They are variables that every step changes, whoever computes it.
 #[test]
-fn moving_averages_that_no_server_keeps_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let error = Estimator::new(&Layered { moving: true }, config(folder.path())).err().expect("refused");
-    assert_eq!(error.code(), Code::BadSetting);
-    assert!(
-        error.report().contains("moving_mean") && error.report().contains("LayerNormalization"),
-        "{}",
-        error.report()
-    );
+fn moving_averages_are_kept_with_the_model_under_every_strategy() {
+    let input = |batch: usize| move |_: InputContext| rows().repeat().batch(batch);
+    let mut means = Vec::new();
+    for strategy in ["default", "mirrored:2"] {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config(folder.path()).train_distribute(strategy);
+        let estimator = Estimator::new(&Layered { moving: true }, config).unwrap();
+        estimator.train(input(200), TrainSteps::Max(400)).unwrap();
+        let found = estimator.evaluate(|_| rows().batch(200), None).unwrap();
+        assert!(found.get("average_loss").unwrap() < 0.1, "{strategy}: {found}");
+        means.push(moving_mean(folder.path()));
+        let held = rows().batch(50).iter().unwrap().next().unwrap().unwrap();
+        estimator.export_saved_model(folder.path().join("export"), ServingInput::Raw, Some(&held)).unwrap();
+        // A second run continues with them.
+        estimator.train(input(200), TrainSteps::Max(401)).unwrap();
+        assert!((moving_mean(folder.path()) - means[means.len() - 1]).abs() < 0.05, "{strategy}");
+    }
+    assert!(means[0].abs() > 1e-3, "it has moved: {means:?}");
+    assert!(means.iter().all(|mean| mean.is_finite()), "{means:?}");
 }
 
 #[test]

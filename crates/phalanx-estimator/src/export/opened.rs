@@ -49,8 +49,11 @@ impl<M: Trainable> Estimator<M> {
 
     fn same_as_model(&self, graph: &[VariableSpec]) -> Result<()> {
         let registry = ParameterRegistry::of(&self.model.module(&default_device())?)?;
-        let dense =
-            registry.parameters().iter().map(|parameter| (parameter.name.clone(), parameter.shape.dims().to_vec()));
+        let dense = registry
+            .parameters()
+            .iter()
+            .chain(registry.states())
+            .map(|parameter| (parameter.name.clone(), parameter.shape.dims().to_vec()));
         let tables = self.model.tables().iter().flat_map(|table| {
             let (name, dim) = (&table.spec.name, table.spec.dim);
             if !table.is_growing() {

@@ -113,6 +113,8 @@ pub struct Session<M> {
     module: Option<M>,
     device: Device,
     non_finite: NonFinite,
+    /// Whether the servers keep the moving averages of the model, as variables that follow its own.
+    moving_averages: bool,
     /// What this trainer waits for between two steps.
     pace: Pace,
     /// The global step at which training ends.
@@ -161,6 +163,7 @@ impl<M: Module> Session<M> {
             module: Some(module),
             device,
             non_finite: NonFinite::default(),
+            moving_averages: false,
             pace,
             last_step: None,
             overlap: None,
@@ -181,6 +184,12 @@ impl<M: Module> Session<M> {
 
     pub(crate) fn non_finite(mut self, policy: NonFinite) -> Self {
         self.non_finite = policy;
+        self
+    }
+
+    /// The layout has the moving averages of the model.
+    pub(crate) fn moving_averages(mut self, kept: bool) -> Self {
+        self.moving_averages = kept;
         self
     }
 
@@ -235,8 +244,7 @@ impl<M: Module> Session<M> {
         G: FnOnce(&mut Gradients) -> Result<Vec<Option<HostBuffer>>>,
     {
         self.step_with_gradients(ids, |module, registry, rows| {
-            let (loss, of_rows) = compute(module, rows)?;
-            StepGradients::of(registry, module, loss, of_rows)
+            StepGradients::compute(registry, module, |module| compute(module, rows))
         })
     }
 

@@ -15,26 +15,37 @@ use std::time::{Duration, Instant};
 pub struct StepGradients {
     /// The loss.
     pub loss: f32,
-    /// The gradient of each variable, in the order of the model's parameters; `None` where there is none.
+    /// The gradient of each variable, in the order of the model's parameters and then of its moving averages; `None` where
+    /// there is none.
     pub dense: Vec<Option<HostBuffer>>,
     /// The gradients of the unique rows of each table used, in the order of the ids; `None` where there are none.
     pub rows: Vec<Option<HostBuffer>>,
 }
 
 impl StepGradients {
-    /// Computes the gradients of a loss; `of_rows` takes those of the rows.
+    /// Computes a loss and its gradients; `forward` also returns the function that takes those of the rows. The changes of
+    /// moving averages count as gradients, too.
     ///
     /// # Errors
-    /// Fails if a gradient is not made of 32-bit floats, or `of_rows` fails.
-    pub fn of<M: Module>(
+    /// Fails if a gradient is not made of 32-bit floats, or `forward` fails.
+    pub fn compute<M: Module, G>(
         registry: &ParameterRegistry,
         module: &M,
-        loss: Tensor<1>,
-        of_rows: impl FnOnce(&mut Gradients) -> Result<Vec<Option<HostBuffer>>>,
-    ) -> Result<Self> {
+        forward: impl FnOnce(&M) -> Result<(Tensor<1>, G)>,
+    ) -> Result<Self>
+    where
+        G: FnOnce(&mut Gradients) -> Result<Vec<Option<HostBuffer>>>,
+    {
+        let before = registry.state_values(module)?;
+        let (loss, of_rows) = forward(module)?;
         let mut gradients = loss.backward();
-        let dense = registry.gradients(module, &mut gradients)?;
-        Ok(Self { loss: scalar(loss)?, dense, rows: of_rows(&mut gradients)? })
+        let mut dense = registry.gradients(module, &mut gradients)?;
+        let rows = of_rows(&mut gradients)?;
+        for (mut change, after) in before.into_iter().zip(registry.state_values(module)?) {
+            change.iter_mut().zip(&*after).for_each(|(before, after)| *before -= after);
+            dense.push(change.iter().any(|number| *number != 0.0).then_some(change));
+        }
+        Ok(Self { loss: scalar(loss)?, dense, rows })
     }
 }
 
@@ -58,12 +69,13 @@ impl<M: Module> Session<M> {
         let lag = reached.saturating_sub(self.global_step + 1);
         self.global_step = self.global_step.max(reached);
         self.base_version = pulled.global_step;
-        let module = self.load(pulled.dense)?;
+        let mut module = self.load(pulled.dense)?;
         if self.has_reached_last_step() {
             self.module = Some(module);
             return Ok(None);
         }
         let rows = self.row_values(&sets, pulled.rows);
+        let states = self.registry.state_values(&module)?;
         // The model survives a panic of the caller's function.
         let computed = match catch_unwind(AssertUnwindSafe(|| compute(&module, &self.registry, rows))) {
             Ok(computed) => computed,
@@ -72,8 +84,13 @@ impl<M: Module> Session<M> {
                 resume_unwind(panic)
             }
         };
+        if self.moving_averages {
+            // The step changes them when it is applied, as it does variables.
+            module = self.registry.load_states(module, states.into_iter().map(Vec::from).collect());
+        }
         self.module = Some(module);
-        let StepGradients { loss: value, dense, rows: of_rows } = computed?;
+        let StepGradients { loss: value, mut dense, rows: of_rows } = computed?;
+        dense.truncate(self.remote.layout().variables().len());
         let rows = sets.into_iter().zip(of_rows).filter_map(|(set, gradients)| Some((set, gradients?))).collect();
         self.keep(value, dense, rows)?;
         self.services.stepped(self.global_step, value);
@@ -164,12 +181,19 @@ impl<M: Module> Session<M> {
     }
 
     pub(super) fn load(&mut self, values: Vec<Option<PulledValues>>) -> Result<M> {
-        let values =
-            values.into_iter().map(|values| values.map(HostBuffer::from_owner).transpose()).collect::<Result<_>>()?;
+        let values = values.into_iter().map(|values| values.map(HostBuffer::from_owner).transpose());
+        let mut values: Vec<Option<HostBuffer>> = values.collect::<Result<_>>()?;
         let module = self.module.take().ok_or_else(|| {
             Error::new(Code::Internal, "the model is gone").because("an earlier step of this session did not end")
         })?;
-        Ok(self.registry.load(module, values))
+        let states = values.split_off(self.registry.parameters().len().min(values.len()));
+        let module = self.registry.load(module, values);
+        if states.iter().all(Option::is_none) {
+            return Ok(module);
+        }
+        let present = self.registry.state_values(&module)?;
+        let states = states.into_iter().zip(present).map(|(new, old)| new.unwrap_or(old).into()).collect();
+        Ok(self.registry.load_states(module, states))
     }
 
     /// Gives this step's gradients their id and keeps them for the next message.

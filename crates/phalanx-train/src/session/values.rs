@@ -97,7 +97,11 @@ impl<M: Module> Session<M> {
         let variable = |(parameter, values): (&Parameter, HostBuffer)| {
             (parameter.name.clone(), parameter.shape.clone(), values.into())
         };
-        Ok(self.registry.parameters().iter().zip(values).map(variable).collect())
+        let mut all: Vec<_> = self.registry.parameters().iter().zip(values).map(variable).collect();
+        if self.moving_averages {
+            all.extend(self.registry.states().iter().zip(self.registry.state_values(module)?).map(variable));
+        }
+        Ok(all)
     }
 
     /// Sets the learning rate of the supervisor's optimizer for this trainer's steps from now on; `None` goes back to the
@@ -114,7 +118,12 @@ impl<M: Module> Session<M> {
     /// # Errors
     /// When the module is not the session's, or a server does not answer.
     pub fn replace(&mut self, module: &M) -> Result<()> {
-        let values = to_wire(ParameterRegistry::of(module)?.values(module)?);
+        let registry = ParameterRegistry::of(module)?;
+        let mut values = registry.values(module)?;
+        if self.moving_averages {
+            values.extend(registry.state_values(module)?);
+        }
+        let values = to_wire(values);
         let closed = match self.mode() {
             UpdateMode::Asynchronous => 0,
             UpdateMode::Synchronous { closed, .. } => closed,

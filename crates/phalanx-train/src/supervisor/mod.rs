@@ -41,6 +41,7 @@ pub struct Supervisor {
     tables: Vec<TableSpec>,
     sync: Option<SyncReplicas>,
     bounded: Option<BoundedStaleness>,
+    moving_averages: bool,
     overlap: bool,
     non_finite: NonFinite,
     ready_deadline: Duration,
@@ -60,6 +61,7 @@ impl Supervisor {
             tables: Vec::new(),
             sync: None,
             bounded: None,
+            moving_averages: false,
             overlap: false,
             non_finite: NonFinite::default(),
             ready_deadline: Duration::from_secs(7200),
@@ -106,6 +108,15 @@ impl Supervisor {
     #[must_use]
     pub fn bounded(mut self, bound: BoundedStaleness) -> Self {
         self.bounded = Some(bound);
+        self
+    }
+
+    /// Sets whether the servers keep parameters that need no gradient, such as the moving averages of batch normalization: as
+    /// variables, which every step changes by as much as it changed them in its trainer. Otherwise each trainer has its own,
+    /// and checkpoints have none.
+    #[must_use]
+    pub fn moving_averages(mut self, kept: bool) -> Self {
+        self.moving_averages = kept;
         self
     }
 

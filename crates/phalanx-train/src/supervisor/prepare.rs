@@ -9,8 +9,9 @@ use crate::summary::SummaryWriter;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::ParameterRegistry;
 use phalanx_nn::burn::module::Module;
+use phalanx_optim::Sgd;
 use phalanx_ps::client::RemoteModel;
-use phalanx_ps::{Client, Layout, VariableSpec};
+use phalanx_ps::{Client, Layout, Partitioner, VariableSpec};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -79,7 +80,7 @@ impl Supervisor {
             (None, None) => Pace::Free,
         };
         let session = Session::new(self.server.clone(), client, remote, registry, module, pace, services)?;
-        let session = session.non_finite(self.non_finite);
+        let session = session.non_finite(self.non_finite).moving_averages(self.moving_averages);
         if self.overlap { session.overlapped() } else { Ok(session) }
     }
 
@@ -90,9 +91,17 @@ impl Supervisor {
             optimizer: self.optimizers.get(&parameter.name).copied().unwrap_or(self.optimizer),
             partitioner: self.partitioner,
         };
-        let variables = registry.parameters().iter().map(variable).collect();
+        // Their gradients are the changes themselves.
+        let state = |parameter: &phalanx_nn::Parameter| VariableSpec {
+            optimizer: Sgd::new(1.0).into(),
+            partitioner: Partitioner::default(),
+            ..variable(parameter)
+        };
+        let states = if self.moving_averages { registry.states() } else { &[] };
+        let variables = registry.parameters().iter().map(variable).chain(states.iter().map(state)).collect();
         let mut layout = Layout::new(variables, self.tables.clone(), servers, self.placement)?;
-        self.optimizers.keys().for_each(|variable| layout.keep_rate_of(variable));
+        let own_rates = self.optimizers.keys().chain(states.iter().map(|state| &state.name));
+        own_rates.for_each(|variable| layout.keep_rate_of(variable));
         Ok(layout)
     }
 
@@ -180,7 +189,11 @@ impl Supervisor {
                     .help("give every task the same model_dir, in a file system that all of them share"));
             }
             None => {
-                remote = RemoteModel::create(client, layout.clone(), &to_wire(registry.values(module)?))?;
+                let mut values = registry.values(module)?;
+                if self.moving_averages {
+                    values.extend(registry.state_values(module)?);
+                }
+                remote = RemoteModel::create(client, layout.clone(), &to_wire(values))?;
                 if let Some(saved) = saver.map_or(Ok(None), |saver| saver.save_first(client))? {
                     self.server.in_scope(|| saved.log());
                 }
