@@ -24,9 +24,9 @@ impl TrainingTask {
             return Ok(Self { server, workers: None, distribution });
         };
         let workers = WorkerGroup::join(&config.task, &options)?;
-        // Every worker holds the model in its own process; the group reports its status.
-        let status_dir = options.status_dir.clone().filter(|_| workers.is_none());
-        let server = Server::start_with(TaskConfig::local(), ServerOptions { status_dir, ..options })?;
+        // Every worker holds the model in its own process.
+        let known_as = config.task.task().filter(|_| workers.is_some());
+        let server = Server::start_with(TaskConfig::local(), ServerOptions { known_as, ..options })?;
         Ok(Self { server, workers, distribution })
     }
 

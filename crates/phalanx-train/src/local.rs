@@ -30,7 +30,9 @@ fn start_tasks(mut options: ServerOptions, worker: Option<Listening>) -> Result<
         cluster = cluster.job("worker", address(worker));
     }
     let config = |role| TaskConfig::from_cluster(cluster.clone(), TaskId::new(role, 0));
-    let ps = Server::start_on(ps, config(Role::Ps)?, options.clone(), None)?;
+    // Of several workers with models of their own, only the trainers have a status.
+    let status_dir = options.status_dir.clone().filter(|_| options.known_as.is_none());
+    let ps = Server::start_on(ps, config(Role::Ps)?, ServerOptions { status_dir, ..options.clone() }, None)?;
     let chief = Server::start_on(chief, config(Role::Chief)?, options.clone(), Some(ps))?;
     let start = |listening| Server::start_on(listening, config(Role::Worker)?, options, None);
     Ok((chief, worker.map(start).transpose()?))

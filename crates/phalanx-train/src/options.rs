@@ -1,7 +1,7 @@
 //! The settings of a task.
 
 use crate::Interrupt;
-use phalanx_base::Result;
+use phalanx_base::{Result, TaskId};
 use phalanx_wire::Token;
 use std::time::Duration;
 
@@ -34,6 +34,9 @@ pub struct ServerOptions {
     pub status_dir: Option<std::path::PathBuf>,
     /// Whether this process was asked to stop: the chief then saves and ends the job.
     pub interrupt: Interrupt,
+    /// The task that logs, status and errors name, where it is not the server's own: a mirrored worker holds its model in a job
+    /// of its own process.
+    pub known_as: Option<TaskId>,
     /// Replaces the fingerprint of the executable, for tests.
     pub build: Option<String>,
 }
@@ -50,6 +53,7 @@ impl Default for ServerOptions {
             threads: 2,
             status_dir: None,
             interrupt: Interrupt::default(),
+            known_as: None,
             build: None,
         }
     }

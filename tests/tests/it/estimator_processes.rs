@@ -58,9 +58,20 @@ fn trainers_that_wait_for_each_other_go_on_without_a_killed_one_and_with_a_new_o
 #[test]
 fn mirrored_workers_end_by_themselves_and_with_an_error_when_one_is_killed() {
     let folder = tempfile::tempdir().unwrap();
-    let good = job_of(0, 2, &folder.path().join("good"), &["--max-steps=60"]);
-    let (mut evaluator, running) = (start_evaluator(&good), good.start_all());
-    let chief = running.expect_good_end(LONG);
+    let mut good = job_of(0, 2, &folder.path().join("good"), &["--max-steps=60"]);
+    let status = folder.path().join("status");
+    std::fs::create_dir(&status).unwrap();
+    good.environment.push(("PHALANX_STATUS_DIR", status.to_string_lossy().into_owned()));
+    let (mut evaluator, mut running) = (start_evaluator(&good), good.start_all());
+    let worker = running.trainers[1].expect(0, LONG).text;
+    assert!(worker.contains("worker/0: restored") && !worker.contains("chief/0"), "it logs as itself: {worker}");
+    let chief = running.trainers[0].expect(0, LONG);
+    let mut files: Vec<String> = std::fs::read_dir(&status)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    files.sort();
+    assert!(files.len() == 2 && files[0].starts_with("chief") && files[1].starts_with("worker"), "{files:?}");
     assert!(chief.text.contains("chief/0 is done: 60 steps, 60 of them here"), "{}", chief.text);
     assert!(evaluator.expect(0, LONG).text.contains("evaluator/0 is done; average_loss = 0."));
 

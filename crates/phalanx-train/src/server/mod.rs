@@ -66,6 +66,11 @@ impl Server {
         self.inner.task
     }
 
+    /// Returns the task that logs and errors name; see [`ServerOptions::known_as`].
+    pub(crate) fn known_as(&self) -> TaskId {
+        self.inner.options.known_as.unwrap_or(self.inner.task)
+    }
+
     /// Returns whether this task is the chief.
     #[must_use]
     pub fn is_chief(&self) -> bool {
@@ -242,7 +247,7 @@ impl Inner {
             return;
         }
         if let (Some(error), Some(dir)) = (failure, &self.options.status_dir) {
-            crate::status::failed(dir, self.task, error);
+            crate::status::failed(dir, self.options.known_as.unwrap_or(self.task), error);
         }
         self.membership.leave(&self.job, failure);
         if let Some(companion) = &self.companion {

@@ -69,7 +69,8 @@ impl Server {
             return Err(Error::new(Code::Internal, "a server needs a cluster"));
         };
         let address = config.address_of(task)?.clone();
-        let log = LogScope::of_task(task);
+        let known_as = options.known_as.unwrap_or(task);
+        let log = LogScope::of_task(known_as);
         let build = options.build.clone().map_or_else(identity::build, Ok)?;
         let incarnation = identity::new_incarnation()?;
         let identity = TaskIdentity { job: config.job_id(), task, incarnation, build, address: address.to_string() };
@@ -99,7 +100,7 @@ impl Server {
         let progress = Arc::<ProgressCounters>::default();
         if let Some(dir) = &options.status_dir {
             let job = Arc::clone(&job);
-            StatusWriter::new(dir, task, store.clone(), &progress).start(move || job.phase())?;
+            StatusWriter::new(dir, known_as, store.clone(), &progress).start(move || job.phase())?;
         }
         let listening = Mutex::new(Some(listening));
         let (gone, failure) = (Mutex::new(false), Mutex::new(None));

@@ -204,7 +204,7 @@ impl<M: Module> Session<M> {
         mut rows: Vec<(RowSet, HostBuffer)>,
     ) -> Result<()> {
         if let Some(what) = self.not_finite(loss, &dense, &rows) {
-            let place = format!("{}, step {}", self.server.task(), self.global_step + 1);
+            let place = format!("{}, step {}", self.server.known_as(), self.global_step + 1);
             if self.non_finite == NonFinite::Stop {
                 return Err(Error::new(Code::NotFinite, what)
                     .at(place)
