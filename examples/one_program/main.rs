@@ -10,7 +10,7 @@
 
 #![allow(clippy::print_stdout)]
 
-mod rings;
+mod disc;
 
 use clap::Parser;
 use phalanx::layers::Dense;
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 const BATCH: usize = 96;
 
-/// Learns which points lie in a ring.
+/// Learns which points lie in a disc.
 #[derive(Parser)]
 #[command(version, about)]
 struct Args {
@@ -43,12 +43,12 @@ fn main() -> ExitCode {
 fn run(args: &Args) -> phalanx::Result<()> {
     let strategy = Strategy::named(&args.strategy)?;
     let network = || {
-        let hidden = Dense::new(32).activation(Function::Relu);
+        let hidden = Dense::new(32).activation(Function::Tanh);
         Sequential::new().add(hidden).add(Dense::new(2)).seed(1).build([2])
     };
     let loss = Loss::SparseCategoricalCrossentropy { from_logits: true };
-    let mut model = strategy.scope(network)?.compile(Adam::new(0.01), loss, ["accuracy"])?;
-    let data = rings::points()?.shuffle_seeded(rings::POINTS, 1).batch(BATCH);
+    let mut model = strategy.scope(network)?.compile(Adam::new(0.02), loss, ["accuracy"])?;
+    let data = disc::points()?.shuffle_seeded(disc::POINTS, 1).batch(BATCH);
     if args.custom_loop {
         let data = strategy.distribute_dataset(&data)?;
         for _ in 0..args.epochs {

@@ -37,6 +37,8 @@ pub struct ServerDescription {
     pub newest_clock: u64,
     /// The largest lag of an update behind that clock.
     pub widest_lag: u64,
+    /// Synchronous mode: how many tasks take part in rounds.
+    pub members: u64,
     /// The task incarnations that have pushed or joined and are not fenced.
     pub tasks: Vec<TaskIncarnation>,
     /// The updates in what the server holds.
@@ -74,6 +76,7 @@ impl ServerDescription {
             staleness: found.staleness,
             newest_clock: found.newest_clock,
             widest_lag: found.widest_lag,
+            members: found.members,
             tasks: found.tasks.iter().map(|task| task_from_wire(Some(task))).collect::<Result<_>>()?,
             survey,
         })

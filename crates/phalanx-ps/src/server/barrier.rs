@@ -39,7 +39,7 @@ pub struct Barrier {
     holds: u64,
 }
 
-/// One hold of the open round. TaskIncarnationever ends it by its number ends no later one.
+/// One hold of the open round. To end it by its number ends no later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold(u64);
 
@@ -139,7 +139,7 @@ impl Barrier {
         }
     }
 
-    /// TaskIncarnation takes part.
+    /// Returns the trainers that take part.
     pub fn members(&self) -> impl Iterator<Item = TaskIncarnation> {
         self.members.keys().copied()
     }

@@ -289,7 +289,10 @@ impl Service {
     fn describe(&self) -> proto::Description {
         let (variables, tables) = self.store.counts();
         // Separate statements: two guards in one expression would deadlock.
-        let stale = lock(&self.store.barrier).stale();
+        let (stale, members) = {
+            let barrier = lock(&self.store.barrier);
+            (barrier.stale(), barrier.members().count() as u64)
+        };
         let tasks = self.store.task_incarnations();
         let (newest_clock, widest_lag) = self.store.staleness.clocks();
         proto::Description {
@@ -306,6 +309,7 @@ impl Service {
             restored: self.store.applied.is_behind(),
             closed: self.store.closed(),
             missed: self.store.missed(),
+            members,
         }
     }
 }

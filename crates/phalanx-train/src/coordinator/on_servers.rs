@@ -3,10 +3,11 @@
 use super::outcomes::{Outcome, confirm, wait_for_outcome};
 use super::{Call, Coordinator, StepFunctions, worker};
 use crate::job_state::HeartbeatWriter;
-use crate::{Server, Session, Supervisor};
+use crate::{Server, Session, StepGradients, Supervisor};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_cluster::schedule::{Consistency, SchedulerOptions};
+use phalanx_nn::ParameterRegistry;
 use phalanx_nn::burn::module::Module;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,8 @@ pub(crate) struct OnServers<M: Module> {
     heartbeat: Option<HeartbeatWriter>,
     /// The worker of a job that is this process alone.
     companion: Option<Box<Self>>,
+    /// How many trainers take steps of their own.
+    trainers: usize,
 }
 
 impl<M: Module> OnServers<M> {
@@ -34,17 +37,62 @@ impl<M: Module> OnServers<M> {
         if let Some(chief) = supervisor.server().chief() {
             chief.take_any_workers();
         }
-        Self { supervisor, options, session: None, outcomes: Vec::new(), heartbeat: None, companion: None }
+        let trainers = supervisor.server().config().trainers().len();
+        let (session, outcomes, heartbeat, companion) = (None, Vec::new(), None, None);
+        Self { supervisor, options, session, outcomes, heartbeat, companion, trainers }
     }
 
     /// Lets `worker` compute the steps beside this task, in a job of one process.
     pub(crate) fn with_companion(mut self, worker: Self) -> Self {
-        self.companion = Some(Box::new(worker));
+        (self.companion, self.trainers) = (Some(Box::new(worker)), 1);
         self
     }
 
     pub(crate) fn server(&self) -> &Server {
         self.supervisor.server()
+    }
+
+    /// Takes a step of this trainer's own: fetches the newest values, computes, and hands over the gradients. In synchronous
+    /// training it waits until the update is made. `compute` returns its value, and the gradients if it has any.
+    pub(crate) fn step<T>(
+        &mut self,
+        (model, changed): (M, bool),
+        compute: impl FnOnce(&M, &ParameterRegistry) -> Result<(T, Option<StepGradients>)>,
+    ) -> Result<T> {
+        self.prepare((model, changed))?;
+        let session = self.session.as_mut().ok_or_else(gone)?;
+        if session.is_coordinated() {
+            self.supervisor.let_drive(session)?;
+            session.wait_for_round(self.trainers)?;
+        }
+        let (mut value, mut pushes) = (None, false);
+        let step = session.step_with_gradients(&[], |module, registry, _| {
+            let (computed, gradients) = compute(module, registry)?;
+            (value, pushes) = (Some(computed), gradients.is_some());
+            let nothing = || StepGradients { loss: 0.0, dense: Vec::new(), rows: Vec::new() };
+            Ok(gradients.unwrap_or_else(nothing))
+        })?;
+        if !pushes {
+            session.forget_last_step();
+        }
+        let goes_on = step.is_some() && session.complete_round()?;
+        value.filter(|_| goes_on).ok_or_else(|| {
+            let job = self.supervisor.server().job();
+            let ended = || Error::new(Code::JobFailed, "the job ended before this step did").relayed();
+            job.interrupted().or_else(|| job.failure()).unwrap_or_else(ended)
+        })
+    }
+
+    /// Returns the model with the values that were fetched last, if there are any.
+    pub(crate) fn model(&self) -> Option<&M> {
+        self.session.as_ref().and_then(|session| session.model().ok())
+    }
+
+    /// Sets the learning rate of this trainer's own steps.
+    pub(crate) fn set_learning_rate(&mut self, rate: f32) {
+        if let Some(session) = &mut self.session {
+            session.set_learning_rate(rate);
+        }
     }
 
     /// Returns the number of updates, as this task knows it.
@@ -84,7 +132,7 @@ impl<M: Module> OnServers<M> {
         if server.task().role == Role::Ps {
             let outcome = wait_for_outcome(server, call)?;
             // The model is there now: what the program does with it afterwards needs its values.
-            self.prepare(model)?;
+            self.prepare((model, false))?;
             self.outcomes.push(outcome.clone());
             return Ok(outcome);
         }
@@ -99,21 +147,27 @@ impl<M: Module> OnServers<M> {
     /// A worker's part: it computes steps until the call is over.
     fn serve(&mut self, server: &Server, model: M, steps: &StepFunctions<M>) -> Result<Bytes> {
         let call = self.outcomes.len() as u64 + 1;
-        self.prepare(model)?;
+        self.prepare((model, false))?;
         let session = self.session.as_mut().ok_or_else(gone)?;
+        session.follow_coordinator()?;
         server.record_failure(worker::serve(server, session, steps, call, &self.outcomes))?;
         let outcome = wait_for_outcome(server, call)?;
         self.outcomes.push(outcome.clone());
         Ok(outcome)
     }
 
-    /// Connects to the model on the servers, once.
-    fn prepare(&mut self, model: M) -> Result<()> {
-        if self.session.is_none() {
-            let rounds = matches!(self.options.consistency, Consistency::Rounds { .. }) && self.server().is_chief();
-            self.session = Some(self.supervisor.prepare_coordinated(model, rounds)?.coordinated());
+    /// Connects to the model on the servers, once. A model that was changed since then replaces theirs.
+    fn prepare(&mut self, (model, changed): (M, bool)) -> Result<()> {
+        let chief = self.server().is_chief();
+        match &mut self.session {
+            Some(session) if changed && chief => session.replace(&model),
+            Some(_) => Ok(()),
+            None => {
+                let rounds = chief && matches!(self.options.consistency, Consistency::Rounds { .. });
+                self.session = Some(self.supervisor.prepare_coordinated(model, rounds)?.coordinated());
+                Ok(())
+            }
         }
-        Ok(())
     }
 
     fn lead<T: Outcome>(
@@ -161,15 +215,13 @@ impl<M: Module> OnServers<M> {
         steps: StepFunctions<M>,
         coordinate: impl FnOnce(&mut Coordinator<M>) -> Result<T>,
     ) -> Result<Bytes> {
-        match self.session.as_mut().filter(|_| changed) {
-            Some(session) => session.replace(&model)?,
-            None => self.prepare(model)?,
-        }
+        self.prepare((model, changed))?;
         if self.heartbeat.is_none() {
             // For evaluators, which only follow the checkpoints.
             self.heartbeat = self.supervisor.kept_in().map(HeartbeatWriter::start).transpose()?;
         }
-        let session = self.session.take().ok_or_else(gone)?;
+        let mut session = self.session.take().ok_or_else(gone)?;
+        session.follow_coordinator()?;
         let steps_before = self.outcomes.last().map_or(Ok(0), |outcome| split(outcome).map(|(steps, _)| steps))?;
         let this = Call { number: call, steps_before };
         let mut coordinator = server.record_failure(Coordinator::start(server, session, steps, self.options, this))?;
@@ -224,14 +276,17 @@ impl<M: Module> OnServers<M> {
 impl<M: Module> Drop for OnServers<M> {
     fn drop(&mut self) {
         let server = self.server().clone();
-        // The values were saved at the end of the last call.
-        (self.session, self.companion) = (None, None);
+        self.companion = None;
         let mut ended = Ok(());
         if std::thread::panicking() {
             server.abandon();
         } else if server.task().role == Role::Ps && !server.has_left() {
             ended = server.join();
+        } else if let Some(session) = self.session.take().filter(|own| !own.is_coordinated() && !server.has_left()) {
+            // The other trainers may still be at work.
+            ended = self.supervisor.stop_with_workers(session);
         } else {
+            // The values were saved at the end of the last call.
             // Nothing, if it has left because of an error.
             server.leave(None);
         }

@@ -145,7 +145,7 @@ impl<M: Network> Compiled<M> {
     /// # Errors
     /// Fails if it is out of range.
     pub fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
-        self.model.update.as_mut().map_or(Ok(()), |update| update.set_learning_rate(rate))
+        self.model.set_learning_rate(rate)
     }
 
     /// Applies a `fit`'s weight settings and splits its data into training and validation data.

@@ -26,14 +26,15 @@ pub struct BoundedStaleness {
 /// A trainer's clock, which counts its steps. The first server compares the clocks of all trainers.
 pub(crate) struct Lead {
     most: u64,
-    /// The clock before this incarnation's first step.
+    /// The clock when this trainer joined, and the steps that it had sent by then.
     start: u64,
+    sent: u64,
 }
 
 impl Lead {
     /// Joins with the clock of the slowest trainer.
-    pub(crate) fn join(client: &Client, bound: BoundedStaleness) -> Result<Self> {
-        Ok(Self { most: bound.steps, start: client.join_clocks()? })
+    pub(crate) fn join(client: &Client, bound: BoundedStaleness, sent: u64) -> Result<Self> {
+        Ok(Self { most: bound.steps, start: client.join_clocks()?, sent })
     }
 
     /// Sends a step, waits until this trainer is not too far ahead, then fetches values. `None` when the job is over.
@@ -48,7 +49,7 @@ impl Lead {
     ) -> Result<Option<Pulled>> {
         if let Some(push) = push {
             client.push(remote, push, UpdateMode::Asynchronous)?;
-            let clock = self.start + push.id.sequence;
+            let clock = self.start + push.id.sequence.saturating_sub(self.sent);
             while !client.advance_clock(clock, self.most, WAIT)? {
                 if server.should_stop() {
                     return Ok(None);

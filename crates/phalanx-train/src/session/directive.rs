@@ -1,6 +1,6 @@
 //! A session under a coordinator, which decides how each step is done.
 
-use super::Session;
+use super::{Pace, Session};
 use crate::checkpoint::StepSource;
 use crate::services::ProgressWriter;
 use phalanx_base::{Result, UpdateId};
@@ -30,10 +30,29 @@ impl StepDirective {
 }
 
 impl<M: Module> Session<M> {
+    /// Leaves the steps and lost trainers to a coordinator, after the steps of its own are done.
+    pub(crate) fn follow_coordinator(&mut self) -> Result<()> {
+        if !self.coordinated {
+            self.finish()?;
+            (self.coordinated, self.pace) = (true, Pace::Free);
+        }
+        Ok(())
+    }
+
+    /// Steps without a coordinator from now on, at this pace.
+    pub(crate) fn drive(&mut self, pace: Pace) {
+        (self.coordinated, self.pace) = (false, pace);
+        self.directive = StepDirective::default();
+    }
+
     /// Leaves lost trainers to a coordinator.
     pub(crate) fn coordinated(mut self) -> Self {
         self.coordinated = true;
         self
+    }
+
+    pub(crate) fn client(&self) -> &phalanx_ps::Client {
+        &self.client
     }
 
     /// Whether a coordinator hands out the steps.

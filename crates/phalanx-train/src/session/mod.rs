@@ -148,7 +148,6 @@ impl<M: Module> Session<M> {
         remote: RemoteModel,
         registry: ParameterRegistry,
         module: M,
-        pace: Pace,
         services: Services,
     ) -> Result<Self> {
         let device = module.devices().into_iter().next().unwrap_or_else(phalanx_nn::default_device);
@@ -164,7 +163,7 @@ impl<M: Module> Session<M> {
             device,
             non_finite: NonFinite::default(),
             moving_averages: false,
-            pace,
+            pace: Pace::Free,
             last_step: None,
             overlap: None,
             services,

@@ -42,6 +42,29 @@ impl Rounds {
         UpdateMode::Synchronous { round: self.round, closed: self.round }
     }
 
+    /// Contributes, and waits until the round is closed. Returns `false` when the job is over.
+    pub(super) fn contribute(
+        &mut self,
+        server: &Server,
+        client: &Client,
+        remote: &mut RemoteModel,
+        push: &Push,
+        unfinished: &mut UnfinishedUpdates,
+    ) -> Result<bool> {
+        client.push(remote, push, self.mode())?;
+        loop {
+            if let Some(round) = client.arrive(push.id.sequence, self.round, self.replicas, WAIT)? {
+                self.round = round;
+                return Ok(true);
+            }
+            if server.should_stop() {
+                return Ok(false);
+            }
+            // The round may wait for a trainer that is lost, and goes on only once that one is fenced.
+            unfinished.finish(server, client, remote, true)?;
+        }
+    }
+
     /// Contributes, waits until the round is closed, then fetches what came of it. `None` when the job is over.
     pub(super) fn exchange(
         &mut self,
@@ -52,19 +75,10 @@ impl Rounds {
         sets: &[RowSet],
         unfinished: &mut UnfinishedUpdates,
     ) -> Result<Option<Pulled>> {
-        if let Some(push) = push {
-            client.push(remote, push, self.mode())?;
-            loop {
-                if let Some(round) = client.arrive(push.id.sequence, self.round, self.replicas, WAIT)? {
-                    self.round = round;
-                    break;
-                }
-                if server.should_stop() {
-                    return Ok(None);
-                }
-                // The round may wait for a trainer that is lost, and goes on only once that one is fenced.
-                unfinished.finish(server, client, remote, true)?;
-            }
+        if let Some(push) = push
+            && !self.contribute(server, client, remote, push, unfinished)?
+        {
+            return Ok(None);
         }
         client.exchange(remote, None, sets, self.mode()).map(Some)
     }

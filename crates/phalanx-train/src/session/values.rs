@@ -8,7 +8,7 @@ use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::{HostBuffer, Parameter, ParameterRegistry};
 use phalanx_ps::client::UpdateMode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a save that the caller waits for may take.
 const SAVE: Duration = Duration::from_secs(3600);
@@ -30,6 +30,37 @@ impl<M: Module> Session<M> {
             Some(Code::Terminated) => Duration::from_secs(20),
             Some(_) => Duration::from_secs(4),
         })
+    }
+
+    /// In synchronous training: waits until this many trainers take part in rounds, so that the first one has a step of each.
+    /// Continues without those that do not come before the formation deadline.
+    pub(crate) fn wait_for_round(&self, trainers: usize) -> Result<()> {
+        let (began, longest) = (Instant::now(), self.server.options().formation_deadline);
+        let mut logged = Duration::ZERO;
+        while self.is_synchronous() && !self.server.should_stop() && began.elapsed() < longest {
+            let members = self.client.describe(0)?.members;
+            if members >= trainers as u64 {
+                break;
+            }
+            if began.elapsed() > logged + Duration::from_secs(5) {
+                logged = began.elapsed();
+                self.server.in_scope(|| tracing::info!("waiting for {trainers} trainers to step: {members} are here"));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+
+    /// In synchronous training: sends the gradients of the last step now, and waits until their round is closed. Returns
+    /// `false` when the job is over.
+    pub(crate) fn complete_round(&mut self) -> Result<bool> {
+        let Pace::Rounds(rounds) = &mut self.pace else { return Ok(true) };
+        let Some(push) = self.pending.mark_sent() else { return Ok(true) };
+        if !rounds.contribute(&self.server, &self.client, &mut self.remote, push, &mut self.unfinished)? {
+            return Ok(false);
+        }
+        self.acknowledged();
+        Ok(true)
     }
 
     /// Drops the gradients of the last step, if they have not been sent, and returns whether it did: that step then does

@@ -35,7 +35,19 @@ impl Strategy {
     /// # Errors
     /// Fails if the dataset is not batched or cannot be sharded.
     pub fn distribute_dataset(&self, dataset: &Dataset) -> Result<DistributedDataset> {
-        let input = distribute_dataset(dataset, &self.input_context())?;
+        let cx = self.input_context();
+        if let Some(servers) = self.servers() {
+            let input = if self.num_replicas_in_sync() > 1 {
+                distribute_dataset(dataset, &cx)?
+            } else {
+                // Every step is one trainer's: it has a batch of its own share.
+                let share = InputContext { num_replicas_in_sync: cx.num_input_pipelines, ..cx };
+                datasets_from_function(&InputContext::default(), |_| Ok(dataset.shard_for(&share)?.0))?
+            };
+            servers.server().in_scope(|| tracing::info!("{}", input.sharding()));
+            return Ok(DistributedDataset { strategy: self.clone(), input, global_batch: dataset.batch_size() });
+        }
+        let input = distribute_dataset(dataset, &cx)?;
         if let Some(workers) = self.workers() {
             workers.in_scope(|| tracing::info!("{}", input.sharding()));
         }
@@ -51,7 +63,12 @@ impl Strategy {
         &self,
         function: impl FnOnce(&InputContext) -> Result<Dataset>,
     ) -> Result<DistributedDataset> {
-        let input = datasets_from_function(&self.input_context(), function)?;
+        let cx = self.input_context();
+        let input = match self.servers() {
+            // One replica for each trainer, whether or not their steps are in sync.
+            Some(_) => datasets_from_function(&InputContext::default(), |_| function(&cx))?,
+            None => datasets_from_function(&cx, function)?,
+        };
         let global_batch = input.dataset().batch_size().map(|batch| batch * self.num_replicas_in_sync());
         Ok(DistributedDataset { strategy: self.clone(), input, global_batch })
     }
@@ -59,7 +76,8 @@ impl Strategy {
 
 impl DistributedDataset {
     /// Starts a pass. Several workers synchronise before every step, and the pass ends when the data of all has ended; a
-    /// worker without data gets a step without batches.
+    /// worker without data gets a step without batches. With parameter servers a trainer's pass ends with its own share, and a
+    /// parameter server has none.
     ///
     /// # Errors
     /// Fails if the input cannot be opened.
@@ -85,7 +103,7 @@ pub struct DistributedSteps {
 
 impl DistributedSteps {
     fn step(&mut self) -> Result<Option<PerReplica<Batch>>> {
-        if self.ended {
+        if self.ended || self.strategy.servers().is_some_and(|servers| !servers.reads()) {
             return Ok(None);
         }
         let own = self.batches.next().transpose()?;

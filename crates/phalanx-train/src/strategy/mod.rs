@@ -193,11 +193,11 @@ impl Strategy {
     }
 
     /// Returns the number of replicas whose gradients make one update: those of all workers; with parameter servers,
-    /// the steps of a synchronous round, and else 1.
+    /// the trainers of a synchronous round, and else 1.
     #[must_use]
     pub fn num_replicas_in_sync(&self) -> usize {
         match self.servers() {
-            Some(servers) => usize::try_from(servers.round()).unwrap_or(usize::MAX),
+            Some(servers) => servers.in_sync(),
             None => self.local_replicas() * self.workers().map_or(1, Workers::size),
         }
     }
@@ -231,7 +231,10 @@ impl Strategy {
     /// Returns the index of this process's input pipeline and the number of all.
     #[must_use]
     pub fn input_context(&self) -> InputContext {
-        let (rank, size) = self.workers().map_or((0, 1), |workers| (workers.rank(), workers.size()));
+        let (rank, size) = match self.servers() {
+            Some(servers) => servers.trainers(),
+            None => self.workers().map_or((0, 1), |workers| (workers.rank(), workers.size())),
+        };
         InputContext {
             num_input_pipelines: size,
             input_pipeline_id: rank,
@@ -245,6 +248,9 @@ impl Strategy {
 
     /// Returns the id of this process's first replica.
     pub(crate) fn first_replica(&self) -> usize {
+        if let Some(servers) = self.servers() {
+            return servers.trainers().0;
+        }
         self.local_replicas() * self.workers().map_or(0, Workers::rank)
     }
 

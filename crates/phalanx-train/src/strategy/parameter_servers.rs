@@ -2,8 +2,8 @@
 
 use super::{Kind, Strategy};
 use crate::coordinator::OnServers;
-use crate::{Server, ServerOptions, Supervisor, local, run_dir};
-use phalanx_base::{Code, Error, Result};
+use crate::{BoundedStaleness, Server, ServerOptions, Supervisor, SyncReplicas, local, run_dir};
+use phalanx_base::{Code, Error, Result, Role};
 use phalanx_cluster::TaskConfig;
 use phalanx_cluster::schedule::{Consistency, SchedulerOptions};
 use phalanx_nn::Slots;
@@ -143,6 +143,32 @@ impl ParameterServers {
         }
     }
 
+    /// Returns this trainer's index, and the number of trainers that take steps of their own in a custom loop: the chief
+    /// is one of them.
+    pub(crate) fn trainers(&self) -> (usize, usize) {
+        match &self.companion {
+            // The worker beside the chief runs no program.
+            Some(_) => (0, 1),
+            None => {
+                let config = self.server.config();
+                (config.trainer_index().unwrap_or(0), config.trainers().len())
+            }
+        }
+    }
+
+    /// Returns how many trainers' steps make an update in a custom loop.
+    pub(crate) fn in_sync(&self) -> usize {
+        match self.consistency {
+            Consistency::Rounds { .. } => self.trainers().1,
+            Consistency::Async | Consistency::Bounded(_) => 1,
+        }
+    }
+
+    /// Returns whether this task has batches to read: parameter servers have none, and nobody has when the job is over.
+    pub(crate) fn reads(&self) -> bool {
+        self.server.task().role != Role::Ps && !self.server.should_stop()
+    }
+
     /// Returns the number of workers in the cluster spec.
     pub(crate) fn workers(&self) -> usize {
         self.server.config().trainers().len().saturating_sub(1)
@@ -163,6 +189,14 @@ impl ParameterServers {
             let supervisor = Supervisor::new(server, optimizer)
                 .partitioner(self.options.partitioner)
                 .placement(self.options.placement);
+            let supervisor = match self.consistency {
+                Consistency::Async => supervisor,
+                Consistency::Bounded(steps) => supervisor.bounded(BoundedStaleness { steps }),
+                Consistency::Rounds { backups, .. } => {
+                    let replicas = (self.in_sync() as u64).saturating_sub(backups).max(1);
+                    supervisor.sync(SyncReplicas { replicas_to_aggregate: u32::try_from(replicas).ok() })
+                }
+            };
             match &self.options.model_dir {
                 Some(location) => Ok(supervisor.run_dir(run_dir::open_run_dir(location)?)),
                 None => Ok(supervisor),

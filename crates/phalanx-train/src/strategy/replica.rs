@@ -4,6 +4,7 @@ use phalanx_base::{Result, STRIDE};
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Device, Tensor};
 use phalanx_nn::{HostBuffer, ParameterRegistry};
+use std::cell::Cell;
 
 /// The gradients of a loss, one per trainable parameter in the model's order; `None` if the loss does not depend on it.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub struct Replica<'a, M> {
     pub(crate) id: usize,
     pub(crate) replicas: usize,
     pub(crate) step: u64,
+    /// The sum of the losses of which gradients were computed.
+    pub(crate) loss: Cell<f32>,
     pub(crate) pending: Option<Gradient>,
 }
 
@@ -70,7 +73,9 @@ impl<M: Module> Replica<'_, M> {
     /// # Errors
     /// Fails if they are not 32-bit floats.
     pub fn gradient(&self, loss: Tensor<1>) -> Result<Gradient> {
-        Ok(Gradient(self.registry.gradients(&self.module, &mut loss.backward())?))
+        let mut gradients = loss.backward();
+        self.loss.set(self.loss.get() + phalanx_nn::scalar(loss)?);
+        Ok(Gradient(self.registry.gradients(&self.module, &mut gradients)?))
     }
 
     /// Submits gradients, which are summed over all replicas and applied when every replica has returned. Several calls

@@ -3,11 +3,13 @@
 use super::replica::add;
 use super::update::OptimizerState;
 use super::{PerReplica, Replica, ReplicaUpdate, Strategy};
+use crate::StepGradients;
 use crate::coordinator::OnServers;
 use phalanx_base::{Code, Error, Result};
 use phalanx_collective::{Group, Reduce};
 use phalanx_nn::{HostBuffer, Network, ParameterRegistry};
 use phalanx_optim::Optimizer;
+use std::cell::Cell;
 use std::ops::Range;
 
 /// A model under a strategy, made by [`Strategy::scope`].
@@ -52,6 +54,10 @@ impl<M: Network> Replicated<M> {
     /// Returns the model with its current values.
     #[must_use]
     pub fn module(&self) -> &M {
+        let on_servers = self.on_servers.as_ref().filter(|_| !self.changed);
+        if let Some(module) = on_servers.and_then(OnServers::model) {
+            return module;
+        }
         // Only a failed update leaves nothing, and its error ends the training.
         self.module.as_ref().expect("the last update succeeded")
     }
@@ -65,7 +71,22 @@ impl<M: Network> Replicated<M> {
     /// Returns the number of updates.
     #[must_use]
     pub fn iterations(&self) -> u64 {
+        if let Some(updates) = self.on_servers.as_ref().and_then(OnServers::global_step) {
+            return updates;
+        }
         self.update.as_ref().map_or(0, |update| update.iterations)
+    }
+
+    /// Sets the learning rate of the steps from now on. Every worker must set the same.
+    ///
+    /// # Errors
+    /// Fails if it is out of range, or the learning rate follows a schedule.
+    pub fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
+        self.update.as_mut().map_or(Ok(()), |update| update.set_learning_rate(rate))?;
+        if let Some(on_servers) = &mut self.on_servers {
+            on_servers.set_learning_rate(rate);
+        }
+        Ok(())
     }
 
     /// Returns the values of the model's moving averages.
@@ -119,6 +140,9 @@ impl<M: Network> Replicated<M> {
         inputs: PerReplica<I>,
         step: impl Fn(&mut Replica<'_, M>, I) -> Result<T> + Sync,
     ) -> Result<PerReplica<T>> {
+        if self.on_servers.is_some() {
+            return self.step_on_servers(inputs, step);
+        }
         let (results, computed) = self.compute(inputs, step)?;
         let applied = computed.iter().flatten().count() as f32;
         let all_applied = match self.strategy.workers() {
@@ -133,6 +157,45 @@ impl<M: Network> Replicated<M> {
             self.apply(computed.into_iter().flatten().collect(), &mut [], false, |_: &[f32; 0]| Some(1.0))?;
         }
         Ok(results)
+    }
+
+    /// Computes a step of this trainer on the newest values of the servers, and hands its gradients over.
+    fn step_on_servers<I: Send, T: Send>(
+        &mut self,
+        inputs: PerReplica<I>,
+        step: impl Fn(&mut Replica<'_, M>, I) -> Result<T> + Sync,
+    ) -> Result<PerReplica<T>> {
+        let model = (self.module().clone(), std::mem::take(&mut self.changed));
+        let (strategy, iterations) = (self.strategy.clone(), self.iterations());
+        let (id, replicas) = (strategy.first_replica(), strategy.num_replicas_in_sync());
+        let on_servers = self.on_servers.as_mut().ok_or_else(lost)?;
+        let done = on_servers.step(model, |module, registry| {
+            let device = strategy.home();
+            let mut results = Vec::new();
+            let (mut loss, mut sum): (f32, Option<Vec<Option<HostBuffer>>>) = (0.0, None);
+            if inputs.is_empty() && replicas > 1 {
+                // The others wait for this trainer's part of the round.
+                sum = Some(registry.parameters().iter().map(|_| None).collect());
+            }
+            for (place, input) in inputs.into_parts() {
+                let module = module.clone().fork(device);
+                let (own, pending) = (Cell::new(0.0), None);
+                let mut replica =
+                    Replica { module, registry, device, id, replicas, step: iterations, loss: own, pending };
+                results.push((place, step(&mut replica, input)?));
+                loss += replica.loss.get();
+                match (&mut sum, replica.pending.take()) {
+                    (Some(sum), Some(gradient)) => add(sum, gradient.0),
+                    (sum, gradient) => *sum = gradient.map(|gradient| gradient.0),
+                }
+            }
+            // Servers take the mean of a round, and replicas divide by the rows of all of them.
+            for gradient in sum.iter_mut().flatten().flatten() {
+                gradient.iter_mut().for_each(|number| *number *= replicas as f32);
+            }
+            Ok((results, sum.map(|dense| StepGradients { loss, dense, rows: Vec::new() })))
+        })?;
+        Ok(PerReplica::new(done))
     }
 
     /// Returns every replica's result and its part of the update, which is `None` if it submitted no gradients.
@@ -156,6 +219,7 @@ impl<M: Network> Replicated<M> {
                 id: first + place,
                 replicas,
                 step: iterations,
+                loss: Cell::new(0.0),
                 pending: None,
             };
             let result = step(&mut replica, input)?;
@@ -237,6 +301,10 @@ impl Strategy {
     /// [`Replica::apply_gradients`] are summed over all replicas of all workers and applied when all have returned: as in
     /// TensorFlow, divide the loss by the global batch size. All workers must call it equally often; one whose data has
     /// ended passes no inputs.
+    ///
+    /// With parameter servers every trainer takes steps of its own, the chief among them: it fetches the newest values,
+    /// computes, and its gradients become an update, or in synchronous training a part of one. The next `fit`, `evaluate` or
+    /// the end of the program waits for the other trainers.
     ///
     /// ```
     /// use phalanx_nn::model::{Dense, Mode, Sequential};

@@ -33,7 +33,22 @@ impl Supervisor {
     ) -> Result<Session<M>> {
         let no_overlap = self.sync.is_some().then_some("it trains synchronously");
         let no_overlap = no_overlap.or(self.bounded.is_some().then_some("a fast trainer waits for the slowest"));
-        self.wait_and_prepare(module, no_overlap, self.sync.is_some(), connect)
+        let mut session = self.wait_and_prepare(module, no_overlap, self.sync.is_some(), connect)?;
+        self.server.record_failure(self.let_drive(&mut session))?;
+        if self.overlap { session.overlapped() } else { Ok(session) }
+    }
+
+    /// Lets a session step by itself, without a coordinator, at the pace of this supervisor.
+    pub(crate) fn let_drive<M: Module>(&self, session: &mut Session<M>) -> Result<()> {
+        let trainers = self.server.config().trainers().len() as u32;
+        let (client, sent) = (session.client(), session.sent());
+        let pace = match (self.sync, self.bounded) {
+            (Some(sync), _) => Pace::Rounds(Rounds::join(client, sync.replicas_to_aggregate.unwrap_or(trainers))?),
+            (None, Some(bound)) => Pace::Bounded(Lead::join(client, bound, sent)?),
+            (None, None) => Pace::Free,
+        };
+        session.drive(pace);
+        Ok(())
     }
 
     /// Prepares a session of a job with a coordinator, which collects gradients into `rounds` or does not.
@@ -73,15 +88,8 @@ impl Supervisor {
             self.wait_for_model(&client)?;
             (RemoteModel::find(&client, layout)?, Services::none())
         };
-        let trainers = self.server.config().trainers().len() as u32;
-        let pace = match (self.sync, self.bounded) {
-            (Some(sync), _) => Pace::Rounds(Rounds::join(&client, sync.replicas_to_aggregate.unwrap_or(trainers))?),
-            (None, Some(bound)) => Pace::Bounded(Lead::join(&client, bound)?),
-            (None, None) => Pace::Free,
-        };
-        let session = Session::new(self.server.clone(), client, remote, registry, module, pace, services)?;
-        let session = session.non_finite(self.non_finite).moving_averages(self.moving_averages);
-        if self.overlap { session.overlapped() } else { Ok(session) }
+        let session = Session::new(self.server.clone(), client, remote, registry, module, services)?;
+        Ok(session.non_finite(self.non_finite).moving_averages(self.moving_averages))
     }
 
     fn layout(&self, registry: &ParameterRegistry, servers: usize) -> Result<Layout> {
