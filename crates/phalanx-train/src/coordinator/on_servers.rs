@@ -9,6 +9,8 @@ use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_cluster::schedule::{Consistency, SchedulerOptions};
 use phalanx_nn::ParameterRegistry;
 use phalanx_nn::burn::module::Module;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long the chief waits for tasks to take the outcome of a call and the values that go with it.
@@ -220,6 +222,11 @@ impl<M: Module> OnServers<M> {
             // For evaluators, which only follow the checkpoints.
             self.heartbeat = self.supervisor.kept_in().map(HeartbeatWriter::start).transpose()?;
         }
+        if let Some(session) = self.session.as_mut().filter(|session| !session.is_coordinated()) {
+            // From now on nobody waits for this trainer.
+            session.finish()?;
+            self.wait_for_trainers(server, call)?;
+        }
         let mut session = self.session.take().ok_or_else(gone)?;
         session.follow_coordinator()?;
         let steps_before = self.outcomes.last().map_or(Ok(0), |outcome| split(outcome).map(|(steps, _)| steps))?;
@@ -248,6 +255,41 @@ impl<M: Module> OnServers<M> {
         Ok(outcome)
     }
 
+    /// Waits until every other trainer has ended its own steps and is in this call, or is lost: the call is to find all
+    /// their updates. A trainer that has not joined the job is waited for until the formation deadline.
+    fn wait_for_trainers(&mut self, server: &Server, call: u64) -> Result<()> {
+        let service = Arc::clone(server.coordinator_service()?);
+        let (began, own) = (Instant::now(), server.task());
+        let mut logged = Duration::ZERO;
+        loop {
+            let job = server.job();
+            if let Some(error) = job.interrupted().or_else(|| job.failure()) {
+                return Err(error);
+            }
+            let lost: BTreeSet<TaskId> = job.ever_lost().into_iter().map(|(task, _)| task).collect();
+            let live: BTreeSet<TaskId> = server.live().into_iter().map(|(task, _)| task).collect();
+            let late = began.elapsed() > server.options().formation_deadline;
+            let is_away = |task: &TaskId| {
+                let comes = live.contains(task) || !(late || lost.contains(task));
+                *task != own && comes && !service.is_in(call, *task)
+            };
+            let away: Vec<TaskId> =
+                server.config().trainers().into_iter().map(|(task, _)| task).filter(is_away).collect();
+            if away.is_empty() || self.companion.is_some() {
+                return Ok(());
+            }
+            if began.elapsed() > logged + Duration::from_secs(10) {
+                logged = began.elapsed();
+                let names: Vec<String> = away.iter().map(ToString::to_string).collect();
+                server.in_scope(|| tracing::info!("waiting for {} to end their steps", names.join(", ")));
+            }
+            if let Some(session) = &mut self.session {
+                session.finish_lost_updates()?;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// Returns the model with the newest values.
     fn newest_model(&mut self) -> Result<M> {
         let session = self.session.as_mut().ok_or_else(gone)?;
@@ -263,7 +305,7 @@ impl<M: Module> OnServers<M> {
         let until = Instant::now() + CONFIRMATIONS;
         let own = server.task();
         // A parameter server need not run the program; one that has asked for the outcome does.
-        let takes_part = |task: TaskId| task.role != Role::Ps || service.was_asked_by(task);
+        let takes_part = |task: TaskId| task.role != Role::Ps || service.is_in(self.outcomes.len() as u64, task);
         let has_not = |task: TaskId| task != own && takes_part(task) && !service.newest_is_known_by(task);
         let waits = || server.live().iter().any(|(task, _)| has_not(*task));
         while waits() && Instant::now() < until && server.job().failure().is_none() {

@@ -69,10 +69,9 @@ impl CoordinatorService {
         calls.outcomes.is_after(calls.current, task)
     }
 
-    /// Returns whether a task has asked for a step or an outcome of the chief's call.
-    pub(super) fn was_asked_by(&self, task: TaskId) -> bool {
-        let calls = self.lock();
-        calls.outcomes.was_asked_by(calls.current, task)
+    /// Returns whether a task has asked for a step or an outcome of this call.
+    pub(super) fn is_in(&self, call: u64, task: TaskId) -> bool {
+        self.lock().outcomes.was_asked_by(call, task)
     }
 
     /// Returns whether a task has the newest outcome and its values.
