@@ -1,7 +1,7 @@
 //! An estimator under every strategy: synchronous ones make the updates of one process, the others learn as much.
 
 use phalanx::data::{Batch, Column, Dataset, InputContext};
-use phalanx::estimator::{Ended, Report};
+use phalanx::estimator::{Control, Ended, Hook, Report};
 use phalanx::prelude::*;
 use phalanx_tests::{ports, within};
 use std::path::Path;
@@ -170,6 +170,30 @@ fn workers_whose_input_ends_earlier_take_part_until_all_have_ended() {
     for training in reports.iter().map(|report| report.training.unwrap()) {
         assert_eq!((training.global_step, training.ended), (7, Ended::InputEnded));
     }
+}
+
+struct StopAt(u64);
+
+impl Hook for StopAt {
+    fn after_step(&mut self, step: &Step) -> phalanx::Result<Control> {
+        Ok(if step.global_step >= self.0 { Control::Stop } else { Control::Continue })
+    }
+}
+
+/// Workers that step together stop together, whichever of them wants to.
+#[test]
+fn a_hook_of_one_worker_stops_all_at_the_same_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let stops_at = std::sync::atomic::AtomicU64::new(7);
+    let train = move || {
+        // Each task has another limit.
+        let stop = StopAt(stops_at.fetch_add(5, std::sync::atomic::Ordering::Relaxed));
+        TrainSpec::new(|_: InputContext| rows().repeat().batch(10)).max_steps(50).hook(stop)
+    };
+    let reports = all_well(job(&[("chief", 1), ("worker", 2)], config(folder.path()), train));
+    let trained: Vec<_> = reports.iter().map(|report| report.training.unwrap()).collect();
+    assert!(trained.iter().all(|training| training.global_step == 7), "{trained:?}");
+    assert_eq!(trained.iter().filter(|training| training.ended == Ended::Stopped).count(), 1, "{trained:?}");
 }
 
 #[test]
