@@ -111,7 +111,7 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
 }
 
 fn in_one_process(args: &Args) -> Result<String> {
-    with_threads(1, || with_model!(args.model, alone(args))).and_then(|line| line)
+    with_threads(1, || with_model!(args.model, alone(args)))
 }
 
 fn as_a_job(args: &Args) -> Result<String> {
@@ -123,7 +123,7 @@ fn as_a_job(args: &Args) -> Result<String> {
 /// A task of a job that is being measured.
 pub(crate) fn task(args: &Args) -> Result<()> {
     die_with_parent()?;
-    with_threads(1, || with_model!(args.model, one_task(args))).and_then(|done| done)
+    with_threads(1, || with_model!(args.model, one_task(args)))
 }
 
 /// The chief says its rate, from before it meets the others until it has saved what all have learned.

@@ -44,7 +44,7 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
         return Err(Error::new(Code::BadSetting, "--workers, --batch and --steps must be greater than 0"));
     }
     if args.workers == 1 {
-        return with_threads(args.threads, || work(args, &Strategy::one_device(&args.device)?)).and_then(|done| done);
+        return with_threads(args.threads, || work(args, &Strategy::one_device(&args.device)?));
     }
     println!("{}", job::run(&local_cluster(0, args.workers)?, "mirrored-task", &[])?.measured);
     Ok(())
@@ -59,7 +59,6 @@ pub(crate) fn task(args: &Args) -> Result<()> {
         let strategy = Strategy::multi_worker_mirrored_on([args.device.as_str()], &config, &options)?;
         work(args, &strategy)
     })
-    .and_then(|done| done)
 }
 
 fn work(args: &Args, strategy: &Strategy) -> Result<()> {

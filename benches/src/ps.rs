@@ -140,7 +140,7 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
     if args.ps == 0 {
         let server = Server::start_with(TaskConfig::local(), options(args)?)?;
         let say = |measured: &Value| say(args, measured);
-        return with_threads(args.threads, || drive(args, &server, say)).and_then(|result| result);
+        return with_threads(args.threads, || drive(args, &server, say));
     }
     // A coordinator computes nothing itself.
     let trainers = args.workers + usize::from(args.driver == Driver::Coordinator);
@@ -197,7 +197,6 @@ pub(crate) fn task(args: &Args) -> Result<()> {
         Driver::Worker => drive(args, &server, |measured| println!("best {measured}")),
         Driver::Coordinator => coordinate(args, &server),
     })
-    .and_then(|result| result)
 }
 
 fn line(args: &Args, clock: &Clock) -> Value {

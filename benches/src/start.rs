@@ -133,7 +133,7 @@ pub(crate) fn task(_: &Args) -> Result<()> {
         }
         supervisor.stop(session)
     };
-    with_threads(1, train).and_then(|done| done)
+    with_threads(1, train)
 }
 
 /// The demo says itself how long its first step took.

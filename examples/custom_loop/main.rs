@@ -8,10 +8,9 @@
 
 mod points;
 
+use burn::tensor::Tensor;
 use clap::Parser;
 use phalanx::layers::Dense;
-use phalanx::losses::Labels;
-use phalanx::model::DynTensor;
 use phalanx::prelude::*;
 use points::points;
 use std::process::ExitCode;
@@ -37,15 +36,15 @@ fn run(args: &Args) -> phalanx::Result<()> {
     let strategy = Strategy::named(&args.strategy)?;
     let mut model = strategy.scope(|| Sequential::new().add(Dense::new(1)).build([2]))?.optimizer(Sgd::new(0.5))?;
     let dataset = strategy.distribute_dataset(&points()?.batch(global_batch_size))?;
-    let loss_object = Loss::BinaryCrossentropy { from_logits: true, label_smoothing: 0.0 };
+    let loss_object = Loss::binary_crossentropy().from_logits();
 
     for epoch in 0..args.epochs {
         let (mut total, mut steps) = (0.0, 0);
         for inputs in dataset.steps()? {
             let losses = strategy.run(&mut model, inputs?, |replica, batch| {
-                let features = DynTensor::floats(batch.f32("x")?.to_vec(), &[batch.rows(), 2], replica.device())?;
-                let labels = Labels::rows(batch.f32("y")?.to_vec(), 1, replica.device())?;
+                let features: Tensor<2> = batch.tensor("x", replica.device())?;
                 let predictions = replica.model().forward(features, Mode::Training { seed: replica.seed() })?;
+                let labels = batch.labels("y", &predictions)?;
                 let loss = loss_object.forward(labels, predictions)?.sum() / global_batch_size as f32;
                 replica.apply_gradients(replica.gradient(loss.clone())?);
                 phalanx::scalar(loss)

@@ -44,7 +44,7 @@ struct Args {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    phalanx::exit(with_threads(args.threads, || run(&args)).and_then(|result| result))
+    phalanx::exit(with_threads(args.threads, || run(&args)))
 }
 
 fn run(args: &Args) -> phalanx::Result<()> {

@@ -12,10 +12,9 @@
 
 mod disc;
 
+use burn::tensor::Tensor;
 use clap::Parser;
 use phalanx::layers::Dense;
-use phalanx::losses::Labels;
-use phalanx::model::DynTensor;
 use phalanx::prelude::*;
 use std::process::ExitCode;
 
@@ -46,7 +45,7 @@ fn run(args: &Args) -> phalanx::Result<()> {
         let hidden = Dense::new(32).activation(Function::Tanh);
         Sequential::new().add(hidden).add(Dense::new(2)).seed(1).build([2])
     };
-    let loss = Loss::SparseCategoricalCrossentropy { from_logits: true };
+    let loss = Loss::sparse_categorical_crossentropy().from_logits();
     let mut model = strategy.scope(network)?.compile(Adam::new(0.02), loss, ["accuracy"])?;
     let data = disc::points()?.shuffle_seeded(disc::POINTS, 1).batch(BATCH);
     if args.custom_loop {
@@ -54,10 +53,9 @@ fn run(args: &Args) -> phalanx::Result<()> {
         for _ in 0..args.epochs {
             for inputs in data.steps()? {
                 strategy.run(model.replicated(), inputs?, |replica, batch| {
-                    let points = DynTensor::floats(batch.f32("x")?.to_vec(), &[batch.rows(), 2], replica.device())?;
-                    let labels = Labels::ids(batch.i64("y")?, 2, replica.device())?;
+                    let points: Tensor<2> = batch.tensor("x", replica.device())?;
                     let logits = replica.model().forward(points, Mode::Training { seed: replica.seed() })?;
-                    let loss = loss.forward(labels, logits)?.sum() / BATCH as f32;
+                    let loss = loss.forward(batch.labels("y", &logits)?, logits)?.sum() / BATCH as f32;
                     replica.apply_gradients(replica.gradient(loss)?);
                     Ok(())
                 })?;

@@ -73,7 +73,7 @@ impl Shapes {
                     work();
                     done += 1;
                 }
-                done as f64 / since.elapsed().as_secs_f64()
+                Ok(done as f64 / since.elapsed().as_secs_f64())
             })
         };
         std::thread::scope(|scope| {

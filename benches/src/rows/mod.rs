@@ -123,7 +123,7 @@ fn in_a_process(rows: u64, dim: usize) -> Result<Value> {
 /// One size, in this process.
 pub(crate) fn measure_one(args: &Args) -> Result<()> {
     let rows = args.rows.first().copied().unwrap_or(1);
-    let line = with_threads(1, || measure_table(rows, args.dim)).and_then(|line| line)?;
+    let line = with_threads(1, || measure_table(rows, args.dim))?;
     println!("{line}");
     Ok(())
 }

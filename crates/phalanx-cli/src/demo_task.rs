@@ -53,7 +53,7 @@ fn logarithms(mut batch: Batch) -> Result<Batch> {
 
 /// Runs the task that `TF_CONFIG` names.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    with_threads(1, || train(args)).and_then(|result| result)
+    with_threads(1, || train(args))
 }
 
 fn train(args: &Args) -> Result<()> {

@@ -19,7 +19,7 @@ impl Job {
     /// # Errors
     /// If any action fails. Errors that the file causes point at their cause.
     pub fn dry_run(&self) -> Result<Vec<String>> {
-        with_threads(self.threads, || logging::silence(|| self.trial()?.one_of_everything()))?
+        with_threads(self.threads, || logging::silence(|| self.trial()?.one_of_everything()))
             .map_err(|error| self.explain(error))
     }
 

@@ -54,7 +54,7 @@ impl Job {
             };
             Ok((found, more))
         };
-        with_threads(self.threads, work)?.map_err(|error| self.explain_with(error, input))
+        with_threads(self.threads, work).map_err(|error| self.explain_with(error, input))
     }
 
     /// The first rows to evaluate on with their labels, and whether there are more.

@@ -33,7 +33,7 @@ impl Job {
     /// If the job, its data or the cluster is not valid. Errors that the file causes point at their cause.
     pub fn train(&self) -> Result<Done> {
         let config = RunConfig::from_env()?;
-        let done = with_threads(self.threads, || self.train_with(config))?;
+        let done = with_threads(self.threads, || self.train_with(config));
         self.log_skipped();
         done.map_err(|error| {
             let files = [self.inputs.train_files(), self.inputs.eval_files()];

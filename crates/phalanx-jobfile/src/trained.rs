@@ -55,7 +55,7 @@ impl Job {
                 }
             }
         };
-        let done = with_threads(self.threads, work)?;
+        let done = with_threads(self.threads, work);
         self.log_skipped();
         done.map_err(|error| {
             let files = input.map_or_else(|| self.inputs.eval_files(), |input| vec![input.to_owned()]);
@@ -127,7 +127,7 @@ impl Job {
             }
             Ok(())
         };
-        let done = with_threads(self.threads, &mut work)?;
+        let done = with_threads(self.threads, &mut work);
         self.log_skipped();
         done.map_err(|error| {
             let rows = RowKind::ToPredict { no_label: options.no_label };
@@ -154,7 +154,7 @@ impl Job {
             let folder = estimator.export_saved_model_with(base, input, held.as_ref(), &self.assets_extra()?)?;
             Ok((folder, held.is_some()))
         };
-        with_threads(self.threads, work)?.map_err(|error| self.explain(error))
+        with_threads(self.threads, work).map_err(|error| self.explain(error))
     }
 
     /// Writes the newest checkpoint of a run directory into `out`, for TensorFlow's Estimator.

@@ -10,13 +10,14 @@ pub(crate) const PARALLEL_THRESHOLD: usize = 1 << 15;
 /// number of threads.
 ///
 /// ```
-/// assert_eq!(phalanx_nn::with_threads(2, || 40 + 2).unwrap(), 42);
+/// assert_eq!(phalanx_nn::with_threads(2, || Ok(40 + 2))?, 42);
+/// # Ok::<(), phalanx_base::Error>(())
 /// ```
 ///
 /// # Errors
-/// If the operating system cannot start the threads.
-pub fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> Result<T> {
-    Ok(pool(threads, "phalanx-compute")?.install(work))
+/// The error of `work`; and if the operating system cannot start the threads.
+pub fn with_threads<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    pool(threads, "phalanx-compute")?.install(work)
 }
 
 fn pool(threads: usize, name: &str) -> Result<ThreadPool> {

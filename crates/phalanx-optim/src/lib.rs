@@ -37,6 +37,7 @@
 mod adagrad;
 mod adam;
 mod adamw;
+mod choice;
 mod clip;
 mod duplicates;
 mod ftrl;
@@ -53,6 +54,7 @@ mod simd;
 pub use adagrad::Adagrad;
 pub use adam::Adam;
 pub use adamw::AdamW;
+pub use choice::OptimizerChoice;
 pub use clip::Clip;
 pub use duplicates::sum_duplicates;
 pub use ftrl::Ftrl;

@@ -14,6 +14,7 @@
 //! | [`MiniCluster`] | a job inside one process, for tests and first steps |
 //! | [`logging`] | the log of a task |
 
+mod batch_tensors;
 pub mod checkpoint;
 mod checkpoint_options;
 mod coordinator;
@@ -42,6 +43,7 @@ mod supervisor;
 pub mod testing;
 mod worker_group;
 
+pub use batch_tensors::BatchTensors;
 pub use coordinator::{
     Coordinator, ParameterServerStrategy, RemoteValue, ShardedVariable, Staleness, StepContext, StepFunctions,
     VariableShard,

@@ -121,8 +121,8 @@ pub mod prelude {
     pub use phalanx_ps::{Partitioner, Placement, TableSpec};
     pub use phalanx_train::fit::{Compile, Compiled, Fit, History, Verbose};
     pub use phalanx_train::{
-        Interrupt, MiniCluster, NonFinite, ParameterServerOptions, Reduce, Server, ServerOptions, Session, Step,
-        Strategy, Supervisor, SyncReplicas,
+        BatchTensors, Interrupt, MiniCluster, NonFinite, ParameterServerOptions, Reduce, Server, ServerOptions,
+        Session, Step, Strategy, Supervisor, SyncReplicas,
     };
 }
 

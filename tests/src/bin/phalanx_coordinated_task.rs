@@ -36,7 +36,7 @@ const PARTITIONER: Partitioner = Partitioner::FixedShards(2);
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    phalanx::exit(with_threads(1, || run(&args)).and_then(|result| result))
+    phalanx::exit(with_threads(1, || run(&args)))
 }
 
 fn run(args: &Args) -> phalanx::Result<()> {

@@ -103,6 +103,42 @@ const NAMES: &[(Loss, &[&str])] = &[
 ];
 
 impl Loss {
+    /// Returns the cross-entropy of 0/1 labels, for predictions that are probabilities.
+    #[must_use]
+    pub fn binary_crossentropy() -> Self {
+        BINARY
+    }
+
+    /// Returns the cross-entropy of one-hot labels, for predictions that are probabilities.
+    #[must_use]
+    pub fn categorical_crossentropy() -> Self {
+        CATEGORICAL
+    }
+
+    /// Returns the cross-entropy of class numbers, for predictions that are probabilities.
+    #[must_use]
+    pub fn sparse_categorical_crossentropy() -> Self {
+        SPARSE
+    }
+
+    /// Takes predictions as logits. Losses that are no cross-entropy stay as they are.
+    ///
+    /// ```
+    /// use phalanx_nn::metrics::Loss;
+    /// let loss = Loss::sparse_categorical_crossentropy().from_logits();
+    /// assert_eq!(loss, Loss::SparseCategoricalCrossentropy { from_logits: true });
+    /// ```
+    #[must_use]
+    pub fn from_logits(mut self) -> Self {
+        match &mut self {
+            Self::BinaryCrossentropy { from_logits, .. }
+            | Self::CategoricalCrossentropy { from_logits, .. }
+            | Self::SparseCategoricalCrossentropy { from_logits } => *from_logits = true,
+            _ => {}
+        }
+        self
+    }
+
     /// Returns the loss called `name`, with Keras' defaults.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use phalanx_data::Batch;
 use phalanx_nn::Network;
 use phalanx_nn::metrics::Loss;
 use phalanx_nn::model::DynTensor;
-use phalanx_optim::Optimizer;
+use phalanx_optim::{Optimizer, OptimizerChoice};
 
 /// A model ready to be trained, made by [`Compile::compile`].
 ///
@@ -44,14 +44,14 @@ pub struct Compiled<M: Network> {
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
 pub trait Compile<M: Network>: Sized {
-    /// Sets the optimizer, the loss (one, or one for each output) and the metrics of every output. Names are those of
-    /// Keras.
+    /// Sets the optimizer, the loss (one, or one for each output) and the metrics of every output, as values or by Keras'
+    /// names: `compile("adam", "mse", ["mae"])`.
     ///
     /// # Errors
     /// Fails if a name is unknown or a setting out of range.
     fn compile<Q: Into<MetricChoice>>(
         self,
-        optimizer: impl Into<Optimizer>,
+        optimizer: impl Into<OptimizerChoice>,
         loss: impl Into<LossChoices>,
         metrics: impl IntoIterator<Item = Q>,
     ) -> Result<Compiled<M>>;
@@ -60,7 +60,7 @@ pub trait Compile<M: Network>: Sized {
 impl<M: Network> Compile<M> for Replicated<M> {
     fn compile<Q: Into<MetricChoice>>(
         self,
-        optimizer: impl Into<Optimizer>,
+        optimizer: impl Into<OptimizerChoice>,
         loss: impl Into<LossChoices>,
         metrics: impl IntoIterator<Item = Q>,
     ) -> Result<Compiled<M>> {
@@ -71,7 +71,7 @@ impl<M: Network> Compile<M> for Replicated<M> {
 impl<M: Network> Compile<M> for M {
     fn compile<Q: Into<MetricChoice>>(
         self,
-        optimizer: impl Into<Optimizer>,
+        optimizer: impl Into<OptimizerChoice>,
         loss: impl Into<LossChoices>,
         metrics: impl IntoIterator<Item = Q>,
     ) -> Result<Compiled<M>> {

@@ -1,6 +1,7 @@
 //! How the columns of a batch map to a model's inputs, labels and weights.
 
 use super::data::WEIGHT;
+use crate::batch_tensors::{floats, whole};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Batch, Column, DType, ValuesView};
 use phalanx_nn::burn::tensor::Device;
@@ -162,26 +163,6 @@ fn side_by_side(columns: &[&Column], rows: usize, device: &Device) -> Result<Dyn
     DynTensor::floats(numbers, &[rows, width], device)
 }
 
-fn floats(column: &Column) -> Result<Vec<f32>> {
-    dense(column)?;
-    Ok(match column.values() {
-        ValuesView::F32(values) => values.to_vec(),
-        ValuesView::I64(values) => values.iter().map(|&value| value as f32).collect(),
-        ValuesView::U8(values) => values.iter().map(|&value| f32::from(value)).collect(),
-        ValuesView::Bytes(_) => return Err(text()),
-    })
-}
-
-fn whole(column: &Column) -> Result<Vec<i64>> {
-    dense(column)?;
-    Ok(match column.values() {
-        ValuesView::I64(values) => values.to_vec(),
-        ValuesView::U8(values) => values.iter().map(|&value| i64::from(value)).collect(),
-        ValuesView::F32(values) => Values::rows(values, 1).class_ids()?.into_owned(),
-        ValuesView::Bytes(_) => return Err(text()),
-    })
-}
-
 /// Returns the weights of a column with one number per row.
 fn one_each(name: &str, column: &Column, rows: usize) -> Result<Vec<f32>> {
     let numbers = floats(column)?;
@@ -202,20 +183,6 @@ fn classes(column: &Column) -> Result<Vec<i64>> {
     }
     let largest = |row: &[f32]| row.iter().enumerate().fold(0, |best, (at, x)| if *x > row[best] { at } else { best });
     Ok(floats(column)?.chunks_exact(width).map(|row| largest(row) as i64).collect())
-}
-
-fn dense(column: &Column) -> Result<()> {
-    if !column.is_ragged() {
-        return Ok(());
-    }
-    Err(Error::new(Code::DataColumn, "a column of lists cannot be fed to a model")
-        .because("rows have different lengths")
-        .help("use padded_batch, or turn the lists into numbers with map"))
-}
-
-fn text() -> Error {
-    Error::new(Code::DataColumn, "a column of text cannot be fed to a model")
-        .help("turn it into numbers with map, for example with a StringLookup")
 }
 
 #[cfg(test)]

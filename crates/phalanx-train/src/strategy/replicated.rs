@@ -8,7 +8,7 @@ use crate::coordinator::OnServers;
 use phalanx_base::{Code, Error, Result};
 use phalanx_collective::{Group, Reduce};
 use phalanx_nn::{HostBuffer, Network, ParameterRegistry};
-use phalanx_optim::Optimizer;
+use phalanx_optim::OptimizerChoice;
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -35,12 +35,12 @@ impl<M: Network> Replicated<M> {
         Ok(model)
     }
 
-    /// Sets the optimizer.
+    /// Sets the optimizer, as a value or by Keras' name.
     ///
     /// # Errors
-    /// Fails if a setting is out of range.
-    pub fn optimizer(mut self, optimizer: impl Into<Optimizer>) -> Result<Self> {
-        let optimizer = optimizer.into();
+    /// Fails if a setting is out of range or there is no such optimizer.
+    pub fn optimizer(mut self, optimizer: impl Into<OptimizerChoice>) -> Result<Self> {
+        let optimizer = optimizer.into().resolve()?;
         match self.strategy.servers() {
             Some(servers) => {
                 self.update = Some(OptimizerState::without_slots(optimizer)?);

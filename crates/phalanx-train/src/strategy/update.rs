@@ -123,7 +123,7 @@ mod tests {
         let rule = Optimizer::from(Adam::new(0.01)).at_step(3);
         let run = |threads| {
             let (mut values, mut slots) = (vec![0.5; length], vec![vec![0.1; length], vec![0.2; length]]);
-            with_threads(threads, || apply(&rule, &mut values, &mut slots, &gradient)).unwrap().unwrap();
+            with_threads(threads, || apply(&rule, &mut values, &mut slots, &gradient)).unwrap();
             (values, slots)
         };
         assert_eq!(run(1), run(3));
