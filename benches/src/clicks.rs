@@ -5,12 +5,15 @@ use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{relu, sigmoid};
 use burn::tensor::{Tensor, TensorData};
-use phalanx::coordinator::{Coordinator, ParameterServerStrategy, StepContext, StepFunctions};
+use phalanx::coordinator::{
+    Coordinator, DatasetHandle, DatasetPart, MetricHandle, ParameterServerStrategy, StepContext, StepFunctions,
+    StepHandle,
+};
 use phalanx::data::{Clicks, synthetic_clicks};
 use phalanx::losses::Labels;
-use phalanx::metrics::{Auc, Metric, Values};
+use phalanx::metrics::Auc;
 use phalanx::prelude::*;
-use phalanx::{Result, default_device};
+use phalanx::{Result, TableId, default_device};
 use std::time::Instant;
 
 #[derive(Clone, clap::Args)]
@@ -69,7 +72,7 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
     let best = log(args.seed, args.examples).best();
     println!("best attainable: AUC {:.4}", best.auc);
     for consistency in &args.consistency {
-        let cluster = MiniCluster::start(2, args.workers + 1)?;
+        let cluster = MiniCluster::start(2, args.workers)?;
         let line = cluster.run(|server| learn(args, consistency, server))?;
         println!("{consistency}: {}", line.unwrap_or_default());
     }
@@ -85,29 +88,40 @@ fn learn(args: &Args, consistency: &str, server: &Server) -> Result<Option<Strin
         optimizer: optimizer.into(),
     };
     let (seed, examples, held_out, batch) = (args.seed, args.examples, args.held_out, args.batch as usize);
-    let steps = StepFunctions::new()
-        .dataset("train", move |cx| Ok(log(seed, examples).dataset().shard(*cx).batch(batch).repeat()))
-        .dataset("held out", move |cx| Ok(log(seed + 1, held_out).dataset().shard(*cx).batch(1000)))
-        .step("train", train)
-        .evaluation("evaluate", evaluate);
-    let strategy = ParameterServerStrategy::new(Supervisor::new(server, optimizer).table(table));
-    strategy.consistency(consistency)?.run(Net::new(), steps, |coordinator| lead(args, coordinator))
+    let mut supervisor = Supervisor::new(server, optimizer);
+    let ids = supervisor.table(table)?;
+    let mut steps = StepFunctions::new();
+    let data = steps.dataset(move |cx| Ok(log(seed, examples).dataset().shard(*cx).batch(batch).repeat()));
+    let held_out = steps.dataset(move |cx| Ok(log(seed + 1, held_out).dataset().shard(*cx).batch(1000)));
+    let auc = steps.metric(Auc::new());
+    let train = steps.register_as("train", move |cx, (): ()| train(cx, &data, ids));
+    let evaluate = steps.evaluation_as("evaluate", move |cx, part| evaluate(cx, &held_out, part, (ids, &auc)));
+    let strategy = ParameterServerStrategy::new(supervisor);
+    strategy
+        .consistency(consistency)?
+        .run(Net::new(), steps, |coordinator| lead(args, coordinator, &train, &evaluate, &auc))
 }
 
-fn lead(args: &Args, coordinator: &mut Coordinator<Net>) -> Result<String> {
+fn lead(
+    args: &Args,
+    coordinator: &mut Coordinator<Net>,
+    train: &StepHandle<(), f32>,
+    evaluate: &StepHandle<DatasetPart, ()>,
+    auc: &MetricHandle,
+) -> Result<String> {
     let since = Instant::now();
     for _ in 0..args.examples / args.batch {
-        coordinator.schedule("train", &[])?;
+        coordinator.schedule(train, ())?;
     }
     coordinator.join()?;
     let seconds = since.elapsed().as_secs_f64();
-    let mut auc = Auc::new();
-    auc.merge(&coordinator.sum_over_parts("evaluate", 10)?)?;
+    DatasetPart::all(10).try_for_each(|part| coordinator.schedule(evaluate, part).map(drop))?;
+    coordinator.join()?;
     let staleness = coordinator.staleness()?;
     let (all, old) = (0_u64..).zip(&staleness.counts).fold((0, 0), |(all, old), (age, n)| (all + n, old + age * n));
     Ok(format!(
         "AUC {:.4}, {} updates, {:.0} examples/s, pushes {:.2} steps old on average, {} at most, widest lag {}",
-        auc.result(),
+        coordinator.result(auc)?,
         coordinator.global_step()?,
         args.examples as f64 / seconds,
         old as f64 / f64::from(u32::try_from(all.max(1)).unwrap_or(u32::MAX)),
@@ -139,34 +153,31 @@ fn labels(batch: &Batch) -> Result<Vec<f32>> {
     Ok(label.as_i64()?.iter().map(|&label| label as f32).collect())
 }
 
-fn train(cx: &mut StepContext<'_, Net>) -> Result<Vec<f64>> {
-    let batch = cx.next("train")?;
+fn train(cx: &mut StepContext<'_, Net>, data: &DatasetHandle, table: TableId) -> Result<f32> {
+    let batch = cx.next(data)?;
     let (ids, numbers) = read(&batch)?;
     let truth = Labels::rows(labels(&batch)?, 1, &default_device())?;
     let loss = Loss::BinaryCrossentropy { from_logits: false, label_smoothing: 0.0 };
-    let mut failed = None;
-    let value = cx.minimize_with_rows(&[(0, &ids)], |net, rows| {
+    cx.minimize_with_rows(&[(table, &ids)], |net, rows| {
         let embedded = rows[0].lookup().reshape([batch.rows() as i32, -1]);
-        loss.forward(truth, net.forward(embedded, numbers)).map(Tensor::mean).unwrap_or_else(|error| {
-            failed = Some(error);
-            Tensor::zeros([1], &default_device())
-        })
-    })?;
-    failed.map_or(Ok(vec![value]), Err)
+        Ok(loss.forward(truth, net.forward(embedded, numbers))?.mean())
+    })
 }
 
-fn evaluate(cx: &mut StepContext<'_, Net>) -> Result<Vec<f64>> {
-    let (part, parts) = (cx.arguments()[0] as usize, cx.arguments()[1] as usize);
-    let mut auc = Auc::new();
-    for batch in cx.part("held out", part, parts)? {
+fn evaluate(
+    cx: &mut StepContext<'_, Net>,
+    held_out: &DatasetHandle,
+    part: DatasetPart,
+    (table, auc): (TableId, &MetricHandle),
+) -> Result<()> {
+    for batch in cx.part(held_out, part)? {
         let batch = batch?;
         let (ids, numbers) = read(&batch)?;
-        let (net, mut rows) = cx.look_up(&[(0, &ids)])?;
+        let (net, mut rows) = cx.look_up(&[(table, &ids)])?;
         let of = rows.remove(0);
         let rows = phalanx::prelude::Rows::new(of.values, of.dim, &of.positions, &default_device());
-        let predicted = net.forward(rows.lookup().reshape([batch.rows() as i32, -1]), numbers).into_data();
-        let (predicted, labels) = (predicted.as_slice::<f32>().unwrap_or_default(), labels(&batch)?);
-        auc.update(Values::rows(&labels, 1), Values::rows(predicted, 1), None)?;
+        let predicted = net.forward(rows.lookup().reshape([batch.rows() as i32, -1]), numbers);
+        cx.update(auc, &labels(&batch)?[..], &HostTensor::from(predicted), None)?;
     }
-    Ok(auc.to_words())
+    Ok(())
 }

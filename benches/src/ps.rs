@@ -217,19 +217,19 @@ fn round(number: f64) -> f64 {
 /// The steps, handed out by the chief.
 fn coordinate(args: &Args, server: &Server) -> Result<()> {
     let (sizes, theirs) = (args.sizes(), args.clone());
-    let steps = StepFunctions::new()
-        .resource("batches", move |cx| Ok(Some(theirs.batches(cx.input_pipeline_id as u64)?)))
-        .step("train", |cx| {
-            // Taken out for the step, because both it and the model are the context's.
-            let mut batches = cx.resource::<Option<Batches>>("batches")?.take();
-            let step = cx.with_session(|session| batches.as_mut().map_or(Ok(None), |batches| batches.step(session)));
-            *cx.resource("batches")? = batches;
-            Ok(step?.into_iter().map(|step| f64::from(step.loss)).collect())
-        });
-    let strategy = ParameterServerStrategy::new(sizes.supervisor(server)).consistency(&args.consistency)?;
+    let mut steps = StepFunctions::new();
+    let own = steps.resource(move |cx| Ok(Some(theirs.batches(cx.input_pipeline_id as u64)?)));
+    let train = steps.register_as("train", move |cx, (): ()| {
+        // Taken out for the step, because both it and the model are the context's.
+        let mut batches: Option<Batches> = cx.resource(&own)?.take();
+        let step = cx.with_session(|session| batches.as_mut().map_or(Ok(None), |batches| batches.step(session)));
+        *cx.resource(&own)? = batches;
+        Ok(step?.map(|step| step.loss))
+    });
+    let strategy = ParameterServerStrategy::new(sizes.supervisor(server)?).consistency(&args.consistency)?;
     strategy.run(Net::new(&sizes), steps, |coordinator| {
         let mut run = |steps: u64| {
-            (0..steps).try_for_each(|_| coordinator.schedule("train", &[]).map(drop))?;
+            (0..steps).try_for_each(|_| coordinator.schedule(&train, ()).map(drop))?;
             coordinator.join()
         };
         run(args.warm_up())?;
@@ -245,7 +245,7 @@ fn coordinate(args: &Args, server: &Server) -> Result<()> {
 fn drive(args: &Args, server: &Server, say: impl FnOnce(&Value)) -> Result<()> {
     let sizes = args.sizes();
     let mut batches = args.batches(server.config().trainer_index().unwrap_or(0) as u64)?;
-    let supervisor = sizes.supervisor(server).overlap(args.overlap);
+    let supervisor = sizes.supervisor(server)?.overlap(args.overlap);
     let mut session = supervisor.prepare_or_wait_for_session(Net::new(&sizes))?;
     let mut clock = Clock::new(args.warm_up(), args.steps());
     while let Some(step) = batches.step(&mut session)? {

@@ -119,7 +119,7 @@ pub(crate) fn task(_: &Args) -> Result<()> {
     let sizes = Sizes::new(Kind::Softmax);
     let train = || {
         let mut batches = Batches::make(&sizes, Kind::Softmax.batch(), 1, 1);
-        let supervisor = sizes.supervisor(&server);
+        let supervisor = sizes.supervisor(&server)?;
         let mut session = supervisor.prepare_or_wait_for_session(Net::new(&sizes))?;
         let mut said = false;
         while let Some(step) = batches.step(&mut session)? {

@@ -11,119 +11,82 @@
 
 mod words;
 
-use burn::module::Module;
-use burn::nn::{Embedding, EmbeddingConfig, Initializer, Linear, LinearConfig};
-use burn::tensor::{Int, Tensor, TensorData, activation::sigmoid};
-use phalanx::coordinator::{Coordinator, ParameterServerStrategy, StepContext, StepFunctions};
+use burn::tensor::Tensor;
+use phalanx::coordinator::{DatasetPart, ParameterServerStrategy, StepFunctions};
+use phalanx::layers::{Dense, Embedding, GlobalAveragePooling2D, Reshape};
 use phalanx::losses::Labels;
+use phalanx::metrics::{BinaryAccuracy, Mean, Metric};
 use phalanx::prelude::*;
 use std::process::ExitCode;
 
-const EPOCHS: usize = 4;
-const STEPS_PER_EPOCH: usize = 5;
-
-/// Predicts whether an avenger is among three words.
-#[derive(Module, Debug)]
-struct Avengers {
-    embedding: Embedding,
-    dense: Linear,
-}
-
-impl Avengers {
-    fn new() -> Self {
-        let device = default_device();
-        let even = Initializer::Uniform { min: -0.05, max: 0.05 };
-        Self {
-            embedding: EmbeddingConfig::new(words::INDICES + 1, 20).with_initializer(even).init(&device),
-            dense: LinearConfig::new(20, 1).with_initializer(Initializer::XavierUniform { gain: 1.0 }).init(&device),
-        }
-    }
-
-    /// Returns the probability of yes for each row.
-    fn forward(&self, batch: &Batch) -> phalanx::Result<Tensor<2>> {
-        let ids = TensorData::new(batch.i64("features")?.to_vec(), [batch.rows(), 3]);
-        let ids = Tensor::<2, Int>::from_data(ids, &default_device());
-        let mean = self.embedding.forward(ids).mean_dim(1).squeeze_dim::<2>(1);
-        Ok(sigmoid(self.dense.forward(mean)))
-    }
-}
-
 fn main() -> ExitCode {
-    phalanx::exit(run())
+    phalanx::exit(task_from_env().and_then(|config| match config.is_local() {
+        true => MiniCluster::start(2, 3)?.run(task),
+        false => task(&Server::start_with(config, ServerOptions::from_env()?)?),
+    }))
 }
 
-fn run() -> phalanx::Result<()> {
-    let config = task_from_env()?;
-    if config.is_local() {
-        return MiniCluster::start(2, 4)?.run(task);
-    }
-    task(&Server::start_with(config, ServerOptions::from_env()?)?)
+/// Returns the probability that no avenger is among the words of each row.
+fn predict(model: &Model, batch: &Batch) -> phalanx::Result<Tensor<2>> {
+    let ids = HostTensor::try_from(batch.column("features")?)?.int_tensor::<2>(&default_device())?;
+    model.forward(ids, Mode::Inference)
 }
 
 /// Runs in every task: servers serve, workers run steps, the chief coordinates.
 fn task(server: &Server) -> phalanx::Result<()> {
+    let mean = Sequential::new().add(Embedding::new(words::INDICES + 1, 20)).add(Reshape::new([3, 1, 20]));
+    let model = mean.add(GlobalAveragePooling2D::new()).add(Dense::new(1).activation(Function::Sigmoid)).build([3])?;
+
+    let mut steps = StepFunctions::<Model>::new();
+    let data = steps.dataset(|cx| Ok(words::dataset(200, cx.input_pipeline_id as u64)?.batch(32).repeat()));
+    let held_out = steps.dataset(|cx| Ok(words::dataset(16, 99)?.shard(*cx).batch(4)));
+    let (loss, accuracy) = (steps.metric(Mean::new("loss")), steps.metric(BinaryAccuracy::new()));
+    let train = steps.register(move |cx, (): ()| {
+        let (batch, mut predicted) = (cx.next(&data)?, HostTensor::default());
+        let value = cx.minimize(|model| {
+            let probability = predict(model, &batch)?;
+            predicted = probability.clone().into();
+            let labels = Labels::rows(batch.f32("label")?.to_vec(), 1, &default_device())?;
+            let loss = Loss::BinaryCrossentropy { from_logits: false, label_smoothing: 0.0 };
+            Ok(loss.forward(labels, probability)?.mean())
+        })?;
+        cx.record(&loss, value)?;
+        cx.update(&accuracy, batch.f32("label")?, &predicted, None)
+    });
+    let evaluate = steps.evaluation(move |cx, part: DatasetPart| {
+        let (model, mut rows) = (cx.newest_model()?.clone(), 0);
+        for batch in cx.part(&held_out, part)? {
+            let batch = batch?;
+            rows += batch.rows();
+            cx.update(&accuracy, batch.f32("label")?, &HostTensor::from(predict(&model, &batch)?), None)?;
+        }
+        Ok(rows)
+    });
+
     let supervisor = Supervisor::new(server, RmsProp::new(0.1)).partitioner(Partitioner::FixedShards(2));
-    let steps = StepFunctions::new()
-        .dataset("train", |cx| words::dataset(200, cx.input_pipeline_id as u64).map(|data| data.batch(32).repeat()))
-        .dataset("evaluation", |cx| Ok(words::dataset(16, 99)?.shard(*cx).batch(4)))
-        .step("train", train)
-        .evaluation("evaluate", evaluate);
-    ParameterServerStrategy::new(supervisor).run(Avengers::new(), steps, coordinate).map(drop)
-}
-
-/// A training step on a worker. Returns the loss, the correct predictions, and the examples.
-fn train(cx: &mut StepContext<'_, Avengers>) -> phalanx::Result<Vec<f64>> {
-    let batch = cx.next("train")?;
-    let mut right = 0.0;
-    let loss = cx.try_minimize(|model: &Avengers| {
-        let predicted = model.forward(&batch)?;
-        right = correct(&predicted, &batch)?;
-        let labels = Labels::rows(batch.f32("label")?.to_vec(), 1, &default_device())?;
-        let loss = Loss::BinaryCrossentropy { from_logits: false, label_smoothing: 0.0 };
-        Ok(loss.forward(labels, predicted)?.mean())
-    })?;
-    Ok(vec![loss, right, batch.rows() as f64])
-}
-
-/// A part of an evaluation on a worker. Returns the correct predictions and the examples.
-fn evaluate(cx: &mut StepContext<'_, Avengers>) -> phalanx::Result<Vec<f64>> {
-    let (part, parts) = (cx.arguments()[0] as usize, cx.arguments()[1] as usize);
-    let batches = cx.part("evaluation", part, parts)?;
-    let model = cx.newest_model()?;
-    let (mut right, mut rows) = (0.0, 0.0);
-    for batch in batches {
-        let batch = batch?;
-        right += correct(&model.forward(&batch)?, &batch)?;
-        rows += batch.rows() as f64;
-    }
-    Ok(vec![right, rows])
-}
-
-fn correct(predicted: &Tensor<2>, batch: &Batch) -> phalanx::Result<f64> {
-    let predicted = predicted.clone().into_data();
-    let predicted = predicted.as_slice::<f32>().unwrap_or_default().iter().map(|&p| f32::from(u8::from(p > 0.5)));
-    Ok(predicted.zip(batch.f32("label")?).filter(|(predicted, label)| predicted == *label).count() as f64)
-}
-
-fn coordinate(coordinator: &mut Coordinator<Avengers>) -> phalanx::Result<()> {
-    for shard in coordinator.variable("embedding/weight")?.shards {
-        let dims: Vec<String> = shard.shape.dims().iter().map(ToString::to_string).collect();
-        println!("{} ({}) on {}", shard.name, dims.join(", "), shard.device());
-    }
-    for epoch in 0..EPOCHS {
-        let scheduled: Vec<_> =
-            (0..STEPS_PER_EPOCH).map(|_| coordinator.schedule("train", &[])).collect::<phalanx::Result<_>>()?;
-        coordinator.join()?;
-        let sums = coordinator.fetch(&scheduled)?.iter().fold([0.0; 3], |sums, r| [0, 1, 2].map(|i| sums[i] + r[i]));
-        println!("epoch {epoch}: loss {:.4}, accuracy {:.3}", sums[0] / STEPS_PER_EPOCH as f64, sums[1] / sums[2]);
-    }
-    let sums = coordinator.sum_over_parts("evaluate", 4)?;
-    println!("distributed evaluation: accuracy {:.3} of {} examples", sums[0] / sums[1], sums[1]);
-    let model = coordinator.newest_model()?;
-    for batch in words::dataset(16, 99)?.batch(16).iter()? {
-        let batch = batch?;
-        let right = correct(&model.forward(&batch)?, &batch)?;
-        println!("direct evaluation: accuracy {:.3} of {} examples", right / batch.rows() as f64, batch.rows());
-    }
-    Ok(())
+    let done = ParameterServerStrategy::new(supervisor).run(model, steps, |coordinator| {
+        for shard in coordinator.variable("embedding/embeddings")?.shards {
+            let dims: Vec<String> = shard.shape.dims().iter().map(ToString::to_string).collect();
+            println!("{} ({}) on {}", shard.name, dims.join(", "), shard.device());
+        }
+        for epoch in 0..4 {
+            coordinator.reset_metrics();
+            (0..5).try_for_each(|_| coordinator.schedule(&train, ()).map(drop))?;
+            coordinator.join()?;
+            let (loss, accuracy) = (coordinator.result(&loss)?, coordinator.result(&accuracy)?);
+            println!("epoch {epoch}: loss {loss:.4}, accuracy {accuracy:.3}");
+        }
+        coordinator.reset_metrics();
+        let parts: Vec<_> = DatasetPart::all(4).map(|part| coordinator.schedule(&evaluate, part)).collect();
+        let rows: usize = parts.into_iter().map(|part| part?.fetch()).sum::<phalanx::Result<_>>()?;
+        println!("distributed evaluation: accuracy {:.3} of {rows} examples", coordinator.result(&accuracy)?);
+        for batch in words::dataset(16, 99)?.batch(16).iter()? {
+            let (batch, mut accuracy) = (batch?, BinaryAccuracy::new());
+            let predicted = HostTensor::from(predict(coordinator.newest_model()?, &batch)?);
+            accuracy.update(batch.f32("label")?.into(), (&predicted).into(), None)?;
+            println!("direct evaluation: accuracy {:.3} of {} examples", accuracy.result(), batch.rows());
+        }
+        Ok(())
+    });
+    done.map(drop)
 }

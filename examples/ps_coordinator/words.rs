@@ -11,14 +11,10 @@ pub(crate) const INDICES: usize = WORDS.len() + 1;
 
 /// Returns `examples` rows, looked up: `features` are indices, `label` is 0 for yes and 1 for no.
 pub(crate) fn dataset(examples: usize, seed: u64) -> phalanx::Result<Dataset> {
-    let mut random = SplitMix::new(seed);
-    let (mut features, mut labels) = (Vec::new(), Vec::new());
+    let (mut random, mut features, mut labels) = (SplitMix::new(seed), Vec::new(), Vec::new());
     for _ in 0..examples {
         let mut left = WORDS.to_vec();
-        let mut three = Vec::new();
-        for _ in 0..3 {
-            three.push(left.swap_remove(random.below(left.len())));
-        }
+        let three = [(); 3].map(|()| left.swap_remove(random.below(left.len())));
         labels.push(if three.contains(&"avenger") { "yes" } else { "no" });
         features.extend(three);
     }

@@ -54,7 +54,7 @@ fn run(args: &Args) -> phalanx::Result<()> {
     if config.is_local() {
         return std::thread::scope(|scope| {
             let evaluator = scope.spawn(|| evaluate(args));
-            MiniCluster::start(2, 3)?.run(|server| train(args, server))?;
+            MiniCluster::start(2, 2)?.run(|server| train(args, server))?;
             evaluator.join().unwrap_or_else(|_| Err(Error::new(Code::Internal, "the evaluator panicked")))
         });
     }
@@ -66,17 +66,18 @@ fn run(args: &Args) -> phalanx::Result<()> {
 
 fn train(args: &Args, server: &Server) -> phalanx::Result<()> {
     let supervisor = Supervisor::new(server, Sgd::new(0.1)).logdir(&args.model_dir)?.save_model_steps(100);
-    let steps = StepFunctions::new().step("train", |cx| Ok(vec![cx.minimize(|line: &Line| line.loss(64))?]));
+    let mut steps = StepFunctions::new();
+    let train = steps.register(|cx, (): ()| cx.minimize(|line: &Line| line.loss(64)));
     let strategy = ParameterServerStrategy::new(supervisor);
     strategy.run(Line::new(), steps, |coordinator| {
         let done = coordinator.global_step()? as usize;
         let mut last = None;
         for _ in done..args.steps {
-            last = Some(coordinator.schedule("train", &[])?);
+            last = Some(coordinator.schedule(&train, ())?);
         }
         coordinator.join()?;
         if let Some(last) = last {
-            println!("trained to step {}: loss {:.6}", args.steps, last.fetch()?[0]);
+            println!("trained to step {}: loss {:.6}", args.steps, last.fetch()?);
         }
         Ok(())
     })?;

@@ -66,8 +66,11 @@ pub fn tables() -> Vec<TableSpec> {
 /// A supervisor for the ledger.
 #[must_use]
 pub fn supervisor(server: &Server, partitioner: Partitioner) -> Supervisor {
-    let supervisor = Supervisor::new(server, optimizer()).partitioner(partitioner);
-    tables().into_iter().fold(supervisor, Supervisor::table)
+    let mut supervisor = Supervisor::new(server, optimizer()).partitioner(partitioner);
+    for table in tables() {
+        supervisor.table(table).expect("the names differ");
+    }
+    supervisor
 }
 
 /// The second table's ids on each server.
@@ -97,12 +100,13 @@ pub fn step(session: &mut Session<Ledger>, servers: usize, random: &mut SplitMix
     // What the next step touches, for those that overlap; now and then nothing is said, or something else.
     let mut ahead = random.clone();
     let next = touched(servers, &mut ahead);
+    let (of_all, of_some) = (session.table("all")?, session.table("some")?);
     match ahead.below(4) {
         0 => {}
-        1 => session.announce(&[(0, &ALL)])?,
-        _ => session.announce(&[(0, &ALL), (1, &next)])?,
+        1 => session.announce(&[(of_all, &ALL)])?,
+        _ => session.announce(&[(of_all, &ALL), (of_some, &next)])?,
     }
-    session.step_with_rows(&[(0, &ALL), (1, &some)], |model, rows| {
+    session.step_with_rows(&[(of_all, &ALL), (of_some, &some)], |model, rows| {
         rows.iter().fold(model.sum(), |sum, rows| sum + rows.lookup().sum())
     })
 }

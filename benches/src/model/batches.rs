@@ -4,7 +4,7 @@ use super::{IDS, InputFile, Net, Sizes};
 use burn::tensor::{Distribution, Int, Tensor, TensorData};
 use phalanx::data::{Batch, DatasetIter};
 use phalanx::prelude::*;
-use phalanx::{Precision, Result, default_device};
+use phalanx::{Precision, Result, TableId, default_device};
 use phalanx_base::SplitMix;
 use std::path::Path;
 use std::rc::Rc;
@@ -46,6 +46,7 @@ pub(crate) struct Batches {
     source: Source,
     /// The batch after the one that is computed.
     ahead: Option<Rc<Made>>,
+    deep: bool,
     wide: bool,
     precision: Precision,
 }
@@ -63,7 +64,7 @@ impl Batches {
     }
 
     fn of(source: Source, sizes: &Sizes) -> Self {
-        Self { source, ahead: None, wide: sizes.wide, precision: Precision::F32 }
+        Self { source, ahead: None, deep: sizes.table.is_some(), wide: sizes.wide, precision: Precision::F32 }
     }
 
     /// Rounds the factors of hidden layers.
@@ -79,18 +80,21 @@ impl Batches {
         };
         let Some(made) = made else { return Ok(None) };
         self.ahead = self.source.next()?;
+        let tables = self.tables(session)?;
+        let of = |ids| tables.iter().map(move |&table| (table, ids)).collect::<Vec<(TableId, &[i64])>>();
         if let Some(next) = &self.ahead {
-            session.announce(self.tables(&[(0, &next.ids), (1, &next.ids)]))?;
+            session.announce(&of(&next.ids[..]))?;
         }
         let (numbers, labels, precision) = (made.numbers.clone(), made.labels.clone(), self.precision);
-        session.step_with_rows(self.tables(&[(0, &made.ids), (1, &made.ids)]), |net, rows| {
+        session.step_with_rows(&of(&made.ids[..]), |net, rows| {
             net.loss(numbers, labels, rows.first(), rows.get(1), precision)
         })
     }
 
     /// Those of the two tables that the model has.
-    fn tables<'a, 'b>(&self, both: &'b [(usize, &'a [i64]); 2]) -> &'b [(usize, &'a [i64])] {
-        &both[..if both[0].1.is_empty() { 0 } else { 1 + usize::from(self.wide) }]
+    fn tables(&self, session: &Session<Net>) -> Result<Vec<TableId>> {
+        let names = [self.deep.then_some("table"), self.wide.then_some("wide")];
+        names.into_iter().flatten().map(|name| session.table(name)).collect()
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) use batches::{Batches, numbers_below};
 pub(crate) use input_file::{InputArgs, InputFile};
 pub(crate) use net::Net;
 
+use phalanx::Result;
 use phalanx::prelude::*;
 
 /// Ids of an example, where the model has a table.
@@ -137,20 +138,20 @@ impl Sizes {
     }
 
     /// A supervisor with the model's optimizers and tables.
-    pub(crate) fn supervisor(&self, server: &Server) -> Supervisor {
+    pub(crate) fn supervisor(&self, server: &Server) -> Result<Supervisor> {
         // As many bytes on each server, as the peers have them: their kernels come first, ours and biases by turns.
         let mut supervisor = Supervisor::new(server, self.optimizer).placement(Placement::GreedyByBytes);
         if let Some((_, dim)) = self.table {
             let (name, initializer) = ("table".to_owned(), RowInitializer::normal(0.0, 0.01, 1));
-            supervisor = supervisor.table(TableSpec { name, dim, initializer, optimizer: self.optimizer });
+            supervisor.table(TableSpec { name, dim, initializer, optimizer: self.optimizer })?;
         }
         if self.wide {
             let (name, initializer, optimizer) =
                 ("wide".to_owned(), RowInitializer::constant(0.0), Ftrl::new(0.2).into());
-            supervisor = supervisor.table(TableSpec { name, dim: 1, initializer, optimizer });
+            supervisor.table(TableSpec { name, dim: 1, initializer, optimizer })?;
             supervisor = supervisor.optimizer_of("wide_bias", optimizer);
         }
-        supervisor
+        Ok(supervisor)
     }
 }
 

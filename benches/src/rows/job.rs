@@ -4,7 +4,7 @@ use super::Ids;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use phalanx::prelude::*;
-use phalanx::{Code, Error, Result, logging};
+use phalanx::{Code, Error, Result, TableId, logging};
 use phalanx_ps::Store;
 use std::sync::Arc;
 
@@ -18,15 +18,17 @@ struct Sum {
 pub(super) struct Job {
     cluster: MiniCluster,
     session: Session<Sum>,
+    table: TableId,
 }
 
 impl Job {
     pub(super) fn start(table: TableSpec) -> Result<Self> {
-        let cluster = logging::silence(|| MiniCluster::start(1, 1))?;
-        let supervisor = Supervisor::new(&cluster.trainers()[0], table.optimizer).table(table);
+        let cluster = logging::silence(|| MiniCluster::start(1, 0))?;
+        let mut supervisor = Supervisor::new(&cluster.trainers()[0], table.optimizer);
+        let table = supervisor.table(table)?;
         let number = Param::from_tensor(Tensor::zeros([1], &default_device()));
         let session = supervisor.prepare_or_wait_for_session(Sum { number })?;
-        Ok(Self { cluster, session })
+        Ok(Self { cluster, session, table })
     }
 
     /// What the server holds.
@@ -39,7 +41,7 @@ impl Job {
     /// looks the rows up; the loss is their sum.
     pub(super) fn step(&mut self, ids: &Ids) -> Result<()> {
         let loss = |model: &Sum, rows: &[Rows]| rows[0].lookup().sum() + model.number.val().sum();
-        let step = self.session.step_with_rows(&[(0, ids)], loss)?;
+        let step = self.session.step_with_rows(&[(self.table, ids)], loss)?;
         step.map(drop).ok_or_else(|| Error::new(Code::JobFailed, "the job ended while it was measured"))
     }
 }

@@ -11,7 +11,7 @@ use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::Tensor;
 use phalanx_nn::model::Mode;
 use phalanx_nn::{HostBuffer, ParameterRegistry, Slots, default_device};
-use phalanx_train::{RowValues, StepGradients, WorkerGroup};
+use phalanx_train::{RowValues, Session, StepGradients, TableId, WorkerGroup};
 use std::collections::BTreeMap;
 
 /// What all replicas of a step know before they compute it.
@@ -246,6 +246,16 @@ fn reduce(
         }
     }
     Ok(())
+}
+
+/// Returns the tables of a model on the servers, in the order in which the model numbers them.
+pub(crate) fn tables_of<M: Trainable>(model: &M, session: &Session<M::Module>) -> Result<Vec<TableId>> {
+    model.tables().iter().map(|table| session.table(&table.spec.name)).collect()
+}
+
+/// Returns the ids of an input with the tables that they are of; a model numbers its tables.
+pub(crate) fn on_tables<'a>(tables: &[TableId], ids: Vec<(usize, &'a [i64])>) -> Vec<(TableId, &'a [i64])> {
+    ids.into_iter().map(|(table, ids)| (tables[table], ids)).collect()
 }
 
 #[cfg(test)]

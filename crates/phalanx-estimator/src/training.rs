@@ -2,7 +2,7 @@
 
 use crate::distribution::Distribution;
 use crate::input::{BatchStream, PreparedBatch, read};
-use crate::replicas::{ReplicaStep, StepPlan, loss};
+use crate::replicas::{ReplicaStep, StepPlan, loss, on_tables, tables_of};
 use crate::run_config::CheckpointInterval;
 use crate::training_task::TrainingTask;
 use crate::warm_start::VariableStart;
@@ -16,7 +16,7 @@ use phalanx_optim::{Schedule, Sgd};
 use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_train::checkpoint::Saved;
 use phalanx_train::fit::progress::eta;
-use phalanx_train::{BoundedStaleness, Session, Step, Supervisor, SyncReplicas};
+use phalanx_train::{BoundedStaleness, Session, Step, Supervisor, SyncReplicas, TableId};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -229,7 +229,10 @@ impl<M: Trainable> Trainer<'_, M> {
         for variable in self.estimator.variables.iter() {
             supervisor = supervisor.optimizer_of(variable, model.optimizer(variable)?);
         }
-        Ok(model.tables().iter().fold(supervisor, |supervisor, table| supervisor.table(table.spec.clone())))
+        for table in model.tables() {
+            supervisor.table(table.spec.clone())?;
+        }
+        Ok(supervisor)
     }
 
     /// Returns whether this is the only trainer: it saves between two steps, exactly at the requested ones.
@@ -272,6 +275,7 @@ impl<M: Trainable> Trainer<'_, M> {
         let mut state = LoopState::new(session.global_step(), last);
         state.schedules = self.schedules()?;
         state.told = session.newest_checkpoint().map(|saved| saved.name);
+        let tables = tables_of(&*self.estimator.model, session)?;
         let mut input = BatchStream::new(input);
         let (mut reached, mut stop) = (session.global_step(), false);
         loop {
@@ -290,10 +294,10 @@ impl<M: Trainable> Trainer<'_, M> {
             if self.estimator.config.overlap
                 && let Some([next]) = input.next()?.map(Vec::as_slice)
             {
-                session.announce(&self.estimator.model.ids(&next.input))?;
+                session.announce(&on_tables(&tables, self.estimator.model.ids(&next.input)))?;
             }
             self.before_step(session, reached)?;
-            let step = match self.step(session, &ready, stop)? {
+            let step = match self.step(session, &tables, &ready, stop)? {
                 Outcome::Made(step) => step,
                 Outcome::Ended(ended) => return Ok(ended),
             };
@@ -331,13 +335,20 @@ impl<M: Trainable> Trainer<'_, M> {
     }
 
     /// Computes a step. Workers that step together first agree on it; `stop` asks the others to end.
-    fn step(&self, session: &mut Session<M::Module>, ready: &PreparedBatch<M::Input>, stop: bool) -> Result<Outcome> {
+    fn step(
+        &self,
+        session: &mut Session<M::Module>,
+        tables: &[TableId],
+        ready: &PreparedBatch<M::Input>,
+        stop: bool,
+    ) -> Result<Outcome> {
         let (model, workers) = (&*self.estimator.model, self.task.workers.as_ref());
         let seed = self.estimator.config.seed ^ session.global_step().wrapping_mul(0x2545_f491);
         let step = match (workers, ready.as_slice()) {
-            (None, [part]) => session.step_with_values(&model.ids(&part.input), |module, rows| {
-                loss(model, module, part, rows, Mode::Training { seed }, 1.0)
-            })?,
+            (None, [part]) => session
+                .step_with_values(&on_tables(tables, model.ids(&part.input)), |module, rows| {
+                    loss(model, module, part, rows, Mode::Training { seed }, 1.0)
+                })?,
             _ => {
                 let plan = match workers {
                     None => StepPlan::alone(model, ready),
@@ -356,8 +367,9 @@ impl<M: Trainable> Trainer<'_, M> {
                 let first = self.task.first_replica();
                 let seed = |place: usize| seed ^ ((first + place) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 let step = ReplicaStep { model, parts: ready, plan: &plan, slots: &self.slots, workers, seed: &seed };
-                session
-                    .step_with_gradients(&plan.ids(), |module, registry, rows| step.compute(module, registry, &rows))?
+                session.step_with_gradients(&on_tables(tables, plan.ids()), |module, registry, rows| {
+                    step.compute(module, registry, &rows)
+                })?
             }
         };
         Ok(match step {

@@ -14,6 +14,8 @@ struct State {
     returned: Vec<TaskId>,
     /// Whether a parameter server is lost, and the chief waits for it.
     server_absent: bool,
+    /// Whether this task was killed, and tells nobody.
+    killed: bool,
 }
 
 /// The state of the job, as this task knows it. The membership thread writes it.
@@ -27,7 +29,8 @@ impl Job {
     pub(crate) fn new(interrupt: Interrupt) -> Self {
         let (lost, ever_lost, returned) = (Vec::new(), Vec::new(), Vec::new());
         let phase = Phase::Forming;
-        let state = Mutex::new(State { phase, failure: None, lost, ever_lost, returned, server_absent: false });
+        let (server_absent, killed) = (false, false);
+        let state = Mutex::new(State { phase, failure: None, lost, ever_lost, returned, server_absent, killed });
         Self { state, changed: Condvar::new(), interrupt }
     }
 
@@ -49,6 +52,16 @@ impl Job {
     pub(crate) fn fail(&self, error: Error) {
         self.lock().failure.get_or_insert(error);
         self.set_phase(Phase::Over);
+    }
+
+    /// Ends the job for this task alone, which was killed.
+    pub(crate) fn kill(&self, error: Error) {
+        self.lock().killed = true;
+        self.fail(error);
+    }
+
+    pub(crate) fn is_killed(&self) -> bool {
+        self.lock().killed
     }
 
     pub(crate) fn record_failure(&self, error: Error) {

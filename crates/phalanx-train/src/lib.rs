@@ -19,6 +19,7 @@ pub mod checkpoint;
 mod checkpoint_options;
 mod coordinator;
 pub mod fit;
+mod host_tensor;
 mod identity;
 mod interrupt;
 mod job;
@@ -39,22 +40,24 @@ mod status;
 mod strategy;
 mod summary;
 mod supervisor;
+mod table_id;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod worker_group;
 
 pub use batch_tensors::BatchTensors;
 pub use coordinator::{
-    Coordinator, ParameterServerStrategy, RemoteValue, ShardedVariable, Staleness, StepContext, StepFunctions,
-    VariableShard,
+    Coordinator, DatasetHandle, DatasetPart, Handle, MetricHandle, ParameterServerStrategy, PerWorker, RemoteValue,
+    ResourceHandle, ShardedVariable, Staleness, StepContext, StepFunctions, StepHandle, VariableShard,
 };
+pub use host_tensor::HostTensor;
 pub use interrupt::Interrupt;
 pub use mini_cluster::MiniCluster;
 pub use options::ServerOptions;
 pub use resolver::{ClusterResolver, SimpleClusterResolver, TfConfigClusterResolver};
 pub use run_dir::open_run_dir;
 pub use server::Server;
-pub use session::{BoundedStaleness, NonFinite, RowValues, Session, Step, StepGradients, SyncReplicas};
+pub use session::{BoundedStaleness, IntoLoss, NonFinite, RowValues, Session, Step, StepGradients, SyncReplicas};
 pub use sidecar::SidecarEvaluator;
 pub use strategy::{
     DistributedDataset, DistributedSteps, Gradient, ParameterServerOptions, PerReplica, Reducible, Replica, Replicated,
@@ -65,4 +68,5 @@ pub use summary::SummaryWriter;
 pub use phalanx_collective::Reduce;
 pub use phalanx_wire::Token;
 pub use supervisor::Supervisor;
+pub use table_id::TableId;
 pub use worker_group::WorkerGroup;

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 ///
 /// ```
 /// use phalanx_train::MiniCluster;
-/// let cluster = MiniCluster::start(2, 2).unwrap(); // 2 ps, chief + 1 worker
+/// let cluster = MiniCluster::start(2, 1).unwrap(); // 2 ps, a chief, 1 worker
 /// assert_eq!(cluster.trainers().len(), 2);
 /// cluster.trainers().iter().for_each(|server| server.wait_until_formed().unwrap());
 /// cluster.trainers()[0].leave(None); // the chief ends the job
@@ -25,25 +25,25 @@ pub struct MiniCluster {
 }
 
 impl MiniCluster {
-    /// Starts `ps` parameter servers and `trainers` trainers, the first of which is the chief.
+    /// Starts `ps` parameter servers, a chief, and `workers` workers beside it, as `phalanx launch --workers` counts them.
     ///
     /// # Errors
     /// When no ports are free.
-    pub fn start(ps: u32, trainers: u32) -> Result<Self> {
-        Self::start_with(ps, trainers, ServerOptions::default())
+    pub fn start(ps: u32, workers: u32) -> Result<Self> {
+        Self::start_with(ps, workers, ServerOptions::default())
     }
 
     /// Starts tasks with these settings. Without a token, the cluster creates one that only its tasks know.
     ///
     /// # Errors
     /// When no ports are free.
-    pub fn start_with(ps: u32, trainers: u32, mut options: ServerOptions) -> Result<Self> {
+    pub fn start_with(ps: u32, workers: u32, mut options: ServerOptions) -> Result<Self> {
         options.build = Some(options.build.map_or_else(identity::build, Ok)?);
         // All its tasks are in this process, so nobody else needs to know the token.
         options.token = Some(options.token.map_or_else(Token::random, Ok)?);
         let any: Address = "127.0.0.1:0".parse()?;
         let bind = |count: u32| (0..count).map(|_| Listening::bind(&any, 1)).collect::<Result<Vec<_>>>();
-        let (ps, chief, workers) = (bind(ps)?, bind(1)?, bind(trainers.saturating_sub(1))?);
+        let (ps, chief, workers) = (bind(ps)?, bind(1)?, bind(workers)?);
         let addresses =
             |tasks: &[Listening]| tasks.iter().map(|task| format!("127.0.0.1:{}", task.port())).collect::<Vec<_>>();
         let mut cluster = ClusterSpec::new().job("chief", addresses(&chief)).job("ps", addresses(&ps));
@@ -73,7 +73,7 @@ impl MiniCluster {
     /// ```
     /// use phalanx_base::{Code, Error};
     /// use phalanx_train::MiniCluster;
-    /// let cluster = MiniCluster::start(1, 2)?;
+    /// let cluster = MiniCluster::start(1, 1)?;
     /// let error = cluster.run(|_| Err::<(), _>(Error::new(Code::BadSetting, "no such model"))).unwrap_err();
     /// assert_eq!(error.what(), "no such model");
     /// # Ok::<(), phalanx_base::Error>(())
@@ -97,8 +97,12 @@ impl MiniCluster {
             done
         };
         let (done, others) = std::thread::scope(|scope| {
-            let serving: Vec<_> = self.servers.iter().map(|server| scope.spawn(move || server.join())).collect();
-            let working: Vec<_> = workers.iter().map(|server| scope.spawn(|| run(server).map(drop))).collect();
+            // A killed task has no result.
+            let alive = |server: &Server, ended: Result<()>| if server.is_killed() { Ok(()) } else { ended };
+            let serve = |server| scope.spawn(move || alive(server, server.join()));
+            let serving: Vec<_> = self.servers.iter().map(serve).collect();
+            let work = |server| scope.spawn(move || alive(server, run(server).map(drop)));
+            let working: Vec<_> = workers.iter().map(work).collect();
             let done = run(chief);
             let end = |thread: std::thread::ScopedJoinHandle<'_, Result<()>>| {
                 thread.join().unwrap_or_else(|_| Err(Error::new(Code::Internal, "a parameter server panicked")))
@@ -110,6 +114,27 @@ impl MiniCluster {
         }
         let done = done?;
         others.into_iter().collect::<Result<()>>().map(|()| done)
+    }
+
+    /// Kills a task such as `worker/0`, as the operating system kills a process: its heartbeats stop, its connections die,
+    /// and it tells nobody. The others notice within about half a second. Its part of [`Self::run`] ends with the next call
+    /// that it makes to another task, and its result counts for nothing.
+    ///
+    /// ```
+    /// use phalanx_train::MiniCluster;
+    /// let cluster = MiniCluster::start(1, 2)?;
+    /// cluster.kill("worker/1")?;
+    /// assert!(cluster.kill("worker/2").is_err());
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the cluster has no such task.
+    pub fn kill(&self, task: &str) -> Result<()> {
+        let task: TaskId = task.parse()?;
+        let found = self.servers.iter().chain(&self.trainers).find(|server| server.task() == task);
+        let missing = || Error::new(Code::NoSuchTask, format!("the cluster has no {task}"));
+        found.ok_or_else(missing).map(Server::kill)
     }
 
     /// Returns the parameter servers.

@@ -70,15 +70,17 @@ pub use phalanx_nn::{
 pub use phalanx_storage as storage;
 pub use phalanx_train::fit::{self, callbacks};
 pub use phalanx_train::{
-    DistributedDataset, Gradient, MiniCluster, ParameterServerOptions, PerReplica, Replica, Replicated, Server,
-    ServerOptions, Session, Strategy, SummaryWriter, Supervisor, Token, checkpoint, logging,
+    DistributedDataset, Gradient, HostTensor, IntoLoss, MiniCluster, ParameterServerOptions, PerReplica, Replica,
+    Replicated, RowValues, Server, ServerOptions, Session, Strategy, SummaryWriter, Supervisor, TableId, Token,
+    checkpoint, logging,
 };
 
 /// `ParameterServerStrategy` and its coordinator, which schedules steps on workers.
 pub mod coordinator {
     pub use phalanx_train::{
-        ClusterResolver, Coordinator, ParameterServerStrategy, RemoteValue, ShardedVariable, SidecarEvaluator,
-        SimpleClusterResolver, Staleness, StepContext, StepFunctions, TfConfigClusterResolver, VariableShard,
+        ClusterResolver, Coordinator, DatasetHandle, DatasetPart, Handle, MetricHandle, ParameterServerStrategy,
+        PerWorker, RemoteValue, ResourceHandle, ShardedVariable, SidecarEvaluator, SimpleClusterResolver, Staleness,
+        StepContext, StepFunctions, StepHandle, TfConfigClusterResolver, VariableShard,
     };
 }
 
@@ -121,8 +123,8 @@ pub mod prelude {
     pub use phalanx_ps::{Partitioner, Placement, TableSpec};
     pub use phalanx_train::fit::{Compile, Compiled, Fit, History, Verbose};
     pub use phalanx_train::{
-        BatchTensors, Interrupt, MiniCluster, NonFinite, ParameterServerOptions, Reduce, Server, ServerOptions,
-        Session, Step, Strategy, Supervisor, SyncReplicas,
+        BatchTensors, HostTensor, Interrupt, MiniCluster, NonFinite, ParameterServerOptions, Reduce, Server,
+        ServerOptions, Session, Step, Strategy, Supervisor, SyncReplicas,
     };
 }
 

@@ -3,11 +3,12 @@
 #![allow(clippy::print_stdout)]
 
 use clap::Parser;
+use phalanx::metrics::Sum;
 use phalanx::prelude::*;
 use phalanx_base::SplitMix;
 use phalanx_tests::ledger::{self, Ledger};
 use phalanx_train::testing::connections;
-use phalanx_train::{Coordinator, ParameterServerStrategy, StepContext, StepFunctions};
+use phalanx_train::{Coordinator, MetricHandle, ParameterServerStrategy, StepContext, StepFunctions, StepHandle};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -50,26 +51,36 @@ fn run(args: &Args) -> phalanx::Result<()> {
     let strategy = ParameterServerStrategy::new(supervisor).consistency(&args.consistency)?.attempts(100);
     let pause = Duration::from_millis(args.step_ms);
     let said = AtomicBool::new(false);
-    let steps = StepFunctions::new().step("count", move |cx| {
+    let mut steps = StepFunctions::new();
+    let counted = steps.metric(Sum::new("counted"));
+    let count = steps.register_as("count", move |cx, (): ()| {
         if !said.swap(true, Ordering::Relaxed) {
             println!("takes part");
         }
+        cx.record(&counted, 1.0)?;
         count(cx, pause)
     });
-    strategy.run(Ledger::default(), steps, |coordinator| coordinate(args, &server, coordinator)).map(drop)
+    strategy
+        .run(Ledger::default(), steps, |coordinator| coordinate(args, &server, coordinator, (&count, &counted)))
+        .map(drop)
 }
 
-fn count(cx: &mut StepContext<'_, Ledger>, pause: Duration) -> phalanx::Result<Vec<f64>> {
+fn count(cx: &mut StepContext<'_, Ledger>, pause: Duration) -> phalanx::Result<f32> {
     std::thread::sleep(pause);
     let servers = 2;
     // The same rows when the step runs again.
     let mut random = SplitMix::new(cx.id());
     let step = cx.with_session(|session| ledger::step(session, servers, &mut random))?;
     let ended = || Error::new(Code::JobFailed, "the job ended before the step did");
-    Ok(vec![f64::from(step.ok_or_else(ended)?.loss)])
+    Ok(step.ok_or_else(ended)?.loss)
 }
 
-fn coordinate(args: &Args, server: &Server, coordinator: &mut Coordinator<Ledger>) -> phalanx::Result<()> {
+fn coordinate(
+    args: &Args,
+    server: &Server,
+    coordinator: &mut Coordinator<Ledger>,
+    (count, counted): (&StepHandle<(), f32>, &MetricHandle),
+) -> phalanx::Result<()> {
     let rounds = args.consistency.starts_with("sync");
     let done = coordinator.global_step()?;
     // In rounds, as many steps as there are workers are one.
@@ -78,7 +89,7 @@ fn coordinate(args: &Args, server: &Server, coordinator: &mut Coordinator<Ledger
     println!("begins at step {done}");
     let mut values = std::collections::VecDeque::new();
     for scheduled in 0..left {
-        values.push_back(coordinator.schedule("count", &[])?);
+        values.push_back(coordinator.schedule(count, ())?);
         // Waits for old ones, so that the chief shows how far training is.
         if values.len() >= 32
             && let Some(value) = values.pop_front()
@@ -90,6 +101,7 @@ fn coordinate(args: &Args, server: &Server, coordinator: &mut Coordinator<Ledger
         }
     }
     coordinator.join()?;
+    println!("counted {} of {left}", coordinator.result(counted)?);
     for worker in coordinator.workers() {
         println!("{} did {}", worker.worker_id.task, worker.committed);
     }

@@ -42,8 +42,8 @@ fn run() -> Result<()> {
 fn answer(case: &Value) -> Result<Value> {
     let Some(workers) = case["workers"].as_u64() else { return answer_under(case, &Strategy::default()) };
     let settings = ParameterServerOptions { consistency: "sync".to_owned(), ..ParameterServerOptions::default() };
-    let trainers = u32::try_from(workers).unwrap_or(1) + 1;
-    MiniCluster::start_with(2, trainers, ServerOptions::default())?
+    let workers = u32::try_from(workers).unwrap_or(1);
+    MiniCluster::start_with(2, workers, ServerOptions::default())?
         .run(|server| answer_under(case, &Strategy::parameter_server_on(server, settings.clone())?))
 }
 

@@ -52,25 +52,25 @@ fn values_by_count(most: usize) -> Vec<f32> {
 /// Trains with two trainers as fast as they can until there are enough checkpoints.
 fn train(dir: &Dir, sync: bool) {
     let options = ServerOptions::default();
-    let cluster = MiniCluster::start_with(SERVERS, 2, options).unwrap();
+    let cluster = MiniCluster::start_with(SERVERS, 1, options).unwrap();
     let enough = AtomicBool::new(false);
     let work = |server: &Server| {
         let table =
             TableSpec { name: "t".into(), dim: 2, initializer: RowInitializer::constant(0.0), optimizer: optimizer() };
         let mut supervisor = Supervisor::new(server, optimizer())
             .partitioner(Partitioner::FixedShards(SERVERS as usize))
-            .table(table)
             .run_dir(dir.clone())
             .save_model_secs(None)
             .save_model_steps(1)
             .max_to_keep(0);
+        let table = supervisor.table(table).unwrap();
         if sync {
             supervisor = supervisor.sync(SyncReplicas::default());
         }
         let mut session = supervisor.prepare_or_wait_for_session(Ones::new()).unwrap();
         let loss =
             |model: &Ones, rows: &[Rows]| model.wide.val().sum() + model.one.val().sum() + rows[0].lookup().sum();
-        while let Some(step) = session.step_with_rows(&[(0, &IDS)], loss).unwrap() {
+        while let Some(step) = session.step_with_rows(&[(table, &IDS)], loss).unwrap() {
             if server.is_chief() && step.global_step % 50 == 0 {
                 let saved = dir.list("model.ckpt-").unwrap().iter().filter(|e| e.name.ends_with(".index")).count();
                 enough.store(saved >= CHECKPOINTS, Ordering::Release);
@@ -169,7 +169,7 @@ fn the_last_checkpoint_has_every_update_that_was_acknowledged() {
             let folder = tempfile::tempdir().unwrap();
             let dir = Dir::local(folder.path());
             let options = ServerOptions::default();
-            let cluster = MiniCluster::start_with(SERVERS, 3, options).unwrap();
+            let cluster = MiniCluster::start_with(SERVERS, 2, options).unwrap();
             let work = |server: &Server| {
                 let supervisor = Supervisor::new(server, optimizer())
                     .partitioner(Partitioner::FixedShards(SERVERS as usize))

@@ -28,7 +28,7 @@ fn layout(name: &str, dims: &[usize], optimizer: impl Into<Optimizer>) -> Layout
 /// A server on which the chief has made `weight` of shape [2, 3], updated by SGD.
 fn with_weight(claim: impl FnOnce(&Client) + Send + 'static) {
     within(DEADLINE, "a call hangs", || {
-        let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
+        let cluster = MiniCluster::start_with(1, 0, quiet()).unwrap();
         let chief = &cluster.trainers()[0];
         chief.wait_until_formed().unwrap();
         let client = connections::client(chief).unwrap();
@@ -129,7 +129,7 @@ fn train(server: &Server, numbers: usize) -> Result<()> {
 #[test]
 fn a_worker_with_another_model_ends_the_job_and_everybody_hears_why() {
     within(DEADLINE, "the job hangs", || {
-        let cluster = MiniCluster::start_with(1, 2, quiet()).unwrap();
+        let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
         let ends = std::thread::scope(|scope| {
             let trainers = cluster.trainers().iter().zip([3, 4]);
             let trainers: Vec<_> = trainers.map(|(server, n)| scope.spawn(move || train(server, n))).collect();
@@ -146,7 +146,7 @@ fn a_worker_with_another_model_ends_the_job_and_everybody_hears_why() {
 #[test]
 fn what_was_meant_for_a_former_incarnation_of_a_server_is_refused() {
     within(DEADLINE, "a call hangs", || {
-        let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
+        let cluster = MiniCluster::start_with(1, 0, quiet()).unwrap();
         let chief = &cluster.trainers()[0];
         chief.wait_until_formed().unwrap();
         let client = connections::client(chief).unwrap();

@@ -61,6 +61,9 @@ fn whichever_workers_are_killed_every_step_counts_once() {
         let chief = running.expect_good_end_without(&restarted, LONG).text;
         assert!(chief.contains("exact") && !chief.contains("NOT EXACT"), "run {run} ({consistency}):\n{chief}");
         assert!(chief.contains(&format!("done: {}", &steps[8..])), "run {run} ({consistency}):\n{chief}");
+        // A step that ran on two workers counts once in metrics, too.
+        let counted = if consistency == "sync" { "counted 360 of 360" } else { "counted 400 of 400" };
+        assert!(chief.contains(counted), "run {run} ({consistency}):\n{chief}");
     }
     print_times("workers", times);
 }

@@ -52,7 +52,7 @@ impl TestServer {
         let token = Some(Token::new(SECRET).unwrap());
         let (beat, build) = (Duration::from_millis(10), Some("test".to_owned()));
         let options = ServerOptions { beat, build, token, ..ServerOptions::default() };
-        let cluster = MiniCluster::start_with(1, 1, options).unwrap();
+        let cluster = MiniCluster::start_with(1, 0, options).unwrap();
         let chief = &cluster.trainers()[0];
         chief.wait_until_formed().unwrap();
         let (client, address) = (connections::client(chief).unwrap(), connections::servers(chief).unwrap().remove(0).1);
@@ -354,7 +354,7 @@ fn without_the_token_nothing_is_done() {
 #[test]
 fn a_job_of_one_process_takes_no_strangers() {
     within(Duration::from_secs(30), "the job hangs", || {
-        let cluster = MiniCluster::start(1, 1).unwrap();
+        let cluster = MiniCluster::start(1, 0).unwrap();
         let local = Server::local().unwrap();
         for chief in [&cluster.trainers()[0], &local] {
             let (_, address) = connections::servers(chief).unwrap().remove(0);

@@ -32,7 +32,7 @@ fn epoch(files: &[usize], sync: bool) -> (Vec<Vec<i64>>, Vec<String>, i64) {
     let folder = tempfile::tempdir().unwrap();
     let all = write(folder.path(), files);
     let log = LogRecorder::default();
-    let cluster = log.record(|| MiniCluster::start(2, 2)).unwrap();
+    let cluster = log.record(|| MiniCluster::start(2, 1)).unwrap();
     let work = |server: &Server| -> Vec<i64> {
         let mut supervisor = ledger::supervisor(server, Partitioner::FixedShards(2));
         if sync {

@@ -49,7 +49,7 @@ impl FaultyJob {
         let log = LogRecorder::default();
         let (beat, build) = (Duration::from_millis(10), Some("test".to_owned()));
         let options = ServerOptions { beat, build, ..ServerOptions::default() };
-        let cluster = log.record(|| MiniCluster::start_with(servers, trainers, options));
+        let cluster = log.record(|| MiniCluster::start_with(servers, trainers - 1, options));
         let cluster = cluster.map_err(|error| error.to_string())?;
         let grave = Arc::new(Mutex::new(Vec::new()));
         let working = AtomicUsize::new(trainers as usize - 1);

@@ -70,8 +70,8 @@ impl Sizes {
     fn session(self, server: &Server, cuts: [usize; SERVERS]) -> Session<Big> {
         let (initializer, optimizer) = (RowInitializer::constant(0.0), Sgd::new(1.0).into());
         let table = TableSpec { name: "rows".into(), dim: DIM, initializer, optimizer };
-        let supervisor = Supervisor::new(server, Sgd::new(1.0));
-        let supervisor = supervisor.partitioner(Partitioner::FixedShards(SERVERS)).table(table);
+        let mut supervisor = Supervisor::new(server, Sgd::new(1.0)).partitioner(Partitioner::FixedShards(SERVERS));
+        supervisor.table(table).unwrap();
         let ways = || {
             let parts = Arc::new(Parts { cuts, arrived: Default::default() });
             let lane = |(at, (task, address)): (usize, (TaskId, _))| {
@@ -88,7 +88,8 @@ impl Sizes {
 
     fn step(self, session: &mut Session<Big>, rows: i64) -> phalanx::Result<Option<Step>> {
         let ids: Vec<i64> = (0..rows).collect();
-        session.step_with_rows(&[(0, &ids)], |model, rows| model.numbers.val().sum() + rows[0].lookup().sum())
+        let table = session.table("rows")?;
+        session.step_with_rows(&[(table, &ids)], |model, rows| model.numbers.val().sum() + rows[0].lookup().sum())
     }
 
     /// Kills one trainer after each possible number of parts on each server; the values must be right in the end.
@@ -96,7 +97,7 @@ impl Sizes {
         let cuts: Vec<[usize; SERVERS]> = (0..=parts).flat_map(|a| (0..=parts).map(move |b| [a, b])).collect();
         let (beat, build) = (Duration::from_millis(20), Some("test".to_owned()));
         let options = ServerOptions { beat, build, ..ServerOptions::default() };
-        let cluster = MiniCluster::start_with(SERVERS as u32, 1 + cuts.len() as u32, options).unwrap();
+        let cluster = MiniCluster::start_with(SERVERS as u32, cuts.len() as u32, options).unwrap();
         let chief = &cluster.trainers()[0];
         let mut session = self.session(chief, [usize::MAX; SERVERS]);
         for _ in 0..2 {

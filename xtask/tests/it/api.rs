@@ -1,4 +1,4 @@
-//! The public API names no foreign types but Burn's.
+//! The public API names no foreign types but Burn's, and serde's traits.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -28,8 +28,10 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 /// Returns the names that a file imports from foreign crates, and the names of these crates.
 fn foreign(source: &str) -> BTreeSet<&str> {
     let uses = source.split(";\n").filter_map(|item| item.trim_start().strip_prefix("use "));
-    let is_ours =
-        |first: &str| OURS.iter().any(|own| first.starts_with(own)) || source.contains(&format!("mod {first};\n"));
+    // The arguments and results of steps are any types that serde can encode.
+    let is_ours = |first: &str| {
+        first == "serde" || OURS.iter().any(|own| first.starts_with(own)) || source.contains(&format!("mod {first};\n"))
+    };
     uses.filter(|path| !words(path).next().is_some_and(is_ours)).flat_map(words).collect()
 }
 

@@ -103,6 +103,20 @@ impl<'a> Values<'a> {
     }
 }
 
+impl<'a> From<&'a [f32]> for Values<'a> {
+    /// Wraps one number per example.
+    fn from(numbers: &'a [f32]) -> Self {
+        Self::column(numbers)
+    }
+}
+
+impl<'a> From<&'a [i64]> for Values<'a> {
+    /// Wraps one class number per example.
+    fn from(ids: &'a [i64]) -> Self {
+        Self::ids(ids)
+    }
+}
+
 /// Labels and predictions of the same shape.
 #[derive(Clone, Debug)]
 pub struct Pair<'a> {

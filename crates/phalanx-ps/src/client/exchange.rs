@@ -69,6 +69,8 @@ struct Ask<'a> {
     /// `None` pulls nothing, not even dense values.
     pull: Option<&'a [RowSet]>,
     mode: UpdateMode,
+    /// Whether dense values are left out.
+    rows_only: bool,
 }
 
 impl Ask<'_> {
@@ -77,7 +79,7 @@ impl Ask<'_> {
     }
 
     fn pieces(&self) -> &[Piece] {
-        &self.remote.pieces[self.server]
+        if self.rows_only { &[] } else { &self.remote.pieces[self.server] }
     }
 }
 
@@ -94,7 +96,7 @@ impl Client {
         pull: &[RowSet],
         mode: UpdateMode,
     ) -> Result<Pulled> {
-        let answers = self.ask_all(remote, push, Some(pull), mode)?;
+        let answers = self.ask_all(remote, push, Some(pull), mode, false)?;
         let mut pulled = Pulled { global_step: 0, dense: Vec::new(), rows: Vec::new(), repeated: false, stale: false };
         for answer in &answers {
             pulled.global_step = pulled.global_step.max(answer.global_step);
@@ -113,9 +115,19 @@ impl Client {
     /// # Errors
     /// As [`Self::exchange`].
     pub fn push(&self, remote: &mut RemoteModel, push: &Push, mode: UpdateMode) -> Result<(u64, bool)> {
-        let answers = self.ask_all(remote, Some(push), None, mode)?;
+        let answers = self.ask_all(remote, Some(push), None, mode, false)?;
         let step = answers.iter().map(|answer| answer.global_step).max().unwrap_or(0);
         Ok((step, answers.iter().any(|answer| answer.stale)))
+    }
+
+    /// Pulls rows, and no dense values.
+    pub(super) fn ask_for_rows(
+        &self,
+        remote: &mut RemoteModel,
+        sets: &[RowSet],
+        mode: UpdateMode,
+    ) -> Result<Vec<Answer>> {
+        self.ask_all(remote, None, Some(sets), mode, true)
     }
 
     /// Calls all servers at once. If one was restarted since it gave its handles out, they are looked up again and everything
@@ -126,11 +138,12 @@ impl Client {
         push: Option<&Push>,
         pull: Option<&[RowSet]>,
         mode: UpdateMode,
+        rows_only: bool,
     ) -> Result<Vec<Answer>> {
         loop {
             let asked = {
                 let remote = &*remote;
-                let ask = |server| Ask { server, remote, push, pull, mode };
+                let ask = |server| Ask { server, remote, push, pull, mode, rows_only };
                 let calls = (0..self.servers()).map(|server| self.exchange_with(ask(server)));
                 self.block(try_join_all(calls))
             };
@@ -174,7 +187,7 @@ impl Client {
 
     /// Builds the message of one part.
     fn part_frame(&self, ask: &Ask<'_>, part: &Part, number: usize, last: usize) -> OutFrame {
-        let Ask { server, remote, push, pull, mode } = *ask;
+        let Ask { server, remote, push, pull, mode, .. } = *ask;
         let mut header = Exchange { counts: server == 0, ..Exchange::default() };
         let mut body: Vec<Bytes> = Vec::new();
         if let UpdateMode::Synchronous { round, closed } = mode {

@@ -11,6 +11,7 @@ mod calls;
 mod describe;
 mod exchange;
 mod packing;
+mod read;
 mod recover;
 mod remote_model;
 mod rounds;

@@ -1,5 +1,7 @@
 //! The coordinator: it schedules steps, waits for them, and handles lost workers.
 
+use super::codec::encode;
+use super::handle::{MetricHandle, StepHandle};
 use super::state::{CoordinatorState, Work};
 use super::watcher::Watcher;
 use super::{RemoteValue, StepFunctions};
@@ -8,6 +10,8 @@ use crate::{Server, Session};
 use phalanx_base::{Code, Context, Error, Incarnation, Result, TaskId};
 use phalanx_cluster::schedule::{RefusalReason, SchedulerOptions, StepEffect, TaskIncarnation, WorkerView};
 use phalanx_nn::burn::module::Module;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,16 +44,17 @@ pub(crate) struct Call {
 /// use phalanx_nn::burn::nn::{Linear, LinearConfig};
 /// use phalanx_optim::Sgd;
 /// use phalanx_train::{MiniCluster, ParameterServerStrategy, StepFunctions, Supervisor};
-/// let sums = MiniCluster::start(1, 3)?.run(|server| {
-///     let steps = StepFunctions::<Linear>::new().evaluation("square", |cx| Ok(vec![cx.arguments()[0] * cx.arguments()[0]]));
+/// let sum = MiniCluster::start(1, 2)?.run(|server| {
+///     let mut steps = StepFunctions::<Linear>::new();
+///     let square = steps.evaluation(|_, x: f64| Ok(x * x));
 ///     let model = LinearConfig::new(2, 1).init(&phalanx_nn::default_device());
 ///     ParameterServerStrategy::new(Supervisor::new(server, Sgd::new(0.1))).run(model, steps, |coordinator| {
-///         let squares = [1.0, 2.0, 3.0].map(|x| coordinator.schedule("square", &[x]));
+///         let squares = [1.0, 2.0, 3.0].map(|x| coordinator.schedule(&square, x));
 ///         coordinator.join()?;
-///         squares.into_iter().map(|value| Ok(value?.fetch()?[0])).sum::<phalanx_base::Result<f64>>()
+///         squares.into_iter().map(|value| value?.fetch()).sum::<phalanx_base::Result<f64>>()
 ///     })
 /// })?;
-/// assert_eq!(sums, Some(14.0));
+/// assert_eq!(sum, Some(14.0));
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
 pub struct Coordinator<M> {
@@ -73,7 +78,7 @@ impl<M: Module> Coordinator<M> {
         let known = client.task_incarnations()?;
         let description = client.describe(0)?;
         let step = description.global_step;
-        let state = Arc::new(CoordinatorState::new(server.incarnation().0, options, step));
+        let state = Arc::new(CoordinatorState::new(server.incarnation().0, options, step, &steps));
         state.lock().start_at(description.newest_clock, step);
         server.coordinator_service()?.open(call.number, Arc::clone(&state));
         let stop = Arc::new(AtomicBool::new(false));
@@ -129,16 +134,15 @@ impl<M: Module> Coordinator<M> {
         }
     }
 
-    /// Schedules a step: the function that every worker registered under this name, with these arguments. Waits while the
-    /// queue is full.
+    /// Schedules a step with this argument, on whichever worker is free. Waits while the queue is full.
     ///
     /// # Errors
-    /// When nothing is registered under that name, an earlier step failed (its error is then raised here, once), or the
-    /// job cannot go on.
-    pub fn schedule(&mut self, function: &str, arguments: &[f64]) -> Result<RemoteValue> {
-        let (effect, _) = *self.steps.function(function)?;
-        let mut work = Work { function: function.into(), arguments: arguments.into() };
-        let bytes = function.len() + 8 * arguments.len();
+    /// When the argument cannot be sent, an earlier step failed (its error is then raised here, once), or the job cannot go on.
+    pub fn schedule<A: Serialize, R>(&mut self, step: &StepHandle<A, R>, argument: A) -> Result<RemoteValue<R>> {
+        let function = self.steps.index(step)?;
+        let effect = self.steps.step(function)?.effect;
+        let mut work = Work { function, argument: encode("the argument of a step", &argument)? };
+        let bytes = size_of::<Work>() + work.argument.len();
         let mut queue = self.state.lock();
         loop {
             self.state.check()?;
@@ -221,10 +225,15 @@ impl<M: Module> Coordinator<M> {
     }
 
     pub(super) fn refresh(&mut self) -> Result<()> {
+        self.include_closed_rounds()?.refresh()
+    }
+
+    /// Returns the chief's session; what it reads from now on includes the rounds that are closed.
+    pub(super) fn include_closed_rounds(&mut self) -> Result<&mut Session<M>> {
         let closed_rounds = self.state.lock().closed_rounds();
         let session = self.session_mut()?;
         session.set_directive(StepDirective { closed_rounds, ..StepDirective::default() });
-        session.refresh()
+        Ok(session)
     }
 
     /// Returns the number of committed steps; in synchronous training, of closed rounds. A program that was started again
@@ -237,29 +246,31 @@ impl<M: Module> Coordinator<M> {
         Ok(self.session()?.global_step())
     }
 
-    /// Runs a function once for each of `parts` parts, with the arguments (part, parts), and returns the element-wise sum of
-    /// the results: an evaluation in which every example counts once, even if workers are lost.
-    ///
-    /// # Errors
-    /// The error of a part, and as [`Self::schedule`].
-    pub fn sum_over_parts(&mut self, function: &str, parts: usize) -> Result<Vec<f64>> {
-        let scheduled: Result<Vec<RemoteValue>> =
-            (0..parts).map(|part| self.schedule(function, &[part as f64, parts as f64])).collect();
-        let mut sums: Vec<f64> = Vec::new();
-        for value in scheduled? {
-            let result = value.fetch()?;
-            sums.resize(sums.len().max(result.len()), 0.0);
-            sums.iter_mut().zip(result).for_each(|(sum, number)| *sum += number);
-        }
-        Ok(sums)
-    }
-
     /// Waits for several results.
     ///
     /// # Errors
     /// As [`RemoteValue::fetch`].
-    pub fn fetch(&self, values: &[RemoteValue]) -> Result<Vec<Vec<f64>>> {
+    pub fn fetch<T: DeserializeOwned>(&self, values: &[RemoteValue<T>]) -> Result<Vec<T>> {
         values.iter().map(RemoteValue::fetch).collect()
+    }
+
+    /// Returns the value of a metric over all steps that are done, since the chief was started or the metric was reset.
+    /// Every such step is counted once; after [`Self::join`], these are all that were scheduled.
+    ///
+    /// # Errors
+    /// When the metric is none of this job's.
+    pub fn result(&self, metric: &MetricHandle) -> Result<f64> {
+        self.state.metrics.result(self.steps.index(metric)?)
+    }
+
+    /// Sets all metrics back to their beginning, for the next epoch.
+    pub fn reset_metrics(&self) {
+        self.state.metrics.reset();
+    }
+
+    /// Returns the step that was registered under this name with these types.
+    pub(crate) fn find_step<A: 'static, R: 'static>(&self, name: &str) -> Result<StepHandle<A, R>> {
+        self.steps.find(name).ok_or_else(|| Error::new(Code::Internal, format!("there is no step {name:?}")))
     }
 
     /// Returns the chief's own session: values, checkpoints, summaries.

@@ -1,33 +1,29 @@
 //! The context of a step, on the worker that runs it.
 
-use super::StepFunctions;
+use super::handle::{DatasetHandle, MetricHandle, ResourceHandle};
 use super::inputs::Inputs;
-use crate::{RowValues, Session};
+use super::metrics::StepMetrics;
+use super::{DatasetPart, StepFunctions};
+use crate::{IntoLoss, RowValues, Session, TableId};
 use phalanx_base::{Code, Error, Result, TaskId};
 use phalanx_data::{Batch, DatasetIter, InputContext};
 use phalanx_nn::Rows;
 use phalanx_nn::burn::module::Module;
-use phalanx_nn::burn::tensor::{Gradients, Tensor};
-use std::any::Any;
+use phalanx_nn::metrics::Values;
+use std::any::{Any, type_name};
 
-/// The context of a step: its arguments, input, resources and the model.
+/// The context of a step: its input, resources and metrics, and the model.
 pub struct StepContext<'a, M> {
     pub(super) session: &'a mut Session<M>,
     pub(super) inputs: &'a mut Inputs,
+    pub(super) metrics: &'a mut StepMetrics,
     pub(super) steps: &'a StepFunctions<M>,
-    pub(super) arguments: &'a [f64],
     pub(super) id: u64,
     /// Whether the step may push gradients, and has not done so yet.
     pub(super) may_push: bool,
 }
 
 impl<M: Module> StepContext<'_, M> {
-    /// Returns the arguments that the step was scheduled with.
-    #[must_use]
-    pub fn arguments(&self) -> &[f64] {
-        self.arguments
-    }
-
     /// Returns the number of the step; the same when it runs again.
     #[must_use]
     pub fn id(&self) -> u64 {
@@ -49,18 +45,18 @@ impl<M: Module> StepContext<'_, M> {
     /// Returns the next batch of this worker's share of a dataset; `None` at its end.
     ///
     /// # Errors
-    /// When there is no such dataset, or it cannot be read.
-    pub fn try_next(&mut self, dataset: &str) -> Result<Option<Batch>> {
-        self.inputs.next(self.steps, dataset)
+    /// When the dataset cannot be read.
+    pub fn try_next(&mut self, dataset: &DatasetHandle) -> Result<Option<Batch>> {
+        self.inputs.next(self.steps, self.steps.index(dataset)?)
     }
 
     /// Returns the next batch of a dataset that does not end.
     ///
     /// # Errors
     /// As [`Self::try_next`], and at the end: TensorFlow's `OutOfRange`.
-    pub fn next(&mut self, dataset: &str) -> Result<Batch> {
+    pub fn next(&mut self, dataset: &DatasetHandle) -> Result<Batch> {
         self.try_next(dataset)?.ok_or_else(|| {
-            Error::new(Code::DataEnd, format!("dataset {dataset:?} has ended"))
+            Error::new(Code::DataEnd, "a dataset has ended")
                 .at(self.task().to_string())
                 .help("repeat it, or schedule fewer steps")
         })
@@ -70,14 +66,14 @@ impl<M: Module> StepContext<'_, M> {
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub fn rewind(&mut self, dataset: &str) -> Result<()> {
-        self.inputs.rewind(self.steps, dataset)
+    pub fn rewind(&mut self, dataset: &DatasetHandle) -> Result<()> {
+        self.inputs.rewind(self.steps, self.steps.index(dataset)?)
     }
 
     /// Begins pass `number` over a dataset, unless this worker is in it already, or in a later one; returns the pass it is in.
     /// A worker that was started again continues its pass.
-    pub(crate) fn begin_pass(&mut self, dataset: &str, number: u64) -> Result<u64> {
-        self.inputs.begin_pass(self.steps, dataset, number)
+    pub(crate) fn begin_pass(&mut self, dataset: &DatasetHandle, number: u64) -> Result<u64> {
+        self.inputs.begin_pass(self.steps, self.steps.index(dataset)?, number)
     }
 
     /// Returns whether the step completes the update of a lost worker: it must then push, even if only zeros.
@@ -85,56 +81,67 @@ impl<M: Module> StepContext<'_, M> {
         self.session.acts_for_another()
     }
 
-    /// Returns part `index` of `of` of a dataset, for an evaluation: its parts together are the dataset, whichever workers read
-    /// them.
+    /// Returns a part of a dataset, for an evaluation.
     ///
     /// # Errors
-    /// When there is no such dataset, or it cannot be opened.
-    pub fn part(&self, dataset: &str, index: usize, of: usize) -> Result<DatasetIter> {
-        self.inputs.part(self.steps, dataset, index, of)
+    /// When the dataset cannot be opened.
+    pub fn part(&self, dataset: &DatasetHandle, part: DatasetPart) -> Result<DatasetIter> {
+        self.inputs.part(self.steps, self.steps.index(dataset)?, part)
     }
 
     /// Returns a value of this worker, created on first use: TensorFlow's per-worker resource.
     ///
     /// # Errors
-    /// When none is registered under that name, it cannot be created, or it is of another type.
-    pub fn resource<T: Any>(&mut self, name: &str) -> Result<&mut T> {
-        self.inputs.resource(self.steps, name)?.downcast_mut().ok_or_else(|| {
-            Error::new(Code::BadSetting, format!("resource {name:?} is not a {}", std::any::type_name::<T>()))
-        })
+    /// When it cannot be created.
+    pub fn resource<T: Any>(&mut self, resource: &ResourceHandle<T>) -> Result<&mut T> {
+        let made = self.inputs.resource(self.steps, self.steps.index(resource)?)?;
+        made.downcast_mut()
+            .ok_or_else(|| Error::new(Code::Internal, format!("a resource is not a {}", type_name::<T>())))
     }
 
-    /// Computes a loss on the newest values, pushes its gradients to the servers, and returns the loss.
+    /// Adds a batch to a metric. It counts with the step: once, if the step succeeds, whichever workers ran it. `weights` has
+    /// one number per example.
     ///
     /// # Errors
-    /// When the model or its gradients are wrong, or the servers are lost.
-    pub fn minimize(&mut self, loss: impl FnOnce(&M) -> Tensor<1>) -> Result<f64> {
+    /// When the shapes do not fit.
+    pub fn update<'v>(
+        &mut self,
+        metric: &MetricHandle,
+        labels: impl Into<Values<'v>>,
+        predictions: impl Into<Values<'v>>,
+        weights: Option<&[f32]>,
+    ) -> Result<()> {
+        self.metrics.metric(self.steps.index(metric)?)?.update(labels.into(), predictions.into(), weights)
+    }
+
+    /// Adds a number, such as the loss, to a [`Mean`](phalanx_nn::metrics::Mean) or a [`Sum`](phalanx_nn::metrics::Sum).
+    ///
+    /// # Errors
+    /// When the metric is of another kind.
+    pub fn record(&mut self, metric: &MetricHandle, number: f32) -> Result<()> {
+        let number = [number];
+        self.update(metric, &number[..], &number[..], None)
+    }
+
+    /// Computes a loss on the newest values, pushes its gradients to the servers, and returns the loss. The closure returns a
+    /// tensor, or a `Result` with one.
+    ///
+    /// # Errors
+    /// When the model or its gradients are wrong, or the servers are lost, and what `loss` returns.
+    pub fn minimize<L: IntoLoss>(&mut self, loss: impl FnOnce(&M) -> L) -> Result<f32> {
         self.minimize_with_rows(&[], |model, _| loss(model))
     }
 
-    /// Like [`Self::minimize`], with a loss that can fail.
-    ///
-    /// # Errors
-    /// As [`Self::minimize`], and what `loss` returns.
-    pub fn try_minimize(&mut self, loss: impl FnOnce(&M) -> Result<Tensor<1>>) -> Result<f64> {
-        let nothing = |_: &mut Gradients| Ok(Vec::new());
-        let step = self.with_session(|session| {
-            session.step_with_values(&[], |model, _| Ok((loss(model)?, nothing)))?.ok_or_else(ended)
-        })?;
-        Ok(f64::from(step.loss))
-    }
-
-    /// Like [`Self::minimize`], for a model with tables: `ids` has, for each table used, its number and the batch's ids.
+    /// Like [`Self::minimize`], for a model with tables: `ids` has, for each table used, the batch's ids.
     ///
     /// # Errors
     /// As [`Self::minimize`].
-    pub fn minimize_with_rows(
+    pub fn minimize_with_rows<L: IntoLoss>(
         &mut self,
-        ids: &[(usize, &[i64])],
-        loss: impl FnOnce(&M, &[Rows]) -> Tensor<1>,
-    ) -> Result<f64> {
-        self.with_session(|session| session.step_with_rows(ids, loss)?.ok_or_else(ended))
-            .map(|step| f64::from(step.loss))
+        ids: &[(TableId, &[i64])],
+        loss: impl FnOnce(&M, &[Rows]) -> L,
+    ) -> Result<f32> {
+        self.with_session(|session| session.step_with_rows(ids, loss)?.ok_or_else(ended)).map(|step| step.loss)
     }
 
     /// Runs `act`, which may do the one step of a [`Session`] that this step has.
@@ -145,7 +152,7 @@ impl<M: Module> StepContext<'_, M> {
         if !std::mem::replace(&mut self.may_push, false) {
             return Err(Error::new(Code::BadSetting, "a step pushes gradients once, and an evaluation never does")
                 .at(self.task().to_string())
-                .help("register what trains with StepFunctions::step, and compute one loss in it"));
+                .help("register what trains with StepFunctions::register, and compute one loss in it"));
         }
         let server = self.session.server();
         if let Some(position) = server.in_scope(|| self.inputs.position()) {
@@ -163,11 +170,11 @@ impl<M: Module> StepContext<'_, M> {
         self.session.model()
     }
 
-    /// Returns the model with the newest values, and the rows of these ids: for each table used, its number and the ids.
+    /// Returns the model with the newest values, and the rows of these ids: for each table used, the ids.
     ///
     /// # Errors
     /// When there is no such table, or the servers are lost.
-    pub fn look_up(&mut self, ids: &[(usize, &[i64])]) -> Result<(&M, Vec<RowValues>)> {
+    pub fn look_up(&mut self, ids: &[(TableId, &[i64])]) -> Result<(&M, Vec<RowValues>)> {
         let rows = self.session.look_up(ids)?;
         Ok((self.session.model()?, rows))
     }

@@ -3,7 +3,8 @@
 //! | read | for |
 //! | --- | --- |
 //! | [`ParameterServerStrategy`] | a job with a coordinator |
-//! | [`StepFunctions`], [`StepContext`] | the functions that workers run, and the context of a step |
+//! | [`StepFunctions`], [`StepHandle`] | the steps that workers run, and what names one |
+//! | [`StepContext`] | a step's input, resources, metrics and model |
 //! | [`Coordinator`] | the chief: schedule, join, fetch |
 //! | [`ShardedVariable`] | a variable and its shards |
 //!
@@ -11,9 +12,13 @@
 //! worker; here are the threads and messages around it.
 
 mod chief;
+mod codec;
 mod context;
+mod dataset_part;
+mod handle;
 mod inputs;
 mod messages;
+mod metrics;
 mod on_servers;
 mod outcomes;
 mod remote_value;
@@ -30,6 +35,8 @@ mod worker;
 pub(crate) use chief::Call;
 pub use chief::{Coordinator, Staleness};
 pub use context::StepContext;
+pub use dataset_part::DatasetPart;
+pub use handle::{DatasetHandle, Handle, MetricHandle, PerWorker, ResourceHandle, StepHandle};
 pub use remote_value::RemoteValue;
 pub use step_functions::StepFunctions;
 pub use strategy::ParameterServerStrategy;

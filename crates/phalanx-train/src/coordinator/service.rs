@@ -1,6 +1,6 @@
 //! The coordinator as workers reach it: on the bulk lane of the chief.
 
-use super::messages::{StepReport, decode_task, encode_assignment, proto};
+use super::messages::{StepReport, decode_task, encode_assignments, proto};
 use super::outcomes::Outcomes;
 use super::state::CoordinatorState;
 use bytes::Bytes;
@@ -91,7 +91,7 @@ impl CoordinatorService {
         }
     }
 
-    async fn answer(&self, frame: InFrame) -> Result<proto::PollReply> {
+    async fn answer(&self, frame: InFrame) -> Result<OutFrame> {
         let poll: proto::Poll = frame.header()?;
         if poll.job != self.job {
             return Err(Error::new(Code::WrongJob, "the coordinator belongs to another job")
@@ -105,11 +105,11 @@ impl CoordinatorService {
             proto::Purpose::Steps => {}
             proto::Purpose::Outcome => {
                 self.lock().outcomes.learn(task, poll.call, Vec::new());
-                return Ok(self.wait_for_outcome(poll.call, wait).await);
+                return Ok(OutFrame::new(&self.wait_for_outcome(poll.call, wait).await));
             }
             proto::Purpose::Done => {
                 self.lock().outcomes.has_newest(task.0, poll.call);
-                return Ok(proto::PollReply::default());
+                return Ok(OutFrame::new(&proto::PollReply::default()));
             }
         }
         let current = {
@@ -117,23 +117,31 @@ impl CoordinatorService {
             let current = calls.current;
             calls.outcomes.learn(task, poll.call, poll.outcomes);
             if calls.outcomes.of(poll.call).is_some() {
-                return Ok(proto::PollReply { over: true, coordinator: poll.coordinator, ..Default::default() });
+                let coordinator = poll.coordinator;
+                return Ok(OutFrame::new(&proto::PollReply { over: true, coordinator, ..Default::default() }));
             }
             calls.coordinator.clone().filter(|_| current == poll.call)
         };
         let Some(state) = current else {
             // The chief is not in this call yet.
             tokio::time::sleep(wait.min(Duration::from_millis(50))).await;
-            return Ok(proto::PollReply::default());
+            return Ok(OutFrame::new(&proto::PollReply::default()));
         };
         let coordinator = Some(state.coordinator);
-        let over = proto::PollReply { over: true, coordinator, ..Default::default() };
+        let over = OutFrame::new(&proto::PollReply { over: true, coordinator, ..Default::default() });
+        if let Some(registered) = &poll.registered {
+            check_registered(&state.registered, &registered.entries, worker)
+                .inspect_err(|error| state.refuse(error.clone()))?;
+        }
         if poll.coordinator != coordinator {
             // The coordinator that it had joined is gone, or it has joined none yet.
-            return Ok(proto::PollReply { coordinator, ..Default::default() });
+            return Ok(OutFrame::new(&proto::PollReply { coordinator, ..Default::default() }));
         }
+        let mut body = frame.body();
+        let decode = |report| StepReport::decode(report, &mut body);
+        let reports = poll.reports.into_iter().map(decode).collect::<Result<_>>()?;
         state.lock().joined(state.now(), worker, poll.sent);
-        take_reports(&state, worker, poll.reports.into_iter().map(StepReport::decode))?;
+        take_reports(&state, worker, reports)?;
         if poll.leaving {
             // A worker that is not known has nothing to leave.
             let _ = state.lock().left(worker);
@@ -153,9 +161,12 @@ impl CoordinatorService {
             };
             let steps = taken.map_err(|rejection| refused(&rejection))?;
             if !steps.is_empty() || tokio::time::timeout_at(until, scheduled).await.is_err() {
-                let steps = steps.into_iter().map(encode_assignment).collect();
+                let (steps, arguments) = encode_assignments(steps);
                 let eager = state.options.consistency != Consistency::Async;
-                return Ok(proto::PollReply { steps, over: false, coordinator, eager, outcome: None });
+                let mut reply =
+                    OutFrame::new(&proto::PollReply { steps, over: false, coordinator, eager, outcome: None });
+                arguments.into_iter().for_each(|argument| reply.push(argument));
+                return Ok(reply);
             }
         }
     }
@@ -163,37 +174,59 @@ impl CoordinatorService {
 
 impl Handler for CoordinatorService {
     fn call(self: Arc<Self>, frame: InFrame) -> Pending<'static, Result<OutFrame>> {
-        Box::pin(async move { self.answer(frame).await.map(|reply| OutFrame::new(&reply)) })
+        Box::pin(async move { self.answer(frame).await })
     }
 }
 
-fn take_reports(
-    state: &CoordinatorState,
-    worker: TaskIncarnation,
-    mut reports: impl ExactSizeIterator<Item = StepReport>,
-) -> Result<()> {
-    if reports.len() == 0 {
+/// Refuses a worker whose program has registered something else.
+fn check_registered(own: &[String], theirs: &[String], worker: TaskIncarnation) -> Result<()> {
+    let Some(at) = (0..own.len().max(theirs.len())).find(|&at| own.get(at) != theirs.get(at)) else { return Ok(()) };
+    let task = worker.task;
+    let entry = |entries: &[String]| entries.get(at).map_or("nothing", String::as_str).to_owned();
+    Err(Error::new(Code::BadSetting, format!("{task} has registered other steps than the chief"))
+        .at(task.to_string())
+        .because(format!(
+            "entry {} of {} is {} on the chief, entry {} of {} is {} on {task}",
+            at + 1,
+            own.len(),
+            entry(own),
+            at + 1,
+            theirs.len(),
+            entry(theirs),
+        ))
+        .help("register the same steps, datasets, resources and metrics, in the same order, on every task"))
+}
+
+fn take_reports(state: &CoordinatorState, worker: TaskIncarnation, reports: Vec<StepReport>) -> Result<()> {
+    if reports.is_empty() {
         return Ok(());
     }
     let now = state.now();
     let mut queue = state.lock();
-    reports.try_for_each(|StepReport { attempt_id, sequence, result }| {
-        let pushed = sequence.is_some() && result.is_ok();
-        let receipt = match result {
-            Ok(result) => queue.committed(now, worker, attempt_id, sequence, result),
+    reports.into_iter().try_for_each(|StepReport { attempt_id, sequence, output }| {
+        let pushed = sequence.is_some() && output.is_ok();
+        let mut counted = Vec::new();
+        let receipt = match output {
+            Ok(output) => {
+                counted = state.metrics.decode(&output.metrics)?;
+                queue.committed(now, worker, attempt_id, sequence, output.result)
+            }
             Err(error) if error.code().fault() == Fault::Infrastructure => {
                 queue.gave_back(now, worker, attempt_id, &error.to_string())
             }
             Err(error) => queue.failed(now, worker, attempt_id, error),
         };
         match receipt {
-            Receipt::Taken if pushed && !matches!(state.options.consistency, Consistency::Rounds { .. }) => {
-                state.committed.fetch_add(1, Ordering::AcqRel);
+            Receipt::Taken => {
+                if pushed && !matches!(state.options.consistency, Consistency::Rounds { .. }) {
+                    state.committed.fetch_add(1, Ordering::AcqRel);
+                }
+                // Before the queue is unlocked, so that whoever sees that the step is done sees its metrics.
+                state.metrics.merge(&counted)
             }
-            Receipt::Ignored(rejection) => return Err(refused(&rejection)),
-            Receipt::Taken | Receipt::Repeated => {}
+            Receipt::Ignored(rejection) => Err(refused(&rejection)),
+            Receipt::Repeated => Ok(()),
         }
-        Ok(())
     })?;
     drop(queue);
     state.notify_changed();

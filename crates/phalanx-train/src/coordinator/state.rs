@@ -1,5 +1,8 @@
 //! The state that the chief's threads share: the scheduler, and the signals that it has changed.
 
+use super::StepFunctions;
+use super::metrics::MetricSums;
+use bytes::Bytes;
 use phalanx_base::{Error, Result};
 use phalanx_cluster::schedule::{Scheduler, SchedulerOptions};
 use std::sync::atomic::AtomicU64;
@@ -9,11 +12,12 @@ use std::time::{Duration, Instant};
 /// What a worker is to do.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Work {
-    pub(super) function: Arc<str>,
-    pub(super) arguments: Arc<[f64]>,
+    /// The position in which the step was registered.
+    pub(super) function: usize,
+    pub(super) argument: Bytes,
 }
 
-pub(super) type Queue = Scheduler<Work, Vec<f64>>;
+pub(super) type Queue = Scheduler<Work, Bytes>;
 
 pub(crate) struct CoordinatorState {
     /// The chief's incarnation, which names the coordinator.
@@ -21,6 +25,10 @@ pub(crate) struct CoordinatorState {
     pub(super) options: SchedulerOptions,
     /// The committed steps that were reported here, or the rounds that were closed, and those before this coordinator.
     pub(super) committed: Arc<AtomicU64>,
+    /// What the chief has registered: the same as every worker.
+    pub(super) registered: Vec<String>,
+    /// Locked after the queue, where both are.
+    pub(super) metrics: MetricSums,
     queue: Mutex<Queue>,
     /// Something was reported, or lost.
     changed: Condvar,
@@ -31,13 +39,22 @@ pub(crate) struct CoordinatorState {
     began: Instant,
     /// Why the job cannot go on.
     failure: Mutex<Option<Error>>,
+    /// Why workers were refused, to be logged.
+    refused: Mutex<Vec<Error>>,
 }
 
 impl CoordinatorState {
-    pub(super) fn new(coordinator: u64, options: SchedulerOptions, committed: u64) -> Self {
+    pub(super) fn new<M>(
+        coordinator: u64,
+        options: SchedulerOptions,
+        committed: u64,
+        steps: &StepFunctions<M>,
+    ) -> Self {
         Self {
             coordinator,
             options,
+            registered: steps.describe(),
+            metrics: MetricSums::new(steps.metrics()),
             committed: Arc::new(AtomicU64::new(committed)),
             queue: Mutex::new(Scheduler::new(options)),
             changed: Condvar::new(),
@@ -45,6 +62,7 @@ impl CoordinatorState {
             work: tokio::sync::Notify::new(),
             began: Instant::now(),
             failure: Mutex::new(None),
+            refused: Mutex::default(),
         }
     }
 
@@ -79,6 +97,15 @@ impl CoordinatorState {
     pub(super) fn fail(&self, error: Error) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.notify_changed();
+    }
+
+    /// Keeps why a worker was refused, until it is logged.
+    pub(super) fn refuse(&self, error: Error) {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(error);
+    }
+
+    pub(super) fn take_refused(&self) -> Vec<Error> {
+        std::mem::take(&mut self.refused.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Fails if the job cannot go on.

@@ -20,17 +20,17 @@ use std::time::Duration;
 /// use phalanx_train::{ParameterServerStrategy, Server, ServerOptions, StepFunctions, Supervisor};
 /// # fn job(config: phalanx_cluster::TaskConfig) -> phalanx_base::Result<()> {
 /// let server = Server::start_with(config, ServerOptions::from_env()?)?;
-/// let steps = StepFunctions::new().step("train", |cx| {
-///     let loss = cx.minimize(|model: &phalanx_nn::burn::nn::Linear| {
-///         model.forward(Tensor::<2>::ones([4, 2], &phalanx_nn::default_device())).mean()
-///     })?;
-///     Ok(vec![loss])
+/// let mut steps = StepFunctions::new();
+/// let train = steps.register(|cx, scale: f32| {
+///     cx.minimize(|model: &phalanx_nn::burn::nn::Linear| {
+///         model.forward(Tensor::<2>::ones([4, 2], &phalanx_nn::default_device()) * scale).mean()
+///     })
 /// });
 /// let model = LinearConfig::new(2, 1).init(&phalanx_nn::default_device());
 /// let strategy = ParameterServerStrategy::new(Supervisor::new(&server, Sgd::new(0.1)));
 /// strategy.run(model, steps, |coordinator| {
 ///     for _ in 0..100 {
-///         coordinator.schedule("train", &[])?;
+///         coordinator.schedule(&train, 0.5)?;
 ///     }
 ///     coordinator.join()
 /// })?;
@@ -145,7 +145,56 @@ impl ParameterServerStrategy {
             server.leave(Some(error));
             return served;
         }
-        // The chief ends the job.
+        // The chief ends the job, and does not wait for those that are done.
+        server.set_done();
         server.join()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MiniCluster, ServerOptions};
+    use phalanx_nn::burn::nn::{Linear, LinearConfig};
+    use phalanx_optim::Sgd;
+    use std::time::Instant;
+
+    fn strategy(server: &Server) -> ParameterServerStrategy {
+        ParameterServerStrategy::new(Supervisor::new(server, Sgd::new(0.1)))
+    }
+
+    fn model() -> Linear {
+        LinearConfig::new(2, 1).init(&phalanx_nn::default_device())
+    }
+
+    /// Polls a condition that nothing signals; returns whether it came true.
+    fn until(holds: impl Fn() -> bool) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !holds() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        holds()
+    }
+
+    /// A chief that ends the job waits for trainers at work. Workers without steps are done, and it need not wait.
+    #[test]
+    fn workers_are_done_when_their_coordinator_is() -> Result<()> {
+        let options = ServerOptions { build: Some("test".into()), ..ServerOptions::default() };
+        let cluster = MiniCluster::start_with(1, 2, options)?;
+        std::thread::scope(|scope| {
+            let run = |server| scope.spawn(move || strategy(server).run(model(), StepFunctions::new(), |_| Ok(())));
+            let workers: Vec<_> = cluster.trainers()[1..].iter().map(run).collect();
+            let chief = &cluster.trainers()[0];
+            let strategy = strategy(chief);
+            let session = strategy.supervisor.prepare_coordinated(model(), false)?.coordinated();
+            let call = Call { number: 1, steps_before: 0 };
+            let coordinator = Coordinator::start(chief, session, StepFunctions::new(), strategy.options, call)?;
+            let joined = until(|| coordinator.workers().len() == 2 && chief.has_trainers());
+            let session = coordinator.finish()?;
+            let idle = until(|| !chief.has_trainers());
+            strategy.supervisor.stop(session)?;
+            assert!(joined && idle, "joined: {joined}, then idle: {idle}");
+            workers.into_iter().try_for_each(|worker| worker.join().expect("it does not panic").map(drop))
+        })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Coordinator;
 use super::chief::gone;
-use crate::Session;
+use crate::{Session, TableId};
 use phalanx_base::{Code, Error, Result, Role, Shape, TaskId};
 use phalanx_nn::ParameterRegistry;
 use phalanx_nn::burn::module::Module;
@@ -55,31 +55,37 @@ impl<M: Module> Coordinator<M> {
         find(self.variables()?, name)
     }
 
-    /// Reads the values of a variable from the servers.
+    /// Reads the values of a variable from the servers, and nothing else.
     ///
     /// # Errors
     /// When there is no such variable, or a server does not answer.
     pub fn read(&mut self, name: &str) -> Result<Vec<f32>> {
-        find(self.variables()?, name)?;
-        self.refresh()?;
-        let values = self.session_mut()?.present_values()?;
-        let found = values.into_iter().find(|(known, _, _)| known == name);
-        found.map(|(_, _, numbers)| numbers).ok_or_else(gone)
+        let rows = find(self.variables()?, name)?.shape.rows();
+        self.read_rows(name, 0..rows)
     }
 
-    /// Reads some rows of a variable.
+    /// Reads some rows of a variable, and nothing else.
     ///
     /// # Errors
     /// As [`Self::read`], and when there are no such rows.
     pub fn read_rows(&mut self, name: &str, rows: Range<usize>) -> Result<Vec<f32>> {
-        let shape = find(self.variables()?, name)?.shape;
-        let count = shape.dims().first().copied().unwrap_or(1);
-        if rows.start > rows.end || rows.end > count {
+        let variables = self.variables()?;
+        let index = variables.iter().position(|variable| variable.name == name);
+        let shape = find(variables, name)?.shape;
+        if rows.start > rows.end || rows.end > shape.rows() {
             return Err(Error::new(Code::ShapeMismatch, format!("{name:?} has no rows {rows:?}"))
-                .because(format!("it has {count}")));
+                .because(format!("it has {}", shape.rows())));
         }
-        let width = shape.elements() / count.max(1);
-        Ok(self.read(name)?[rows.start * width..rows.end * width].to_vec())
+        let width = shape.row_elements();
+        self.include_closed_rounds()?.read(index.ok_or_else(gone)?, rows.start * width..rows.end * width)
+    }
+
+    /// Reads the rows of these ids of a table, one for each id, and nothing else. Rows that do not exist yet are created.
+    ///
+    /// # Errors
+    /// When there is no such table, or a server does not answer.
+    pub fn read_table(&mut self, table: TableId, ids: &[i64]) -> Result<Vec<f32>> {
+        self.include_closed_rounds()?.read_rows(table, ids)
     }
 
     /// Replaces the values of a variable on the servers; the optimizer's slots stay.

@@ -50,6 +50,7 @@ impl Watcher {
                 self.fail(error);
             }
             self.log_stalled_workers();
+            self.log_refused_workers();
             self.check_workers(&mut alone);
             if asked.elapsed() >= ASK {
                 asked = Instant::now();
@@ -147,6 +148,12 @@ impl Watcher {
             alone.logged = since.elapsed();
             let seconds = alone.logged.as_secs();
             self.server.in_scope(|| tracing::warn!("{steps} steps wait: no worker has been here for {seconds} s"));
+        }
+    }
+
+    fn log_refused_workers(&self) {
+        for error in self.state.take_refused() {
+            self.server.in_scope(|| tracing::warn!(code = %error.code(), "{error}"));
         }
     }
 

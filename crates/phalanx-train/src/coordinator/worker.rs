@@ -4,8 +4,10 @@
 //! once where there is none. A step that should have pushed and did not is reported, and the report acknowledged, before
 //! anything else is pushed; so the coordinator knows which step every update id belongs to.
 
+use super::codec::check_size;
 use super::inputs::Inputs;
-use super::messages::{AssignedStep, StepReport};
+use super::messages::{AssignedStep, StepOutput, StepReport};
+use super::metrics::StepMetrics;
 use super::step_poller::StepPoller;
 use super::step_queue::{Next, StepQueue};
 use super::{StepContext, StepFunctions};
@@ -28,7 +30,7 @@ pub(super) fn serve<M: Module>(
     call: u64,
     outcomes: &[Bytes],
 ) -> Result<()> {
-    let poller = StepPoller::new(server, call, outcomes)?;
+    let poller = StepPoller::new(server, steps.describe(), call, outcomes)?;
     let queue = Arc::new(StepQueue::default());
     let polling = {
         let queue = Arc::clone(&queue);
@@ -36,8 +38,9 @@ pub(super) fn serve<M: Module>(
         thread.spawn(move || poller.run(&queue)).context(Code::Internal, "the thread that polls cannot be started")?
     };
     let inputs = Inputs::new(share(server), session.restore_position());
+    let metrics = StepMetrics::new(steps.metrics());
     let step_seconds = AHEAD.as_secs_f64();
-    let served = Worker { server, session, steps, inputs, queue: &queue, unpushed: None, step_seconds }.run();
+    let served = Worker { server, session, steps, inputs, metrics, queue: &queue, unpushed: None, step_seconds }.run();
     queue.leave();
     // It ends by its own deadlines.
     let _ = polling.join();
@@ -68,6 +71,7 @@ struct Worker<'a, M> {
     session: &'a mut Session<M>,
     steps: &'a StepFunctions<M>,
     inputs: Inputs,
+    metrics: StepMetrics,
     queue: &'a StepQueue,
     /// The report of a step whose gradients are not on every server yet.
     unpushed: Option<StepReport>,
@@ -134,16 +138,17 @@ impl<M: Module> Worker<'_, M> {
         if done.is_err() && self.server.should_stop() {
             return Ok(false);
         }
-        let result = done.map_err(|error| {
-            let (task, id, function) = (self.server.task(), assigned.attempt_id.step.0, &assigned.function);
-            let place = format!("{task}, step {id} ({function}){}", self.inputs.place());
+        let output = done.map_err(|error| {
+            let (task, id) = (self.server.task(), assigned.attempt_id.step.0);
+            let name = self.steps.step(assigned.function).map_or("unknown", |step| &step.name);
+            let place = format!("{task}, step {id} ({name}){}", self.inputs.place(self.steps));
             let place = error.place().map_or_else(|| place.clone(), |inner| format!("{place}, {inner}"));
             error.at(place)
         });
-        let mut report = StepReport { attempt_id: assigned.attempt_id, sequence: None, result };
+        let mut report = StepReport { attempt_id: assigned.attempt_id, sequence: None, output };
         match pushed {
             // A step that fails after it computed its gradients must not push them.
-            Some(_) if report.result.is_err() => {
+            Some(_) if report.output.is_err() => {
                 self.session.forget_last_step();
                 self.report_and_wait(report)?;
             }
@@ -167,23 +172,29 @@ impl<M: Module> Worker<'_, M> {
         self.queue.wait_until_answered()
     }
 
-    fn compute(&mut self, assigned: &AssignedStep) -> (StepEffect, Result<Vec<f64>>) {
-        let (effect, function) = match self.steps.function(&assigned.function) {
-            Ok((effect, function)) => (*effect, Arc::clone(function)),
+    fn compute(&mut self, assigned: &AssignedStep) -> (StepEffect, Result<StepOutput>) {
+        let step = match self.steps.step(assigned.function) {
+            Ok(step) => step,
             Err(error) => return (StepEffect::Update, Err(error)),
         };
         self.session.set_directive(assigned.directive);
+        self.metrics.begin();
         let mut cx = StepContext {
             session: self.session,
             inputs: &mut self.inputs,
+            metrics: &mut self.metrics,
             steps: self.steps,
-            arguments: &assigned.arguments,
             id: assigned.attempt_id.step.0,
-            may_push: effect == StepEffect::Update,
+            may_push: step.effect == StepEffect::Update,
         };
-        let done = catch_unwind(AssertUnwindSafe(|| function(&mut cx))).unwrap_or_else(|panic| {
+        let done = catch_unwind(AssertUnwindSafe(|| (step.run)(&mut cx, &assigned.argument))).unwrap_or_else(|panic| {
             Err(Error::new(Code::StepPanicked, "the step panicked").because(panic_text(&*panic)))
         });
-        (effect, done)
+        let output = done.and_then(|result| {
+            let metrics = self.metrics.encode()?;
+            check_size("its result, with the state of its metrics,", result.len() + metrics.len())?;
+            Ok(StepOutput { result, metrics })
+        });
+        (step.effect, output)
     }
 }

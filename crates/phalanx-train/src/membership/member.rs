@@ -25,6 +25,8 @@ pub(crate) struct Member {
     formed: AtomicBool,
     /// Whether this task has done its part.
     done: AtomicBool,
+    /// Ends the pause before the next heartbeat.
+    wake: tokio::sync::Notify,
 }
 
 /// The outcome of the heartbeats so far, in this task's awake time: a task that was stopped for a minute has not lost its
@@ -43,7 +45,8 @@ impl Member {
         options: ServerOptions,
         log: LogScope,
     ) -> Self {
-        Self { identity, chief, job, options, log, formed: AtomicBool::new(false), done: AtomicBool::new(false) }
+        let (formed, done, wake) = (AtomicBool::new(false), AtomicBool::new(false), tokio::sync::Notify::new());
+        Self { identity, chief, job, options, log, formed, done, wake }
     }
 
     /// Sends heartbeats until the job is over.
@@ -78,19 +81,23 @@ impl Member {
             if let Some(line) = waiting_for.filter(|_| reminder.is_due(Instant::now())) {
                 self.log.run(|| tracing::info!("waiting for {line}"));
             }
+            if self.job.is_killed() {
+                return;
+            }
             if self.job.phase() == Phase::Over {
                 // The chief waits for this before it ends.
                 let goodbye = client.beat(self.beat(beat_request::MemberState::Leaving, None));
                 let _ = tokio::time::timeout(Duration::from_secs(1), goodbye).await;
                 return;
             }
-            tokio::time::sleep(self.options.beat).await;
+            let _ = tokio::time::timeout(self.options.beat, self.wake.notified()).await;
         }
     }
 
-    /// Tells the chief, from the next heartbeat on, that this task has done its part.
+    /// Tells the chief at once that this task has done its part.
     pub(crate) fn done(&self) {
         self.done.store(true, Ordering::Release);
+        self.wake.notify_one();
     }
 
     /// Tells the chief that this task leaves: one attempt of at most 1 s.

@@ -1,14 +1,14 @@
 //! A task's connections to the parameter servers.
 
-use super::Server;
+use super::{MortalTransport, Server};
 use crate::identity;
 use crate::job::Job;
 use phalanx_base::{Code, Error, Result, TaskId};
 use phalanx_cluster::Phase;
 use phalanx_ps::Client;
 use phalanx_ps::client::ClientOptions;
-use phalanx_wire::Address;
 use phalanx_wire::bulk::{self, Transport};
+use phalanx_wire::{Address, Token};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -29,8 +29,19 @@ impl Server {
     fn client_with(&self, options: ClientOptions) -> Result<Client> {
         match self.inner.companion.as_ref().and_then(Self::in_process_transport) {
             Some(server) => Client::inside(server, options),
-            None => Client::connect(&self.servers()?, options),
+            None => {
+                let (servers, token) = (self.servers()?, options.token.clone());
+                let reach = |(task, address): &(TaskId, Address)| {
+                    self.reach(address, format!("{task} at {address}"), token.clone())
+                };
+                Client::over(|| servers.iter().map(reach).collect(), options)
+            }
         }
+    }
+
+    /// Returns a connection to another task. Call inside of an event loop.
+    pub(crate) fn reach(&self, address: &Address, peer: String, token: Option<Token>) -> Box<dyn Transport> {
+        Box::new(MortalTransport::new(bulk::reach(address, peer, token), self.kill_switch()))
     }
 
     /// Returns the transport to this task from within its process.

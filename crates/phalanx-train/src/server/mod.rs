@@ -1,8 +1,10 @@
 //! A task of a job: it listens, joins the other tasks, and ends with the job.
 
 mod connect;
+mod mortal;
 mod start;
 
+use mortal::MortalTransport;
 pub(crate) use start::warn_of_strangers;
 
 use crate::ServerOptions;
@@ -18,6 +20,7 @@ use phalanx_ps::Store;
 use phalanx_ps::server::Service;
 use phalanx_wire::{Address, Listening};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +57,8 @@ struct Inner {
     /// The parameter server of a job that is this process alone.
     companion: Option<Server>,
     gone: Mutex<bool>,
+    /// Set when a test kills the task.
+    killed: Arc<AtomicBool>,
     progress: Arc<ProgressCounters>,
     /// The first error of this task's own part, for a program that drops the task without a reason.
     failure: Mutex<Option<Error>>,
@@ -152,6 +157,21 @@ impl Server {
         *self.inner.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Ends the task as a killed process ends: its heartbeats stop, its connections die, and it tells nobody. What its
+    /// thread does meanwhile reaches no other task.
+    pub(crate) fn kill(&self) {
+        self.inner.kill();
+    }
+
+    pub(crate) fn is_killed(&self) -> bool {
+        self.inner.killed.load(Ordering::Acquire)
+    }
+
+    /// Returns the switch that cuts this task's connections.
+    pub(crate) fn kill_switch(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.inner.killed)
+    }
+
     /// Runs `f` in the task's log scope: the events that it emits carry the task.
     pub fn in_scope<T>(&self, f: impl FnOnce() -> T) -> T {
         self.inner.log.run(f)
@@ -192,8 +212,13 @@ impl Server {
     /// # Errors
     /// When the job failed, or this process was asked to stop.
     pub(crate) fn wait_as_done(&self) -> Result<()> {
-        self.inner.membership.done();
+        self.set_done();
         self.inner.job.wait_for(Phase::Over).map(drop)
+    }
+
+    /// Tells the chief that this trainer has done its part, so that the job need not wait for it.
+    pub(crate) fn set_done(&self) {
+        self.inner.membership.done();
     }
 
     /// The chief: returns the incarnations of the present tasks, its own among them.
@@ -257,6 +282,20 @@ impl Inner {
         if let Some(listening) = listening {
             listening.stop();
         }
+    }
+
+    fn kill(&self) {
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        self.killed.store(true, Ordering::Release);
+        if std::mem::replace(&mut *gone, true) {
+            return;
+        }
+        let listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(listening) = listening {
+            listening.stop();
+        }
+        // Ends this task's own threads.
+        self.job.kill(Error::new(Code::JobFailed, format!("{} was killed", self.task)));
     }
 
     /// Leaves with the recorded error: the job would wait for a task that is gone without a reason.

@@ -103,7 +103,7 @@ impl Server {
             StatusWriter::new(dir, known_as, store.clone(), &progress).start(move || job.phase())?;
         }
         let listening = Mutex::new(Some(listening));
-        let (gone, failure) = (Mutex::new(false), Mutex::new(None));
+        let (gone, failure, killed) = (Mutex::new(false), Mutex::new(None), Arc::default());
         let inner = Inner {
             config,
             task,
@@ -119,6 +119,7 @@ impl Server {
             listening,
             companion,
             gone,
+            killed,
             progress,
             failure,
         };

@@ -7,6 +7,7 @@
 mod bounded;
 mod clip;
 mod directive;
+mod loss;
 mod overlap;
 mod pending;
 mod rounds;
@@ -14,10 +15,11 @@ mod step;
 mod unfinished_updates;
 mod values;
 
-use crate::Server;
 use crate::services::Services;
+use crate::{Server, TableId};
 use bytes::Bytes;
 use clip::GradientClipper;
+pub use loss::IntoLoss;
 use overlap::Overlap;
 use pending::Pending;
 use phalanx_base::{Code, Error, Result};
@@ -201,30 +203,30 @@ impl<M: Module> Session<M> {
         Ok(self)
     }
 
-    /// Computes one step: `loss` gets the model with the newest values and returns the loss of this task's batch.
-    /// `None` when the job is over.
+    /// Computes one step: `loss` gets the model with the newest values and returns the loss of this task's batch, or a
+    /// `Result` with it. `None` when the job is over.
     ///
     /// # Errors
-    /// When the model or its gradients are wrong, or the servers are lost.
-    pub fn step(&mut self, loss: impl FnOnce(&M) -> Tensor<1>) -> Result<Option<Step>> {
+    /// When the model or its gradients are wrong, or the servers are lost, and what `loss` returns.
+    pub fn step<L: IntoLoss>(&mut self, loss: impl FnOnce(&M) -> L) -> Result<Option<Step>> {
         self.step_with_rows(&[], |model, _| loss(model))
     }
 
-    /// Computes one step of a model with tables. `ids` has, for each table used, its number and the batch's ids; `loss` gets
-    /// their rows in the same order.
+    /// Computes one step of a model with tables. `ids` has, for each table used, the batch's ids; `loss` gets their rows in
+    /// the same order.
     ///
     /// # Errors
     /// As [`Self::step`].
-    pub fn step_with_rows(
+    pub fn step_with_rows<L: IntoLoss>(
         &mut self,
-        ids: &[(usize, &[i64])],
-        loss: impl FnOnce(&M, &[Rows]) -> Tensor<1>,
+        ids: &[(TableId, &[i64])],
+        loss: impl FnOnce(&M, &[Rows]) -> L,
     ) -> Result<Option<Step>> {
         let device = self.device.clone();
         self.step_with_values(ids, |model, values| {
             let rows: Vec<Rows> =
                 values.into_iter().map(|of| Rows::new(of.values, of.dim, &of.positions, &device)).collect();
-            let loss = loss(model, &rows);
+            let loss = loss(model, &rows).into_loss()?;
             Ok((loss, move |gradients: &mut Gradients| rows.iter().map(|rows| rows.gradients(gradients)).collect()))
         })
     }
@@ -236,7 +238,7 @@ impl<M: Module> Session<M> {
     /// As [`Self::step`], and what `compute` returns.
     pub fn step_with_values<G>(
         &mut self,
-        ids: &[(usize, &[i64])],
+        ids: &[(TableId, &[i64])],
         compute: impl FnOnce(&M, Vec<RowValues>) -> Result<(Tensor<1>, G)>,
     ) -> Result<Option<Step>>
     where
@@ -254,7 +256,7 @@ impl<M: Module> Session<M> {
     /// As [`Self::step`], and what `compute` returns.
     pub fn step_with_gradients(
         &mut self,
-        ids: &[(usize, &[i64])],
+        ids: &[(TableId, &[i64])],
         compute: impl FnOnce(&M, &ParameterRegistry, Vec<RowValues>) -> Result<StepGradients>,
     ) -> Result<Option<Step>> {
         let span = tracing::debug_span!(parent: self.server.log().span(), "step", step = self.global_step + 1);
@@ -302,6 +304,19 @@ impl<M: Module> Session<M> {
     /// When an earlier step panicked half-way.
     pub fn model(&self) -> Result<&M> {
         self.module.as_ref().ok_or_else(|| Error::new(Code::Internal, "the model is gone"))
+    }
+
+    /// Returns the table of this name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn table(&self, name: &str) -> Result<TableId> {
+        let tables = self.remote.layout().tables();
+        tables.iter().position(|table| table.name == name).map(TableId).ok_or_else(|| {
+            let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+            Error::new(Code::NoSuchVariable, format!("the model has no table {name:?}"))
+                .help(format!("it has {}", names.join(", ")))
+        })
     }
 
     /// Returns the number of committed steps, as of the last exchange.

@@ -5,13 +5,14 @@
 //! update. At most one exchange is in flight, so that a lost task leaves at most one update unfinished.
 
 use super::Session;
+use crate::TableId;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::module::Module;
 use phalanx_ps::client::{BackgroundExchange, Pulled, Push, RowSet, UpdateMode};
 use std::sync::Arc;
 
 /// The ids of a batch, for each table that it uses.
-type Ids = Vec<(usize, Vec<i64>)>;
+type Ids = Vec<(TableId, Vec<i64>)>;
 
 pub(super) struct Overlap {
     ahead: BackgroundExchange,
@@ -76,15 +77,16 @@ impl<M: Module> Session<M> {
     /// # use phalanx_train::{Server, Supervisor};
     /// # let server = Server::local()?;
     /// let table = TableSpec { name: "table".into(), dim: 2, initializer: RowInitializer::constant(0.5), optimizer: Sgd::new(0.1).into() };
-    /// let supervisor = Supervisor::new(&server, Sgd::new(0.1)).table(table).overlap(true);
+    /// let mut supervisor = Supervisor::new(&server, Sgd::new(0.1)).overlap(true);
+    /// let table = supervisor.table(table)?;
     /// # let device = phalanx_nn::default_device();
     /// let mut session = supervisor.prepare_or_wait_for_session(LinearConfig::new(2, 1).init(&device))?;
     /// let batches = [[1_i64, 2], [2, 3], [1, 3]];
     /// for (at, ids) in batches.iter().enumerate() {
     ///     if let Some(next) = batches.get(at + 1) {
-    ///         session.announce(&[(0, next)])?;
+    ///         session.announce(&[(table, next)])?;
     ///     }
-    ///     session.step_with_rows(&[(0, ids)], |model, rows| model.forward(rows[0].lookup()).sum())?;
+    ///     session.step_with_rows(&[(table, ids)], |model, rows| model.forward(rows[0].lookup()).sum())?;
     /// }
     /// supervisor.stop(session)?;
     /// # Ok::<(), phalanx_base::Error>(())
@@ -92,7 +94,7 @@ impl<M: Module> Session<M> {
     ///
     /// # Errors
     /// When there is no such table.
-    pub fn announce(&mut self, ids: &[(usize, &[i64])]) -> Result<()> {
+    pub fn announce(&mut self, ids: &[(TableId, &[i64])]) -> Result<()> {
         if self.overlap.is_some() {
             let wanted = self.wanted(ids)?;
             self.overlap()?.announced = Some(wanted);
@@ -100,13 +102,13 @@ impl<M: Module> Session<M> {
         Ok(())
     }
 
-    fn wanted(&self, ids: &[(usize, &[i64])]) -> Result<Wanted> {
+    fn wanted(&self, ids: &[(TableId, &[i64])]) -> Result<Wanted> {
         let sets = Arc::new(self.row_sets(ids)?);
         Ok(Wanted { ids: ids.iter().map(|&(table, ids)| (table, ids.to_vec())).collect(), sets })
     }
 
     /// Returns what a step needs, fetched now unless it was fetched before, and begins the exchange for the next step.
-    pub(super) fn fetch_overlapped(&mut self, ids: &[(usize, &[i64])]) -> Result<(Vec<RowSet>, Pulled)> {
+    pub(super) fn fetch_overlapped(&mut self, ids: &[(TableId, &[i64])]) -> Result<(Vec<RowSet>, Pulled)> {
         // Where an exchange failed, none is in flight.
         self.send_failed()?;
         let fetched = self.end_exchange()?;

@@ -1,6 +1,7 @@
 //! One step: what it pulls, what is computed on it, and what it leaves to be pushed.
 
 use super::{NonFinite, Overlap, Pace, RowValues, Session, Step};
+use crate::TableId;
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::module::Module;
@@ -52,7 +53,7 @@ impl StepGradients {
 impl<M: Module> Session<M> {
     pub(super) fn compute(
         &mut self,
-        ids: &[(usize, &[i64])],
+        ids: &[(TableId, &[i64])],
         compute: impl FnOnce(&M, &ParameterRegistry, Vec<RowValues>) -> Result<StepGradients>,
     ) -> Result<Option<Step>> {
         if self.server.should_stop() {
@@ -98,13 +99,14 @@ impl<M: Module> Session<M> {
         Ok(Some(Step { loss: value, global_step: self.global_step }))
     }
 
-    pub(super) fn row_sets(&self, ids: &[(usize, &[i64])]) -> Result<Vec<RowSet>> {
+    pub(super) fn row_sets(&self, ids: &[(TableId, &[i64])]) -> Result<Vec<RowSet>> {
         let tables = self.remote.layout().tables().len();
         let mut sets: Vec<RowSet> = Vec::with_capacity(ids.len());
-        for (at, &(table, own)) in ids.iter().enumerate() {
+        for (at, &(TableId(table), own)) in ids.iter().enumerate() {
             if table >= tables {
-                return Err(Error::new(Code::NoSuchVariable, format!("there is no table number {table}"))
-                    .because(format!("the model has {tables}")));
+                return Err(Error::new(Code::NoSuchVariable, "a step asks for a table that the model does not have")
+                    .because(format!("it is table {} of another supervisor; the model has {tables}", table + 1))
+                    .help("use what the table method of this job's supervisor returned"));
             }
             let known = ids[..at].iter().position(|&(_, others)| others == own);
             sets.push(match known {
@@ -124,7 +126,7 @@ impl<M: Module> Session<M> {
     }
 
     /// Sends the pending gradients, and fetches new values and the rows of these ids. `None` when the job is over.
-    fn fetch(&mut self, ids: &[(usize, &[i64])]) -> Result<Option<(Vec<RowSet>, Pulled)>> {
+    fn fetch(&mut self, ids: &[(TableId, &[i64])]) -> Result<Option<(Vec<RowSet>, Pulled)>> {
         if self.overlap.is_some() {
             return self.fetch_overlapped(ids).map(Some);
         }

@@ -1,6 +1,7 @@
 //! The values of a session: fetch, look up, replace, save.
 
 use super::{Pace, RowValues, Session};
+use crate::TableId;
 use crate::checkpoint::Saved;
 use crate::summary::SummaryWriter;
 use bytes::Bytes;
@@ -8,6 +9,7 @@ use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::{HostBuffer, Parameter, ParameterRegistry};
 use phalanx_ps::client::UpdateMode;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// How long a save that the caller waits for may take.
@@ -135,6 +137,22 @@ impl<M: Module> Session<M> {
         Ok(all)
     }
 
+    /// Reads the numbers `elements` of the variable with this index from the servers, and nothing else.
+    pub(crate) fn read(&mut self, variable: usize, elements: Range<usize>) -> Result<Vec<f32>> {
+        let mode = self.mode();
+        self.client.read(&mut self.remote, variable, elements, mode)
+    }
+
+    /// Reads the rows of these ids from the servers, one for each id, and nothing else.
+    pub(crate) fn read_rows(&mut self, table: TableId, ids: &[i64]) -> Result<Vec<f32>> {
+        let mode = self.mode();
+        let sets = self.row_sets(&[(table, ids)])?;
+        let rows = self.client.read_rows(&mut self.remote, &sets, mode)?;
+        let row = |of: &RowValues, at: u32| of.values[at as usize * of.dim..][..of.dim].to_vec();
+        let of = self.row_values(&sets, rows);
+        Ok(of.iter().flat_map(|of| of.positions.iter().flat_map(move |&at| row(of, at))).collect())
+    }
+
     /// Sets the learning rate of the supervisor's optimizer for this trainer's steps from now on; `None` goes back to the
     /// rate or schedule that the optimizer was made with. Tables, and variables with an optimizer of their own
     /// ([`Supervisor::optimizer_of`](crate::Supervisor::optimizer_of)), keep their rates, as variables of another optimizer
@@ -179,12 +197,11 @@ impl<M: Module> Session<M> {
         self.look_up(&[]).map(drop)
     }
 
-    /// Fetches the newest values into the model, and returns the rows of these ids: for each table used, its number and the
-    /// ids. Rows that do not exist yet are created.
+    /// Fetches the newest values into the model, and returns the rows of these ids: for each table used, the ids. Rows that do not exist yet are created.
     ///
     /// # Errors
     /// When there is no such table, or a server does not answer.
-    pub fn look_up(&mut self, ids: &[(usize, &[i64])]) -> Result<Vec<RowValues>> {
+    pub fn look_up(&mut self, ids: &[(TableId, &[i64])]) -> Result<Vec<RowValues>> {
         self.settle()?;
         let sets = self.row_sets(ids)?;
         let mode = self.mode();

@@ -5,8 +5,8 @@ mod stop;
 
 use crate::checkpoint::SavePeriod;
 use crate::checkpoint_options::CheckpointOptions;
-use crate::{BoundedStaleness, NonFinite, Server, SyncReplicas, run_dir};
-use phalanx_base::Result;
+use crate::{BoundedStaleness, NonFinite, Server, SyncReplicas, TableId, run_dir};
+use phalanx_base::{Code, Error, Result};
 use phalanx_optim::Optimizer;
 use phalanx_ps::{Partitioner, Placement, TableSpec};
 use phalanx_storage::Dir;
@@ -90,11 +90,36 @@ impl Supervisor {
         self
     }
 
-    /// Adds a table. Its number is the count of tables added before.
-    #[must_use]
-    pub fn table(mut self, table: TableSpec) -> Self {
+    /// Adds a table, and returns what steps name it by. Every task adds the same tables in the same order.
+    ///
+    /// ```
+    /// use phalanx_nn::burn::nn::LinearConfig;
+    /// use phalanx_optim::Sgd;
+    /// use phalanx_ps::{TableSpec, plan::RowInitializer};
+    /// use phalanx_train::{Server, Supervisor};
+    /// let server = Server::local()?;
+    /// let table = |name: &str| TableSpec {
+    ///     name: name.into(), dim: 2, initializer: RowInitializer::constant(0.5), optimizer: Sgd::new(0.1).into(),
+    /// };
+    /// let mut supervisor = Supervisor::new(&server, Sgd::new(0.1));
+    /// let (users, items) = (supervisor.table(table("users"))?, supervisor.table(table("items"))?);
+    /// let mut session = supervisor.prepare_or_wait_for_session(LinearConfig::new(2, 1).init(&phalanx_nn::default_device()))?;
+    /// session.step_with_rows(&[(items, &[3, 9]), (users, &[7, 7])], |model, rows| {
+    ///     (model.forward(rows[0].lookup()) * model.forward(rows[1].lookup())).sum()
+    /// })?;
+    /// supervisor.stop(session)?;
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When another table has the same name.
+    pub fn table(&mut self, table: TableSpec) -> Result<TableId> {
+        if self.tables.iter().any(|known| known.name == table.name) {
+            return Err(Error::new(Code::VariableConflict, format!("two tables are called {:?}", table.name))
+                .help("give each its own name"));
+        }
         self.tables.push(table);
-        self
+        Ok(TableId(self.tables.len() - 1))
     }
 
     /// Trains synchronously.

@@ -29,7 +29,8 @@ impl Model {
 /// Makes a step whose gradient depends on all values, on rows of the table and on the step.
 pub(crate) fn step(session: &mut Session<Model>) -> Result<u64> {
     let ids: Vec<i64> = (0..40).map(|i| i * i - 100).collect();
-    let step = session.step_with_rows(&[(0, &ids)], |model, rows| {
+    let table = session.table("t")?;
+    let step = session.step_with_rows(&[(table, &ids)], |model, rows| {
         let table = rows[0].lookup().powf_scalar(2.0).sum() * 0.01;
         model.kernel.val().powf_scalar(2.0).sum() * 0.1 + (model.bias.val() - 3.0).powf_scalar(2.0).sum() + table
     })?;
@@ -42,12 +43,12 @@ pub(crate) fn table(dim: usize, optimizer: Optimizer) -> TableSpec {
 
 /// Trains on `servers` servers until `until` steps are committed. Returns the variables and the first step.
 pub(crate) fn train(servers: u32, optimizer: Optimizer, dir: &Dir, until: u64, sync: bool) -> (Vec<Vec<f32>>, u64) {
-    let cluster = MiniCluster::start_with(servers, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(servers, 0, quiet()).unwrap();
     let mut supervisor = Supervisor::new(&cluster.trainers()[0], optimizer)
         .partitioner(Partitioner::FixedShards(servers as usize))
-        .table(table(2, optimizer))
         .run_dir(dir.clone())
         .save_model_secs(3600);
+    supervisor.table(table(2, optimizer)).unwrap();
     if sync {
         supervisor = supervisor.sync(SyncReplicas::default());
     }
@@ -147,19 +148,17 @@ const DIM: usize = 256;
 
 /// Trains a model with a table for `steps` steps on `ids`. Returns the first step and the rows of the last checkpoint.
 fn train_rows(servers: u32, dir: &Dir, ids: &[i64], steps: u64) -> (u64, Vec<(i64, Vec<u32>)>) {
-    let cluster = MiniCluster::start_with(servers, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(servers, 0, quiet()).unwrap();
     let optimizer: Optimizer = Adagrad::new(0.1).into();
-    let supervisor = Supervisor::new(&cluster.trainers()[0], optimizer)
-        .table(table(DIM, optimizer))
-        .run_dir(dir.clone())
-        .save_model_secs(3600);
+    let mut supervisor = Supervisor::new(&cluster.trainers()[0], optimizer).run_dir(dir.clone()).save_model_secs(3600);
+    let table = supervisor.table(table(DIM, optimizer)).unwrap();
     let mut session = supervisor.prepare_or_wait_for_session(Model::new(3)).unwrap();
     let began = session.global_step();
     for _ in 0..steps {
         let loss = |model: &Model, rows: &[phalanx_nn::Rows]| {
             model.kernel.val().powf_scalar(2.0).sum() + rows[0].lookup().powf_scalar(2.0).sum()
         };
-        session.step_with_rows(&[(0, ids)], loss).unwrap();
+        session.step_with_rows(&[(table, ids)], loss).unwrap();
     }
     session.finish().unwrap();
     supervisor.stop(session).unwrap();
@@ -201,7 +200,7 @@ fn restoring_servers_read_each_table_once_together() {
     let ids: Vec<i64> = (0..3000).collect();
     train_rows(3, &dir, &ids, 2);
     let size: u64 = dir.list("model.ckpt-2.data-").unwrap().iter().map(|entry| entry.size).sum();
-    let cluster = MiniCluster::start_with(3, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(3, 0, quiet()).unwrap();
     cluster.trainers()[0].wait_until_formed().unwrap();
     let client = connections::client(&cluster.trainers()[0]).unwrap();
     let optimizer: Optimizer = Adagrad::new(0.1).into();

@@ -15,7 +15,7 @@ fn run_cluster(
 ) -> std::thread::Result<Result<u64>> {
     let (done, wait) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let cluster = MiniCluster::start_with(ps, trainers, quiet()).unwrap();
+        let cluster = MiniCluster::start_with(ps, trainers - 1, quiet()).unwrap();
         let ended = catch_unwind(AssertUnwindSafe(|| cluster.run(part)));
         let over = cluster.servers().iter().chain(cluster.trainers()).all(Server::should_stop);
         let _ = done.send((ended, over));
@@ -104,7 +104,7 @@ fn a_cluster_ends_with_the_panic_of_a_worker() {
 
 #[test]
 fn a_cluster_whose_parameter_server_goes_ends_with_an_error() {
-    let cluster = MiniCluster::start_with(2, 2, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
     let lost = cluster.servers()[1].clone();
     let part = move |server: &Server| {
         if server.is_chief() {

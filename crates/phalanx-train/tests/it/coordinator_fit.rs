@@ -73,7 +73,7 @@ fn job_with<T: Send>(
     task: impl Fn(&Strategy, &Server) -> Result<T> + Sync,
 ) -> Result<T> {
     let beat = Duration::from_millis(10);
-    let cluster = MiniCluster::start_with(2, workers + 1, ServerOptions { beat, ..options() }).unwrap();
+    let cluster = MiniCluster::start_with(2, workers, ServerOptions { beat, ..options() }).unwrap();
     cluster.run(|server| task(&Strategy::parameter_server_on(server, settings.clone())?, server))
 }
 
@@ -357,7 +357,7 @@ fn every_task_returns_the_same_history_and_has_the_same_weights() {
 
 #[test]
 fn a_parameter_server_that_runs_the_program_returns_what_the_trainers_return() {
-    let cluster = MiniCluster::start_with(2, 3, options()).unwrap();
+    let cluster = MiniCluster::start_with(2, 2, options()).unwrap();
     let part = |server: &Server| {
         let (compiled, history) = fit_line(&Strategy::parameter_server_on(server, settings("async"))?, Fit::epochs(1))?;
         Ok::<_, Error>((history, numbers(&compiled), compiled.predict(x())?.as_f32()?.to_vec()))

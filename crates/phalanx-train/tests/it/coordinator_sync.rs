@@ -43,7 +43,7 @@ impl Line {
 
 /// Trains in one process, which computes every update on all of its batches at once.
 fn alone(optimizer: Optimizer) -> Vec<f32> {
-    let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(1, 0, quiet()).unwrap();
     let train = |server: &_| -> Result<Vec<f32>> {
         let supervisor = Supervisor::new(server, optimizer);
         let mut session: Session<Line> = supervisor.prepare_or_wait_for_session(line())?;
@@ -60,15 +60,13 @@ fn alone(optimizer: Optimizer) -> Vec<f32> {
 
 /// Trains with workers that compute one batch each, in rounds.
 fn together(optimizer: Optimizer) -> Vec<f32> {
-    let cluster = MiniCluster::start_with(2, WORKERS as u32 + 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(2, WORKERS as u32, quiet()).unwrap();
     let train = |server: &_| {
-        let steps = StepFunctions::new().step("train", |cx| {
-            let batch = cx.arguments()[0] as usize;
-            Ok(vec![cx.minimize(|line: &Line| line.loss(batch, 1))?])
-        });
+        let mut steps = StepFunctions::new();
+        let train = steps.register(|cx, batch: usize| cx.minimize(|line: &Line| line.loss(batch, 1)));
         let strategy = ParameterServerStrategy::new(Supervisor::new(server, optimizer)).consistency("sync")?;
         strategy.run(line(), steps, |coordinator| {
-            (0..UPDATES * WORKERS).try_for_each(|batch| coordinator.schedule("train", &[batch as f64]).map(drop))?;
+            (0..UPDATES * WORKERS).try_for_each(|batch| coordinator.schedule(&train, batch).map(drop))?;
             coordinator.join()?;
             assert_eq!(coordinator.global_step()?, UPDATES as u64);
             Ok([coordinator.read("weight")?, coordinator.read("bias")?].concat())

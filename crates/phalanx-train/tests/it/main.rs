@@ -5,6 +5,7 @@ mod checkpoints;
 mod clusters;
 mod coordinator;
 mod coordinator_fit;
+mod coordinator_steps;
 mod coordinator_sync;
 mod fit;
 mod overlap;

@@ -47,7 +47,9 @@ fn expected(steps: usize, behind: usize) -> (Vec<f32>, f32) {
 fn supervisor(server: &Server) -> Supervisor {
     let (name, initializer) = ("t".to_owned(), RowInitializer::constant(0.0));
     let table = TableSpec { name, dim: 1, initializer, optimizer: Sgd::new(RATE).into() };
-    Supervisor::new(server, Sgd::new(RATE)).table(table).overlap(true)
+    let mut supervisor = Supervisor::new(server, Sgd::new(RATE)).overlap(true);
+    supervisor.table(table).unwrap();
+    supervisor
 }
 
 fn exchanges(cluster: &MiniCluster) -> u64 {
@@ -56,7 +58,7 @@ fn exchanges(cluster: &MiniCluster) -> u64 {
 
 #[test]
 fn a_step_is_computed_on_values_that_lack_its_tasks_last_update() {
-    let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(2, 0, quiet()).unwrap();
     let supervisor = supervisor(&cluster.trainers()[0]);
     let mut session = supervisor.prepare_or_wait_for_session(number()).unwrap();
     let mut seen = Vec::new();
@@ -74,7 +76,8 @@ fn a_step_is_computed_on_values_that_lack_its_tasks_last_update() {
 
 /// Makes one step on a row, with the same loss.
 fn row_step(session: &mut Session<Number>, id: i64, seen: &mut Vec<f32>) -> Result<()> {
-    let step = session.step_with_rows(&[(0, &[id])], |model, rows| {
+    let table = session.table("t")?;
+    let step = session.step_with_rows(&[(table, &[id])], |model, rows| {
         let row = rows[0].lookup();
         seen.push(row.clone().into_data().as_slice::<f32>().unwrap()[0]);
         (row - 1.0).powf_scalar(2.0).sum() * 0.5 + model.w.val().sum()
@@ -85,32 +88,39 @@ fn row_step(session: &mut Session<Number>, id: i64, seen: &mut Vec<f32>) -> Resu
 
 #[test]
 fn rows_that_were_announced_are_fetched_while_the_step_before_is_computed() {
-    let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(1, 0, quiet()).unwrap();
     let supervisor = supervisor(&cluster.trainers()[0]);
     let mut session = supervisor.prepare_or_wait_for_session(number()).unwrap();
     let (mut seen, before) = (Vec::new(), exchanges(&cluster));
     for _ in 0..10 {
-        session.announce(&[(0, &[7])]).unwrap();
+        session.announce(&[(session.table("t").unwrap(), &[7])]).unwrap();
         row_step(&mut session, 7, &mut seen).unwrap();
     }
     assert_eq!(seen, expected(10, 1).0);
     session.finish().unwrap();
     // One for each step, one more for the first, and the last push.
     assert_eq!(exchanges(&cluster) - before, 12);
-    assert_eq!(session.announce(&[(3, &[7])]).unwrap_err().code(), Code::NoSuchVariable);
+    let mut other = Supervisor::new(&cluster.trainers()[0], Sgd::new(RATE));
+    let table = |name: &str| {
+        let initializer = RowInitializer::constant(0.0);
+        TableSpec { name: name.into(), dim: 1, initializer, optimizer: Sgd::new(RATE).into() }
+    };
+    other.table(table("t")).unwrap();
+    let stranger = other.table(table("u")).unwrap();
+    assert_eq!(session.announce(&[(stranger, &[7])]).unwrap_err().code(), Code::NoSuchVariable);
     supervisor.stop(session).unwrap();
 }
 
 #[test]
 fn rows_that_were_not_announced_are_the_newest() {
-    let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(1, 0, quiet()).unwrap();
     let supervisor = supervisor(&cluster.trainers()[0]);
     let mut session = supervisor.prepare_or_wait_for_session(number()).unwrap();
     let mut seen = Vec::new();
     for step in 0..10 {
         if step % 2 == 0 {
             // Not the row that the step uses.
-            session.announce(&[(0, &[8])]).unwrap();
+            session.announce(&[(session.table("t").unwrap(), &[8])]).unwrap();
         }
         row_step(&mut session, 7, &mut seen).unwrap();
     }
@@ -124,7 +134,7 @@ fn rows_that_were_not_announced_are_the_newest() {
 
 #[test]
 fn values_that_were_replaced_are_those_of_the_next_step() {
-    let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(1, 0, quiet()).unwrap();
     let supervisor = supervisor(&cluster.trainers()[0]);
     let mut session = supervisor.prepare_or_wait_for_session(number()).unwrap();
     let mut seen = Vec::new();
@@ -159,7 +169,7 @@ impl Transport for Breakable {
 
 #[test]
 fn gradients_whose_exchange_failed_are_sent_again_and_count_once() {
-    let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(2, 0, quiet()).unwrap();
     let server = &cluster.trainers()[0];
     server.wait_until_formed().unwrap();
     let broken = Arc::new(AtomicBool::new(false));
@@ -205,12 +215,12 @@ fn a_job_of_one_process_has_nothing_to_wait_for() {
 
 #[test]
 fn steps_of_a_round_or_of_a_coordinator_do_not_overlap() {
-    let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(1, 0, quiet()).unwrap();
     let server = &cluster.trainers()[0];
     let supervised = supervisor(server).sync(SyncReplicas::default());
     let error = supervised.prepare_or_wait_for_session(number()).err().unwrap();
     assert_eq!((error.code(), error.why().unwrap()), (Code::BadSetting, "it trains synchronously"));
-    let cluster = MiniCluster::start_with(1, 2, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
     let strategy = ParameterServerStrategy::new(supervisor(&cluster.trainers()[0]));
     let error = strategy.run(number(), StepFunctions::new(), |_| Ok(())).unwrap_err();
     assert_eq!((error.code(), error.why().unwrap()), (Code::BadSetting, "a coordinator hands out its steps"));

@@ -23,8 +23,9 @@ fn steps(session: &mut Session<Model>, count: usize) {
 fn old_checkpoints_go_and_a_directory_that_cannot_be_written_does_not_stop_training() {
     let folder = tempfile::tempdir().unwrap();
     let dir = Dir::local(folder.path().join("run"));
-    let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
-    let supervisor = supervisor_of(&cluster, &dir).table(table(2, Sgd::new(0.1).into())).max_to_keep(2);
+    let cluster = MiniCluster::start_with(1, 0, quiet()).unwrap();
+    let mut supervisor = supervisor_of(&cluster, &dir).max_to_keep(2);
+    supervisor.table(table(2, Sgd::new(0.1).into())).unwrap();
     let mut session = supervisor.prepare_or_wait_for_session(Model::new(2)).unwrap();
     let indices = || -> Vec<String> {
         let names = dir.list("model.ckpt").unwrap().into_iter().map(|entry| entry.name);
@@ -54,7 +55,7 @@ fn old_checkpoints_go_and_a_directory_that_cannot_be_written_does_not_stop_train
 fn a_save_that_fails_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
     let dir = Dir::local(folder.path().join("run"));
-    let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(2, 0, quiet()).unwrap();
     let supervisor = supervisor_of(&cluster, &dir);
     let mut session = supervisor.prepare_or_wait_for_session(Model::new(3)).unwrap();
     steps(&mut session, 2);
@@ -77,7 +78,7 @@ fn a_save_that_fails_leaves_nothing_behind() {
 fn a_chief_whose_last_checkpoint_cannot_be_saved_ends_with_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let run = folder.path().join("run");
-    let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(1, 0, quiet()).unwrap();
     let supervisor = supervisor_of(&cluster, &Dir::local(&run));
     let mut session = supervisor.prepare_or_wait_for_session(Model::new(3)).unwrap();
     steps(&mut session, 2);
@@ -100,7 +101,7 @@ fn a_save_that_succeeds_is_not_blamed_for_one_that_failed_before() {
     let folder = tempfile::tempdir().unwrap();
     let (run, away) = (folder.path().join("run"), folder.path().join("away"));
     let log = LogRecorder::default();
-    let cluster = log.record(|| MiniCluster::start_with(1, 1, quiet())).unwrap();
+    let cluster = log.record(|| MiniCluster::start_with(1, 0, quiet())).unwrap();
     let supervisor = supervisor_of(&cluster, &Dir::local(&run)).save_model_steps(1);
     let mut session = supervisor.prepare_or_wait_for_session(Model::new(3)).unwrap();
     session.save().unwrap();
@@ -137,7 +138,7 @@ fn a_second_job_in_the_same_run_directory_is_refused_and_told_who_has_it() {
     let folder = tempfile::tempdir().unwrap();
     let dir = Dir::local(folder.path().join("run"));
     let (first, second) =
-        (MiniCluster::start_with(1, 1, quiet()).unwrap(), MiniCluster::start_with(1, 1, quiet()).unwrap());
+        (MiniCluster::start_with(1, 0, quiet()).unwrap(), MiniCluster::start_with(1, 0, quiet()).unwrap());
     let supervisor = supervisor_of(&first, &dir);
     let session = supervisor.prepare_or_wait_for_session(Model::new(3)).unwrap();
     let refused = supervisor_of(&second, &dir).prepare_or_wait_for_session(Model::new(3)).err().expect("it is refused");
@@ -148,7 +149,7 @@ fn a_second_job_in_the_same_run_directory_is_refused_and_told_who_has_it() {
     let catalog = CheckpointStore::open(&dir, BASENAME, Retention::default()).unwrap();
     assert_eq!(catalog.newest_first(), ["model.ckpt-0"]);
     supervisor.stop(session).unwrap();
-    let third = MiniCluster::start_with(1, 1, quiet()).unwrap();
+    let third = MiniCluster::start_with(1, 0, quiet()).unwrap();
     let supervisor = supervisor_of(&third, &dir);
     let session = supervisor.prepare_or_wait_for_session(Model::new(3)).expect("the first one is gone");
     supervisor.stop(session).unwrap();
@@ -168,7 +169,7 @@ fn a_run_directory_that_was_deleted_is_noticed_and_the_next_checkpoint_is_whole(
     let run = folder.path().join("run");
     let dir = Dir::local(&run);
     let log = LogRecorder::default();
-    let cluster = log.record(|| MiniCluster::start_with(1, 1, quiet())).unwrap();
+    let cluster = log.record(|| MiniCluster::start_with(1, 0, quiet())).unwrap();
     let supervisor = supervisor_of(&cluster, &dir);
     let mut session = supervisor.prepare_or_wait_for_session(Model::new(3)).unwrap();
     steps(&mut session, 2);

@@ -27,13 +27,13 @@ const IDS: [i64; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 /// Trains `steps` steps whose gradients are all 1; every second one looks up rows. Returns a weight and the rows' value.
 fn train(dir: &Dir, steps: u64, sync: bool) -> Result<(f32, f32)> {
-    let cluster = MiniCluster::start_with(2, 1, quiet())?;
+    let cluster = MiniCluster::start_with(2, 0, quiet())?;
     cluster.run(|server| {
         let optimizer = Sgd::default().schedule(halving());
         // An optimizer of its own follows its schedule too.
-        let mut supervisor =
-            Supervisor::new(server, Sgd::new(1.0)).optimizer_of("w", optimizer).table(table(optimizer));
+        let mut supervisor = Supervisor::new(server, Sgd::new(1.0)).optimizer_of("w", optimizer);
         supervisor = supervisor.run_dir(dir.clone()).save_model_secs(3600);
+        let table = supervisor.table(table(optimizer))?;
         if sync {
             supervisor = supervisor.sync(SyncReplicas::default());
         }
@@ -41,13 +41,13 @@ fn train(dir: &Dir, steps: u64, sync: bool) -> Result<(f32, f32)> {
         let first = session.global_step();
         for step in first..first + steps + u64::from(sync) {
             let ids: &[i64] = if step % 2 == 1 { &IDS } else { &[] };
-            session.step_with_rows(&[(0, ids)], |line, rows| {
+            session.step_with_rows(&[(table, ids)], |line, rows| {
                 let rows = if ids.is_empty() { 0.0 * line.w.val().sum() } else { rows[0].lookup().sum() };
                 line.w.val().sum() + line.b.val().sum() * 0.0 + rows
             })?;
         }
         session.finish()?;
-        let rows = session.look_up(&[(0, &IDS)])?[0].values.clone();
+        let rows = session.look_up(&[(table, &IDS)])?[0].values.clone();
         assert!(rows.iter().all(|row| *row == rows[0]), "every server has the same rate: {rows:?}");
         let row = rows[0];
         let weight = session.model()?.w.val().into_data().as_slice::<f32>().unwrap()[0];
@@ -69,17 +69,18 @@ fn variables_and_tables_follow_the_global_step_also_after_a_restart() {
 
 #[test]
 fn gradients_of_one_optimizer_are_clipped_together_and_others_are_not() {
-    let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(2, 0, quiet()).unwrap();
     let seen = cluster.run(|server| {
         let clipped = Sgd::new(1.0).clip(Clip::GlobalNorm(5.0));
-        let supervisor = Supervisor::new(server, Sgd::new(1.0)).optimizer_of("w", clipped).table(table(clipped));
+        let mut supervisor = Supervisor::new(server, Sgd::new(1.0)).optimizer_of("w", clipped);
+        let table = supervisor.table(table(clipped))?;
         let mut session = supervisor.prepare_or_wait_for_session(Line::new(1))?;
-        session.step_with_rows(&[(0, &[3, 9, 3])], |line, rows| {
+        session.step_with_rows(&[(table, &[3, 9, 3])], |line, rows| {
             // The repeated row counts once, with the sum of its gradients: 12 = 6 + 6.
             line.w.val().sum() * 9.0 + line.b.val().sum() * 100.0 + rows[0].lookup().sum() * 6.0
         })?;
         session.finish()?;
-        let rows = session.look_up(&[(0, &[3, 9])])?[0].values.clone();
+        let rows = session.look_up(&[(table, &[3, 9])])?[0].values.clone();
         let number = |tensor: burn::tensor::Tensor<1>| tensor.into_data().as_slice::<f32>().unwrap()[0];
         let (w, b) = (number(session.model()?.w.val()), number(session.model()?.b.val()));
         supervisor.stop(session)?;

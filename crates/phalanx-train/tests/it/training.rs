@@ -60,14 +60,14 @@ fn near(seen: (f32, f32)) -> bool {
 
 #[test]
 fn two_servers_and_two_trainers_find_the_line() {
-    let cluster = MiniCluster::start_with(2, 2, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
     let seen = train(&cluster, 300, |server| Supervisor::new(server, Sgd::new(0.1)), 1, newest);
     assert!(near(seen), "{seen:?}");
 }
 
 #[test]
 fn synchronous_training_finds_it_too() {
-    let cluster = MiniCluster::start_with(2, 3, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(2, 2, quiet()).unwrap();
     let prepare = |server: &Server| Supervisor::new(server, Sgd::new(0.1)).sync(SyncReplicas::default());
     let (seen, step) = train(&cluster, 200, prepare, 1, |session| (newest(session), session.global_step()));
     assert!(near(seen) && step >= 200, "{seen:?} at {step}");
@@ -85,7 +85,7 @@ fn one_process_alone_is_a_job() {
 
 #[test]
 fn a_variable_split_over_servers_trains_like_a_whole_one() {
-    let cluster = MiniCluster::start_with(3, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(3, 0, quiet()).unwrap();
     let prepare = |server: &Server| {
         Supervisor::new(server, Sgd::new(0.1))
             .partitioner(Partitioner::FixedShards(3))
@@ -101,24 +101,33 @@ fn a_variable_split_over_servers_trains_like_a_whole_one() {
 
 #[test]
 fn rows_of_a_table_are_trained_where_they_are_touched() {
-    let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(2, 0, quiet()).unwrap();
     let server = &cluster.trainers()[0];
-    let supervisor = Supervisor::new(server, Sgd::new(0.1)).table(table(2, 0.5));
+    let mut supervisor = Supervisor::new(server, Sgd::new(0.1));
+    let rows = supervisor.table(table(2, 0.5)).unwrap();
+    let twice = supervisor.table(table(3, 0.5)).unwrap_err();
+    assert_eq!((twice.code(), twice.what()), (Code::VariableConflict, "two tables are called \"t\""));
     let mut session = supervisor.prepare_or_wait_for_session(Line::new(1)).unwrap();
     // d(sum)/d(row) = times the id occurs.
     for _ in 0..3 {
-        session.step_with_rows(&[(0, &[7, 9, 7])], |line, rows| line.loss() + rows[0].lookup().sum()).unwrap();
+        session.step_with_rows(&[(rows, &[7, 9, 7])], |line, rows| line.loss() + rows[0].lookup().sum()).unwrap();
     }
     let mut seen = Vec::new();
     session
-        .step_with_rows(&[(0, &[7, 8, 9])], |line, rows| {
+        .step_with_rows(&[(rows, &[7, 8, 9])], |line, rows| {
             seen = rows[0].lookup().into_data().as_slice::<f32>().unwrap().to_vec();
             line.loss()
         })
         .unwrap();
     assert_eq!(seen, [-2.0, -2.0, 1.0, 1.0, -0.5, -0.5]);
-    let error = session.step_with_rows(&[(1, &[1])], |line, _| line.loss()).unwrap_err();
+    // A table of another supervisor.
+    let mut other = Supervisor::new(server, Sgd::new(0.1));
+    other.table(table(2, 0.5)).unwrap();
+    let stranger = other.table(TableSpec { name: "u".into(), ..table(2, 0.5) }).unwrap();
+    let error = session.step_with_rows(&[(stranger, &[1])], |line, _| line.loss()).unwrap_err();
     assert_eq!(error.code(), Code::NoSuchVariable);
+    assert_eq!(session.table("t").unwrap(), rows);
+    assert_eq!(session.table("u").unwrap_err().next(), Some("it has t"));
     supervisor.stop(session).unwrap();
 }
 
@@ -148,7 +157,7 @@ fn a_gradient_that_is_not_finite_can_be_skipped() {
 
 #[test]
 fn a_model_on_a_shape_the_message_limit_does_not_fit_is_sent_in_parts() {
-    let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(2, 0, quiet()).unwrap();
     // 24 MB: three messages a step.
     let width = 6_000_000;
     let seen = train(&cluster, 20, |server| Supervisor::new(server, Sgd::new(0.1)), width, newest).0;
@@ -157,7 +166,7 @@ fn a_model_on_a_shape_the_message_limit_does_not_fit_is_sent_in_parts() {
 
 #[test]
 fn a_worker_that_fails_and_drops_everything_ends_the_job_with_its_reason() {
-    let cluster = MiniCluster::start_with(1, 2, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
     let (chief, worker) = (cluster.trainers()[0].clone(), cluster.trainers()[1].clone());
     drop_all_but(cluster, |servers| {
         let failing = std::thread::spawn(move || {
@@ -187,7 +196,7 @@ fn drop_all_but(cluster: MiniCluster, run: impl FnOnce(&[Server])) {
 /// Tasks of other machines are reached over gRPC; here both ends are on this one.
 #[test]
 fn a_job_over_grpc_finds_the_line() {
-    let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+    let cluster = MiniCluster::start_with(2, 0, quiet()).unwrap();
     let server = &cluster.trainers()[0];
     server.wait_until_formed().unwrap();
     let lanes = || {
@@ -228,7 +237,7 @@ fn a_step_that_is_forgotten_does_not_count_and_the_next_one_does() {
     supervisor.stop(session).unwrap();
 
     for overlap in [false, true] {
-        let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+        let cluster = MiniCluster::start_with(2, 0, quiet()).unwrap();
         let (steps, values) = cluster
             .run(|server| {
                 let supervisor = Supervisor::new(server, Sgd::new(0.1)).overlap(overlap);
@@ -257,7 +266,7 @@ fn a_step_that_is_forgotten_does_not_count_and_the_next_one_does() {
 #[test]
 fn a_session_that_has_reached_its_last_step_computes_nothing() {
     for overlap in [false, true] {
-        let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+        let cluster = MiniCluster::start_with(2, 0, quiet()).unwrap();
         let (computed, steps) = cluster
             .run(|server| {
                 let supervisor = Supervisor::new(server, Sgd::new(0.1)).overlap(overlap);
@@ -282,11 +291,11 @@ fn a_session_that_has_reached_its_last_step_computes_nothing() {
 #[test]
 fn a_learning_rate_that_is_set_is_that_of_the_supervisors_optimizer_alone() {
     for sync in [false, true] {
-        let cluster = MiniCluster::start_with(2, 1, quiet()).unwrap();
+        let cluster = MiniCluster::start_with(2, 0, quiet()).unwrap();
         let seen = cluster
             .run(|server| {
-                let mut supervisor =
-                    Supervisor::new(server, Sgd::new(1.0)).optimizer_of("b", Sgd::new(0.25)).table(table(1, 0.125));
+                let mut supervisor = Supervisor::new(server, Sgd::new(1.0)).optimizer_of("b", Sgd::new(0.25));
+                let rows = supervisor.table(table(1, 0.125))?;
                 if sync {
                     supervisor = supervisor.sync(SyncReplicas::default());
                 }
@@ -295,7 +304,7 @@ fn a_learning_rate_that_is_set_is_that_of_the_supervisors_optimizer_alone() {
                 for rate in [Some(0.5), Some(2.0), None, None] {
                     session.set_learning_rate(rate);
                     // Every gradient is 1.
-                    session.step_with_rows(&[(0, &[7])], |line, rows| {
+                    session.step_with_rows(&[(rows, &[7])], |line, rows| {
                         let row = rows[0].lookup().into_data().as_slice::<f32>().unwrap()[0];
                         seen.push((first(line).0, first(line).1, row));
                         line.w.val().sum() + line.b.val().sum() + rows[0].lookup().sum()

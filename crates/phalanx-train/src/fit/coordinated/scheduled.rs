@@ -10,9 +10,10 @@ use crate::fit::executor::{Executor, StepEnd, TrainingView, Wish};
 use crate::fit::objective::Objective;
 use crate::fit::state::{FitPosition, ResumeState};
 use crate::fit::trained_state::TrainedState;
-use crate::{Coordinator, RemoteValue};
+use crate::{Coordinator, DatasetPart, RemoteValue};
 use phalanx_base::{Error, Result};
 use phalanx_nn::Network;
+use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -39,7 +40,7 @@ pub(super) struct Scheduled<'a, M: Network> {
     coordinator: &'a mut Coordinator<M>,
     settings: RunSettings,
     workers: WorkerProgress,
-    scheduled: VecDeque<RemoteValue>,
+    scheduled: VecDeque<RemoteValue<StepReport>>,
     accumulators: Accumulators,
     /// The epoch, and its steps that workers have reported.
     at: FitPosition,
@@ -77,9 +78,10 @@ impl<'a, M: Network> Scheduled<'a, M> {
     /// Schedules steps ahead.
     fn schedule(&mut self) -> Result<()> {
         let ahead = AHEAD * (self.workers.size() + 1);
+        let train = self.coordinator.find_step(TRAIN)?;
         while self.scheduled.len() < ahead && self.wants_more() {
-            let arguments = self.order().arguments();
-            self.scheduled.push_back(self.coordinator.schedule(TRAIN, &arguments)?);
+            let order = self.order();
+            self.scheduled.push_back(self.coordinator.schedule(&train, order)?);
         }
         Ok(())
     }
@@ -103,7 +105,7 @@ impl<'a, M: Network> Scheduled<'a, M> {
     fn take(&mut self, report: StepReport) -> Result<bool> {
         self.fresh = false;
         let Some(words) = report.words else {
-            self.workers.has_ended(report.task);
+            self.workers.has_ended(report.task.parse()?);
             self.over = self.workers.all_ended(self.coordinator)?;
             return Ok(false);
         };
@@ -150,8 +152,9 @@ impl<'a, M: Network> Scheduled<'a, M> {
     /// workers are lost.
     pub(super) fn evaluate(&mut self) -> Result<Accumulators> {
         let parts = 5 * self.workers.size().max(1);
-        let part = |part: usize| self.coordinator.schedule(VALIDATE, &[part as f64, parts as f64]);
-        let scheduled = (0..parts).map(part).collect::<Result<Vec<_>>>()?;
+        let validate = self.coordinator.find_step::<DatasetPart, Vec<f64>>(VALIDATE)?;
+        let part = |part| self.coordinator.schedule(&validate, part);
+        let scheduled = DatasetPart::all(parts).map(part).collect::<Result<Vec<_>>>()?;
         let mut accumulators = Accumulators::new(&self.compiled.objectives);
         for part in &scheduled {
             let words = self.wait_for(part)?;
@@ -161,7 +164,7 @@ impl<'a, M: Network> Scheduled<'a, M> {
     }
 
     /// Waits for a step. If it failed, waits for all of them and returns the first error.
-    fn wait_for(&mut self, step: &RemoteValue) -> Result<Vec<f64>> {
+    fn wait_for<T: DeserializeOwned>(&mut self, step: &RemoteValue<T>) -> Result<T> {
         loop {
             let done = step.fetch_within(LOOK);
             if step.is_done() {
@@ -247,7 +250,7 @@ impl<M: Network> Executor for Scheduled<'_, M> {
             let Some(step) = self.scheduled.pop_front() else { break };
             let report = match self.wait_for(&step) {
                 Err(_) if self.interruption().is_some() => return Ok(StepEnd::Interrupted),
-                report => StepReport::read(&report?)?,
+                report => report?,
             };
             if self.take(report)? {
                 return Ok(StepEnd::Trained { stop: false, interrupted: false });
