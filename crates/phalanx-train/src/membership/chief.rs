@@ -125,8 +125,8 @@ impl Chief {
 
     /// Ends the job, successfully or with `failure`, and waits at most 2 s until every task knows.
     pub(crate) fn end(&self, failure: Option<Error>) {
-        // A task that was refused learns why from the chief's next reply: stay until then.
-        let refused = failure.is_some() && !self.lock().roster.missing().is_empty();
+        // A task that was refused, or has not joined a job that ends before it formed, learns that from the chief's next reply.
+        let early = failure.is_some() || self.job.phase() == Phase::Forming;
         match failure {
             Some(error) => self.change(|roster, now| roster.fail(now, error)),
             None => self.change(Roster::end),
@@ -149,8 +149,9 @@ impl Chief {
             now = clock.read(begun.elapsed());
         }
         self.change(|roster, now| roster.tick(now));
-        if refused {
-            std::thread::sleep((self.options.beat * 5).min(Duration::from_secs(1)));
+        let until = Instant::now() + (self.options.beat * 5).min(Duration::from_secs(1));
+        while early && !self.lock().roster.missing().is_empty() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 
