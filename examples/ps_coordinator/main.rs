@@ -14,7 +14,6 @@ mod words;
 use burn::tensor::Tensor;
 use phalanx::coordinator::{DatasetPart, ParameterServerStrategy, StepFunctions};
 use phalanx::layers::{Dense, Embedding, GlobalAveragePooling2D, Reshape};
-use phalanx::losses::Labels;
 use phalanx::metrics::{BinaryAccuracy, Mean, Metric};
 use phalanx::prelude::*;
 use std::process::ExitCode;
@@ -46,19 +45,17 @@ fn task(server: &Server) -> phalanx::Result<()> {
         let value = cx.minimize(|model| {
             let probability = predict(model, &batch)?;
             predicted = probability.clone().into();
-            let labels = Labels::rows(batch.f32("label")?.to_vec(), 1, &default_device())?;
-            let loss = Loss::BinaryCrossentropy { from_logits: false, label_smoothing: 0.0 };
-            Ok(loss.forward(labels, probability)?.mean())
+            Ok(Loss::binary_crossentropy().forward(batch.labels("label", &probability)?, probability)?.mean())
         })?;
         cx.record(&loss, value)?;
-        cx.update(&accuracy, batch.f32("label")?, &predicted, None)
+        cx.update(&accuracy, batch.i64("label")?, &predicted, None)
     });
     let evaluate = steps.evaluation(move |cx, part: DatasetPart| {
         let (model, mut rows) = (cx.newest_model()?.clone(), 0);
         for batch in cx.part(&held_out, part)? {
             let batch = batch?;
             rows += batch.rows();
-            cx.update(&accuracy, batch.f32("label")?, &HostTensor::from(predict(&model, &batch)?), None)?;
+            cx.update(&accuracy, batch.i64("label")?, &HostTensor::from(predict(&model, &batch)?), None)?;
         }
         Ok(rows)
     });
@@ -83,7 +80,7 @@ fn task(server: &Server) -> phalanx::Result<()> {
         for batch in words::dataset(16, 99)?.batch(16).iter()? {
             let (batch, mut accuracy) = (batch?, BinaryAccuracy::new());
             let predicted = HostTensor::from(predict(coordinator.newest_model()?, &batch)?);
-            accuracy.update(batch.f32("label")?.into(), (&predicted).into(), None)?;
+            accuracy.update(batch.i64("label")?.into(), (&predicted).into(), None)?;
             println!("direct evaluation: accuracy {:.3} of {} examples", accuracy.result(), batch.rows());
         }
         Ok(())

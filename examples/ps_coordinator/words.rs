@@ -21,9 +21,5 @@ pub(crate) fn dataset(examples: usize, seed: u64) -> phalanx::Result<Dataset> {
     let raw = Batch::new([("features", Column::text(features).with_row_shape([3])?), ("label", Column::text(labels))])?;
     let words = StringLookup::new().vocabulary(WORDS)?;
     let answers = StringLookup::new().num_oov_indices(0).vocabulary(["yes", "no"])?;
-    Ok(Dataset::from_tensor_slices(raw).map(move |row| {
-        let row = answers.apply(&words.apply(&row, "features")?, "label")?;
-        let label = row.i64("label")?.iter().map(|&label| label as f32).collect();
-        row.with_column("label", Column::f32(label))
-    }))
+    Ok(Dataset::from_tensor_slices(raw).map(move |row| answers.apply(&words.apply(&row, "features")?, "label")))
 }

@@ -14,9 +14,7 @@ mod points;
 use phalanx::burn::tensor::activation::sigmoid;
 use phalanx::coordinator::{ParameterServerStrategy, StepFunctions};
 use phalanx::layers::Dense;
-use phalanx::losses::Labels;
 use phalanx::metrics::{BinaryAccuracy, Mean};
-use phalanx::model::DynTensor;
 use phalanx::prelude::*;
 use points::points;
 use std::process::ExitCode;
@@ -41,14 +39,12 @@ fn task(server: &Server) -> phalanx::Result<()> {
     let data = steps.dataset(|cx| Ok(points()?.shard(*cx).shuffle(100).repeat().batch(16)));
     let (loss, accuracy) = (steps.metric(Mean::new("loss")), steps.metric(BinaryAccuracy::new()));
     let step = steps.register(move |cx, (): ()| {
-        let (batch, device) = (cx.next(&data)?, default_device());
-        let mut predicted = HostTensor::default();
+        let (batch, mut predicted) = (cx.next(&data)?, HostTensor::default());
         let value = cx.minimize(|model| {
-            let features = DynTensor::floats(batch.f32("x")?.to_vec(), &[batch.rows(), 2], &device)?;
-            let logits = model.forward::<2>(features, Mode::Training { seed: 0 })?;
+            let logits = model.forward::<2>(batch.tensor::<2>("x", &default_device())?, Mode::Training { seed: 0 })?;
             predicted = sigmoid(logits.clone()).into();
-            let loss = Loss::BinaryCrossentropy { from_logits: true, label_smoothing: 0.0 };
-            Ok(loss.forward(Labels::rows(batch.f32("y")?.to_vec(), 1, &device)?, logits)?.mean())
+            let loss = Loss::binary_crossentropy().from_logits();
+            Ok(loss.forward(batch.labels("y", &logits)?, logits)?.mean())
         })?;
         cx.record(&loss, value)?;
         cx.update(&accuracy, batch.f32("y")?, &predicted, None)
