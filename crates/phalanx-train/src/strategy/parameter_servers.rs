@@ -187,6 +187,7 @@ impl ParameterServers {
         }
         let supervisor = |server: &Server| -> Result<Supervisor> {
             let supervisor = Supervisor::new(server, optimizer)
+                .moving_averages(true)
                 .partitioner(self.options.partitioner)
                 .placement(self.options.placement);
             let supervisor = match self.consistency {

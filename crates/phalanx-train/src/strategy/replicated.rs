@@ -171,6 +171,7 @@ impl<M: Network> Replicated<M> {
         let on_servers = self.on_servers.as_mut().ok_or_else(lost)?;
         let done = on_servers.step(model, |module, registry| {
             let device = strategy.home();
+            let mut averages = registry.state_values(module)?;
             let mut results = Vec::new();
             let (mut loss, mut sum): (f32, Option<Vec<Option<HostBuffer>>>) = (0.0, None);
             if inputs.is_empty() && replicas > 1 {
@@ -184,6 +185,10 @@ impl<M: Network> Replicated<M> {
                     Replica { module, registry, device, id, replicas, step: iterations, loss: own, pending };
                 results.push((place, step(&mut replica, input)?));
                 loss += replica.loss.get();
+                let after = registry.state_values(&replica.module)?;
+                averages.iter_mut().zip(after).for_each(|(before, after)| {
+                    before.iter_mut().zip(&*after).for_each(|(before, after)| *before -= after);
+                });
                 match (&mut sum, replica.pending.take()) {
                     (Some(sum), Some(gradient)) => add(sum, gradient.0),
                     (sum, gradient) => *sum = gradient.map(|gradient| gradient.0),
@@ -192,6 +197,10 @@ impl<M: Network> Replicated<M> {
             // Servers take the mean of a round, and replicas divide by the rows of all of them.
             for gradient in sum.iter_mut().flatten().flatten() {
                 gradient.iter_mut().for_each(|number| *number *= replicas as f32);
+            }
+            if let Some(sum) = sum.as_mut().filter(|_| !results.is_empty()) {
+                // The changes of moving averages, of which the mean counts.
+                sum.extend(averages.into_iter().map(Some));
             }
             Ok((results, sum.map(|dense| StepGradients { loss, dense, rows: Vec::new() })))
         })?;

@@ -60,7 +60,6 @@ impl<M: Network> Compiled<M> {
         workers: usize,
         round: u64,
     ) -> Result<(StepFunctions<M>, RunSettings)> {
-        self.check_variables()?;
         let (data, held_out) = self.take_data(data, fit)?;
         let training = SharedInput::training(data, fit, usize::try_from(round).unwrap_or(1))?;
         let held_out =
@@ -79,7 +78,6 @@ impl<M: Network> Compiled<M> {
     }
 
     fn prepare_evaluation(&mut self, data: Data, fit: &Fit) -> Result<StepFunctions<M>> {
-        self.check_variables()?;
         self.mapping.sample_weight.clone_from(&fit.sample_weight);
         let held_out = SharedInput::evaluation(data, fit.batch_size, fit.validation_steps)?;
         self.resolve_on(&held_out)?;
@@ -89,15 +87,6 @@ impl<M: Network> Compiled<M> {
     /// Creates the metrics given by name, with a row of the data if the model does not know the widths of its outputs.
     fn resolve_on(&mut self, data: &SharedInput) -> Result<()> {
         self.resolve_with(|| data.of(&InputContext::default())?.iter()?.next().transpose())
-    }
-
-    fn check_variables(&self) -> Result<()> {
-        match self.model.registry.states() {
-            [] => Ok(()),
-            [state, ..] => Err(Error::new(Code::BadSetting, format!("{:?} is a moving average", state.name))
-                .because("parameter servers hold variables that are updated by gradients, and moving averages are not")
-                .help("use LayerNormalization, or train with a mirrored strategy")),
-        }
     }
 
     /// Takes part in a call of the job, and takes the values at its end.
