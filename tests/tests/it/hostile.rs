@@ -272,6 +272,11 @@ fn rounds_at_the_end_of_numbers_do_not_panic() {
         }
         let close = request::Op::CloseRound(CloseRound { round: u64::MAX });
         assert!(matches!(peer.call(&raw::frame(&server.request(close), &[])), Received::Answer));
+        for (clock, most_ahead) in [(Some(u64::MAX), 0), (Some(0), u64::MAX), (None, u64::MAX)] {
+            let advance = request::Op::Advance(proto::Advance { clock, most_ahead, wait_ms: 0 });
+            let seen = peer.call(&raw::frame(&server.request(advance), &[]));
+            assert!(!matches!(seen, Received::Closed), "clock {clock:?}");
+        }
     });
 }
 

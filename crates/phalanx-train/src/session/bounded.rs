@@ -49,7 +49,7 @@ impl Lead {
     ) -> Result<Option<Pulled>> {
         if let Some(push) = push {
             client.push(remote, push, UpdateMode::Asynchronous)?;
-            let clock = self.start + push.id.sequence.saturating_sub(self.sent);
+            let clock = self.start.saturating_add(push.id.sequence.saturating_sub(self.sent));
             while !client.advance_clock(clock, self.most, WAIT)? {
                 if server.should_stop() {
                     return Ok(None);
