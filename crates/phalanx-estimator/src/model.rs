@@ -59,7 +59,7 @@ pub struct Forward<'a> {
     pub moving_averages: Option<Tensor<1>>,
 }
 
-/// The interface between an estimator and its model. For your own model implement [`ModelFn`] instead.
+/// The interface between an estimator and its model. For your own model implement [`ModelFn`](crate::ModelFn) instead.
 pub trait Trainable: Send + Sync + 'static {
     /// The dense variables.
     type Module: Module;
@@ -138,7 +138,7 @@ pub(crate) fn no_graph() -> Error {
         .help("implement ModelFn::served; Served::of_model does it for a model made of Phalanx's layers")
 }
 
-/// What an estimator is created from: the settings of a canned model, or a [`ModelFn`].
+/// What an estimator is created from: the settings of a canned model, or a [`ModelFn`](crate::ModelFn).
 pub trait IntoModel {
     /// The model.
     type Model: Trainable;
