@@ -13,7 +13,7 @@ use crate::job::Job;
 use crate::logging::LogScope;
 use crate::membership::{Chief, Membership};
 use crate::status::ProgressCounters;
-use phalanx_base::{Code, Error, Incarnation, Result, TaskId};
+use phalanx_base::{Code, Error, Fault, Incarnation, Result, TaskId};
 use phalanx_cluster::{Phase, TaskConfig};
 use phalanx_data::{Dataset, InputContext};
 use phalanx_ps::Store;
@@ -188,7 +188,12 @@ impl Server {
     }
 
     /// Records an error of this task's own part: if the program drops the task without a reason, the job gets this one.
+    /// Where the job has failed, that is the reason, not a connection that was lost with it.
     pub(crate) fn record_failure<T>(&self, result: Result<T>) -> Result<T> {
+        let result = result.map_err(|error| match self.inner.job.failure() {
+            Some(failure) if error.code().fault() == Fault::Infrastructure => failure,
+            _ => error,
+        });
         if let Err(error) = &result {
             let mut failure = self.inner.failure.lock().unwrap_or_else(PoisonError::into_inner);
             failure.get_or_insert_with(|| error.clone());

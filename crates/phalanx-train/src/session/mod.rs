@@ -351,6 +351,11 @@ impl<M: Module> Session<M> {
     /// # Errors
     /// When a server does not answer.
     pub fn finish(&mut self) -> Result<()> {
+        let finished = self.send_pending();
+        self.server.record_failure(finished)
+    }
+
+    fn send_pending(&mut self) -> Result<()> {
         self.settle()?;
         self.finish_lost_updates()?;
         if self.is_synchronous() {

@@ -3,8 +3,10 @@
 use crate::support::{Line, quiet};
 use phalanx_base::{Code, Error, Result};
 use phalanx_optim::Sgd;
-use phalanx_train::{MiniCluster, Server, Supervisor};
+use phalanx_ps::Partitioner;
+use phalanx_train::{MiniCluster, Server, ServerOptions, Supervisor};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// Runs a job under [`MiniCluster::run`]; panics if it does not end.
@@ -129,4 +131,38 @@ fn a_part_that_just_returns_ends_its_task() {
     let error = run_cluster(1, 2, part).unwrap().unwrap_err();
     assert_eq!(error.code(), Code::JobFailed, "{error}");
     assert!(error.to_string().contains("chief/0 stopped without finishing its part"), "{error}");
+}
+
+#[test]
+fn a_server_that_is_gone_is_named_and_not_one_that_left_with_the_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let (lease, grace) = (Duration::from_millis(300), Duration::from_millis(300));
+    let options = ServerOptions { lease, server_grace: grace, beat: Duration::from_millis(20), ..quiet() };
+    let cluster = MiniCluster::start_with(2, 1, options).unwrap();
+    let of_the_trainers = Mutex::new(Vec::new());
+    let ended = cluster.run(|server| {
+        let supervisor = Supervisor::new(server, Sgd::new(0.1)).partitioner(Partitioner::FixedShards(2));
+        let supervisor = supervisor.logdir(dir.path().to_str().unwrap())?;
+        let mut session = supervisor.prepare_or_wait_for_session(Line::new(4))?;
+        let mut steps = 0;
+        let trained = loop {
+            match session.step(Line::loss) {
+                Ok(Some(_)) => steps += 1,
+                Ok(None) => break session.finish(),
+                Err(error) => break Err(error),
+            }
+            if steps == 5 && server.is_chief() {
+                cluster.kill("ps/1")?;
+            }
+        };
+        of_the_trainers.lock().unwrap().push(trained.clone());
+        trained.and_then(|()| supervisor.stop(session))
+    });
+    let error = ended.unwrap_err();
+    assert!(error.to_string().contains("ps/1"), "{}", error.report());
+    for trained in of_the_trainers.into_inner().unwrap() {
+        let error = trained.unwrap_err();
+        assert!(!error.report().to_string().contains("ps/0"), "a healthy server is blamed: {}", error.report());
+        assert!(error.report().to_string().contains("ps/1"), "{}", error.report());
+    }
 }
