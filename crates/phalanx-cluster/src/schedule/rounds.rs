@@ -79,6 +79,10 @@ impl<W: Clone, R> Scheduler<W, R> {
     /// the caller waits for them. Without that, a round would close early whenever its workers are faster than the caller.
     pub fn end_round(&mut self) {
         self.rounds.ends = true;
+        if self.is_done() {
+            // Steps that pushed nothing, such as those at the end of a pass, leave their workers a step of the open round.
+            self.workers.values_mut().for_each(|worker| worker.round = None);
+        }
     }
 
     /// Returns the round that is complete and should be closed on the servers; call

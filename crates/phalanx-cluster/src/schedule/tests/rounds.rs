@@ -96,6 +96,22 @@ fn a_worker_takes_a_second_step_of_a_round_only_if_it_leaves_the_others_theirs()
 }
 
 #[test]
+fn after_the_end_of_a_pass_a_round_has_a_step_of_each_worker_again() {
+    let mut queue = rounds(2, 2, 0);
+    schedule(&mut queue, 2);
+    for index in 0..2 {
+        let step = one(&mut queue, index, 0).unwrap();
+        assert_eq!(queue.committed(NOW, worker_id(index, 1), step.attempt_id, None, 0), Receipt::Taken);
+    }
+    queue.end_round();
+    schedule(&mut queue, 2);
+    let first = one(&mut queue, 0, 1).unwrap();
+    assert_eq!(queue.committed(NOW, worker_id(0, 1), first.attempt_id, Some(1), 0), Receipt::Taken);
+    assert!(one(&mut queue, 0, 2).is_none(), "the other step is the other worker's");
+    assert_eq!(one(&mut queue, 1, 1).unwrap().round, Some(0));
+}
+
+#[test]
 fn a_step_that_pushed_nothing_is_replaced_in_its_round() {
     let mut queue = rounds(2, 2, 0);
     schedule(&mut queue, 3);
