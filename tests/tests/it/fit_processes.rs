@@ -62,7 +62,7 @@ fn a_chief_that_is_killed_in_its_second_fit_does_not_repeat_the_first() {
     running.trainers[0].wait_for_line(&["batch 20"], LONG);
     running.restart_trainer(&job, 0);
     let chief = running.expect_good_end(LONG).text;
-    // The second fit has 120 updates before it, and goes on where the former chief was in it.
+    // The second fit has 120 updates before it, and continues where the former chief was in it.
     let first = chief.split("fit 1 begins").next().unwrap_or_default();
     assert!(!first.contains("batch "), "{chief}");
     assert!(chief.contains("done: 240 updates, 240 took effect"), "{chief}");

@@ -60,7 +60,7 @@ impl Rounds {
             if server.should_stop() {
                 return Ok(false);
             }
-            // The round may wait for a trainer that is lost, and goes on only once that one is fenced.
+            // The round may wait for a trainer that is lost, and closes only once that one is fenced.
             unfinished.finish(server, client, remote, true)?;
         }
     }
