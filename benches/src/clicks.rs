@@ -6,8 +6,7 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::{relu, sigmoid};
 use burn::tensor::{Tensor, TensorData};
 use phalanx::coordinator::{
-    Coordinator, DatasetHandle, DatasetPart, MetricHandle, ParameterServerStrategy, StepContext, StepFunctions,
-    StepHandle,
+    Coordinator, DatasetHandle, DatasetPart, MetricHandle, StepContext, StepFunctions, StepHandle,
 };
 use phalanx::data::{Clicks, synthetic_clicks};
 use phalanx::losses::Labels;
@@ -88,7 +87,9 @@ fn learn(args: &Args, consistency: &str, server: &Server) -> Result<Option<Strin
         optimizer: optimizer.into(),
     };
     let (seed, examples, held_out, batch) = (args.seed, args.examples, args.held_out, args.batch as usize);
-    let mut supervisor = Supervisor::new(server, optimizer);
+    let options = ParameterServerOptions { consistency: consistency.to_owned(), ..ParameterServerOptions::default() };
+    let strategy = Strategy::parameter_server_on(server, options)?;
+    let mut supervisor = strategy.supervisor(optimizer)?;
     let ids = supervisor.table(table)?;
     let mut steps = StepFunctions::new();
     let data = steps.dataset(move |cx| Ok(log(seed, examples).dataset().shard(*cx).batch(batch).repeat()));
@@ -96,10 +97,7 @@ fn learn(args: &Args, consistency: &str, server: &Server) -> Result<Option<Strin
     let auc = steps.metric(Auc::new());
     let train = steps.register_as("train", move |cx, (): ()| train(cx, &data, ids));
     let evaluate = steps.evaluation_as("evaluate", move |cx, part| evaluate(cx, &held_out, part, (ids, &auc)));
-    let strategy = ParameterServerStrategy::new(supervisor);
-    strategy
-        .consistency(consistency)?
-        .run(Net::new(), steps, |coordinator| lead(args, coordinator, &train, &evaluate, &auc))
+    strategy.coordinate(Net::new(), supervisor, steps, |coordinator| lead(args, coordinator, &train, &evaluate, &auc))
 }
 
 fn lead(

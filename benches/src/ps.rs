@@ -5,7 +5,7 @@ use crate::job;
 use crate::local_job::{die_with_parent, local_cluster};
 use crate::model::{Batches, Kind, Net, Sizes};
 use crate::usage;
-use phalanx::coordinator::{ParameterServerStrategy, StepFunctions};
+use phalanx::coordinator::StepFunctions;
 use phalanx::prelude::*;
 use phalanx::{Code, Error, Precision, Result};
 use serde_json::{Value, json};
@@ -226,8 +226,9 @@ fn coordinate(args: &Args, server: &Server) -> Result<()> {
         *cx.resource(&own)? = batches;
         Ok(step?.map(|step| step.loss))
     });
-    let strategy = ParameterServerStrategy::new(sizes.supervisor(server)?).consistency(&args.consistency)?;
-    strategy.run(Net::new(&sizes), steps, |coordinator| {
+    let options = ParameterServerOptions { consistency: args.consistency.clone(), ..ParameterServerOptions::default() };
+    let strategy = Strategy::parameter_server_on(server, options)?;
+    strategy.coordinate(Net::new(&sizes), sizes.supervisor(server)?, steps, |coordinator| {
         let mut run = |steps: u64| {
             (0..steps).try_for_each(|_| coordinator.schedule(&train, ()).map(drop))?;
             coordinator.join()

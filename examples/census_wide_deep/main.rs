@@ -4,7 +4,7 @@
 //! census_wide_deep --data-dir census --model wide_deep --max-steps 3000
 //! ```
 //!
-//! With `TF_CONFIG` the same program is the chief, a worker, a parameter server or the evaluator of a job; `--strategy` chooses
+//! With `TF_CONFIG` or the classic flags the same program is the chief, a worker, a parameter server or the evaluator of a job; `--strategy` chooses
 //! how the job trains, and nothing else changes.
 
 #![allow(clippy::print_stdout)]
@@ -29,6 +29,7 @@ enum Kind {
 
 /// Trains a linear, deep, or wide & deep model on the census
 #[derive(Parser)]
+#[command(after_help = Flags::HELP)]
 struct Args {
     /// The folder of adult.data and adult.test
     #[arg(long)]
@@ -54,11 +55,13 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    phalanx::exit(with_threads(args.threads, || run(&args)))
+    phalanx::exit(task_from_args_or_env().and_then(|(task, rest)| {
+        let args = Args::parse_from(rest);
+        with_threads(args.threads, || run(task, &args))
+    }))
 }
 
-fn run(args: &Args) -> phalanx::Result<()> {
+fn run(task: TaskConfig, args: &Args) -> phalanx::Result<()> {
     let (folder, seed) = (args.data_dir.clone(), args.seed);
     let read = move |file: &str, cx: InputContext| columns::people(&format!("{folder}/{file}"), cx);
     let test = read.clone();
@@ -69,7 +72,7 @@ fn run(args: &Args) -> phalanx::Result<()> {
     let train = train.max_steps(args.max_steps);
     let eval =
         EvalSpec::new(move |cx| test("adult.test", cx).batch(512)).steps(None).start_delay_secs(0).throttle_secs(5);
-    let mut config = RunConfig::from_env()?.tf_random_seed(args.seed).log_step_count_steps(1000);
+    let mut config = RunConfig::for_task(task)?.tf_random_seed(args.seed).log_step_count_steps(1000);
     if let Some(model_dir) = &args.model_dir {
         config = config.model_dir(model_dir);
     }

@@ -11,13 +11,17 @@ mod points;
 use burn::tensor::Tensor;
 use clap::Parser;
 use phalanx::layers::Dense;
+use phalanx::metrics::{BinaryAccuracy, Mean};
 use phalanx::prelude::*;
 use points::points;
 use std::process::ExitCode;
 
+const BATCH_SIZE_PER_REPLICA: usize = 8;
+const RATE_PER_REPLICA: f32 = 0.25;
+
 /// Learns whether a point lies above a line.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version, about, after_help = Flags::HELP)]
 struct Args {
     /// auto, default, one_device:DEVICE, mirrored:N, central_storage:N, multi_worker_mirrored or
     /// parameter_server:CONSISTENCY
@@ -28,32 +32,40 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    phalanx::exit(run(&Args::parse()))
+    phalanx::exit(task_from_args_or_env().and_then(|(task, rest)| run(&task, &Args::parse_from(rest))))
 }
 
-fn run(args: &Args) -> phalanx::Result<()> {
-    let global_batch_size = 16;
-    let strategy = Strategy::named(&args.strategy)?;
-    let mut model = strategy.scope(|| Sequential::new().add(Dense::new(1)).build([2]))?.optimizer(Sgd::new(0.5))?;
-    let dataset = strategy.distribute_dataset(&points()?.batch(global_batch_size))?;
+fn run(task: &TaskConfig, args: &Args) -> phalanx::Result<()> {
+    let strategy = Strategy::named_for(&args.strategy, task, &ServerOptions::from_env()?)?;
+    // More replicas: a larger batch, and a rate that grows with it.
+    let replicas = strategy.num_replicas_in_sync();
+    let global_batch_size = BATCH_SIZE_PER_REPLICA * replicas;
+    let rate = RATE_PER_REPLICA * replicas as f32;
+
+    let network = || Sequential::new().add(Dense::new(1)).build([2]);
+    let mut model = strategy.scope(network)?.optimizer(Sgd::new(rate).clip(Clip::GlobalNorm(5.0)))?;
+    let accuracy = model.metric(BinaryAccuracy::new().threshold(0.0));
+    let mean_loss = model.metric(Mean::new("loss"));
+    let dataset = strategy.datasets_from_function(|cx| Ok(points()?.shard(*cx).batch(BATCH_SIZE_PER_REPLICA)))?;
     let loss_object = Loss::binary_crossentropy().from_logits();
 
     for epoch in 0..args.epochs {
-        let (mut total, mut steps) = (0.0, 0);
         for inputs in dataset.steps()? {
-            let losses = strategy.run(&mut model, inputs?, |replica, batch| {
+            strategy.run(&mut model, inputs?, |replica, batch| {
                 let features: Tensor<2> = batch.tensor("x", replica.device())?;
                 let predictions = replica.model().forward(features, Mode::Training { seed: replica.seed() })?;
                 let labels = batch.labels("y", &predictions)?;
-                let loss = loss_object.forward(labels, predictions)?.sum() / global_batch_size as f32;
-                replica.apply_gradients(replica.gradient(loss.clone())?);
-                phalanx::scalar(loss)
+                let each = loss_object.forward(labels, predictions.clone())?;
+                let loss = each.clone().sum() / global_batch_size as f32;
+                replica.apply_gradients(replica.gradient(loss)?);
+                replica.update(&accuracy, batch.f32("y")?, &HostTensor::from(predictions), None)?;
+                HostTensor::from(each).as_f32()?.iter().try_for_each(|loss| replica.record(&mean_loss, *loss))
             })?;
-            total += strategy.reduce(Reduce::Sum, &losses)?;
-            steps += 1;
         }
+        let found = model.metric_results()?;
+        model.reset_metrics();
         if strategy.should_checkpoint() {
-            println!("epoch {epoch}: loss {:.4}", total / steps as f32);
+            println!("epoch {epoch}: accuracy {:.4}, loss {:.4}", found.find("binary_accuracy")?, found.find("loss")?);
         }
     }
     Ok(())

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 /// Classifies generated words
 #[derive(Parser)]
-#[command(rename_all = "snake_case")]
+#[command(rename_all = "snake_case", after_help = Flags::HELP)]
 struct Args {
     /// Run directory for checkpoints, events and evaluations
     #[arg(long, default_value = "runs/dnn_classifier")]
@@ -25,38 +25,19 @@ struct Args {
     /// Steps of all trainers
     #[arg(long, default_value_t = 1000)]
     max_steps: u64,
-    /// Parameter servers, as host:port,host:port
-    #[arg(long)]
-    ps_hosts: Option<String>,
-    /// Workers; the first one is the chief
-    #[arg(long)]
-    worker_hosts: Option<String>,
-    /// ps or worker
-    #[arg(long)]
-    job_name: Option<String>,
-    /// The index of this task in its job
-    #[arg(long)]
-    task_index: Option<i64>,
 }
 
 fn main() -> ExitCode {
-    phalanx::exit(run(Args::parse()))
+    phalanx::exit(task_from_args_or_env().and_then(|(task, rest)| run(task, Args::parse_from(rest))))
 }
 
-fn run(args: Args) -> phalanx::Result<()> {
-    let flags = Flags {
-        ps_hosts: args.ps_hosts,
-        worker_hosts: args.worker_hosts,
-        job_name: args.job_name,
-        task_index: args.task_index,
-    };
-    let task = if flags.is_empty() { task_from_env()? } else { TaskConfig::from_flags(&flags)? };
+fn run(task: TaskConfig, args: Args) -> phalanx::Result<()> {
     let words = embedding_column(categorical_column_with_hash_bucket("word", 10_000), 8);
     let model = DnnClassifier::new([words]).hidden_units([64, 32, 16]).n_classes(3).optimizer(Adagrad::new(0.1));
     let train =
         TrainSpec::new(|cx| examples(3000, cx).shard(cx).shuffle(3000).repeat().batch(64)).max_steps(args.max_steps);
     let eval = EvalSpec::new(|cx| examples(300, cx).batch(100)).steps(None).start_delay_secs(0).throttle_secs(1);
-    let config = RunConfig::new().task(task).model_dir(args.model_dir).save_checkpoints_steps(500);
+    let config = RunConfig::for_task(task)?.model_dir(args.model_dir).save_checkpoints_steps(500);
     println!("{}", train_and_evaluate(&model, train, eval, config)?);
     Ok(())
 }

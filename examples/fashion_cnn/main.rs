@@ -24,7 +24,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Trains a network on Fashion-MNIST.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version, about, after_help = Flags::HELP)]
 struct Args {
     /// Folder with the four IDX files, gzip or plain
     #[arg(long)]
@@ -54,11 +54,11 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    phalanx::exit(run(&Args::parse()))
+    phalanx::exit(task_from_args_or_env().and_then(|(task, rest)| run(&task, &Args::parse_from(rest))))
 }
 
-fn run(args: &Args) -> phalanx::Result<()> {
-    let strategy = Strategy::named(&args.strategy)?;
+fn run(task: &TaskConfig, args: &Args) -> phalanx::Result<()> {
+    let strategy = Strategy::named_for(&args.strategy, task, &ServerOptions::from_env()?)?;
     let loss = Loss::SparseCategoricalCrossentropy { from_logits: true };
     let mut model = strategy.scope(|| model(args))?.compile(Adam::new(1e-3), loss, ["accuracy"])?;
     if strategy.should_checkpoint() {

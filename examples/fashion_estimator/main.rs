@@ -4,7 +4,7 @@
 //! cargo run --release --example fashion_estimator -- --data-dir fashion-mnist
 //! ```
 //!
-//! With `TF_CONFIG` the same program is the chief, a worker, a parameter server or the evaluator of a job, with the weights on
+//! With `TF_CONFIG` or the classic flags the same program is the chief, a worker, a parameter server or the evaluator of a job, with the weights on
 //! the parameter servers.
 
 #![allow(clippy::print_stdout)]
@@ -24,7 +24,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Trains a convolutional estimator on Fashion-MNIST
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version, about, after_help = Flags::HELP)]
 struct Args {
     /// Folder with the four IDX files, gzip or plain
     #[arg(long)]
@@ -50,11 +50,13 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    phalanx::exit(with_threads(args.threads, || run(&args)))
+    phalanx::exit(task_from_args_or_env().and_then(|(task, rest)| {
+        let args = Args::parse_from(rest);
+        with_threads(args.threads, || run(task, &args))
+    }))
 }
 
-fn run(args: &Args) -> phalanx::Result<()> {
+fn run(task: TaskConfig, args: &Args) -> phalanx::Result<()> {
     let (folder, test, seed) = (args.data_dir.clone(), args.data_dir.clone(), args.seed);
     let (batch_size, test_images) = (args.batch_size, args.test_images);
     let train = TrainSpec::new(move |cx| {
@@ -63,7 +65,8 @@ fn run(args: &Args) -> phalanx::Result<()> {
     });
     let eval = EvalSpec::new(move |_| mnist_test(&test).scaled("image").take(test_images).batch(500));
     let eval = eval.steps(None).start_delay_secs(0).throttle_secs(30).exporter(Exporter::at_end("clothes"));
-    let mut config = RunConfig::from_env()?.tf_random_seed(seed).log_step_count_steps(200).save_checkpoints_steps(500);
+    let mut config =
+        RunConfig::for_task(task)?.tf_random_seed(seed).log_step_count_steps(200).save_checkpoints_steps(500);
     if let Some(model_dir) = &args.model_dir {
         config = config.model_dir(model_dir);
     }

@@ -1,4 +1,4 @@
-//! Learns y = 2a - b + 1 from two numeric columns. The program is any task of a job, as set by `TF_CONFIG`.
+//! Learns y = 2a - b + 1 from two numeric columns, as any task of a job: `TF_CONFIG` or the four classic flags say which.
 use phalanx::prelude::*;
 
 fn points(_: phalanx::data::InputContext) -> Dataset {
@@ -10,11 +10,11 @@ fn points(_: phalanx::data::InputContext) -> Dataset {
 }
 
 fn main() -> std::process::ExitCode {
-    let model = LinearRegressor::new([numeric_column("a"), numeric_column("b")]);
-    let train = TrainSpec::new(|cx| points(cx).shuffle(1000).repeat().batch(50)).max_steps(2000);
-    let eval = EvalSpec::new(|cx| points(cx).batch(100)).start_delay_secs(0).throttle_secs(1);
-    let config = RunConfig::from_env().map(|config| config.model_dir("runs/linear_regressor"));
-    phalanx::exit(
-        config.and_then(|config| train_and_evaluate(&model, train, eval, config)).map(|done| eprintln!("{done}")),
-    )
+    phalanx::exit(task_from_args_or_env().and_then(|(task, rest)| {
+        let run = phalanx::check_no_arguments(&rest).and_then(|()| RunConfig::for_task(task))?;
+        let model = LinearRegressor::new([numeric_column("a"), numeric_column("b")]);
+        let train = TrainSpec::new(|cx| points(cx).shuffle(1000).repeat().batch(50)).max_steps(2000);
+        let eval = EvalSpec::new(|cx| points(cx).batch(100)).start_delay_secs(0).throttle_secs(1);
+        train_and_evaluate(&model, train, eval, run.model_dir("runs/linear_regressor")).map(|done| eprintln!("{done}"))
+    }))
 }

@@ -21,7 +21,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Trains a network on MNIST with the workers of TF_CONFIG.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version, about, after_help = Flags::HELP)]
 struct Args {
     /// Folder with MNIST's four IDX files, gzip or plain
     #[arg(long)]
@@ -43,16 +43,18 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    phalanx::exit(with_threads(args.threads, || run(&args)))
+    phalanx::exit(task_from_args_or_env().and_then(|(task, rest)| {
+        let args = Args::parse_from(rest);
+        with_threads(args.threads, || run(&task, &args))
+    }))
 }
 
-fn run(args: &Args) -> phalanx::Result<()> {
+fn run(task: &TaskConfig, args: &Args) -> phalanx::Result<()> {
     let options = ServerOptions {
         formation_deadline: Duration::from_secs(args.formation_deadline),
         ..ServerOptions::from_env()?
     };
-    let strategy = Strategy::multi_worker_mirrored(&task_from_env()?, &options)?;
+    let strategy = Strategy::multi_worker_mirrored(task, &options)?;
     let network = || {
         let hidden = Dense::new(128).activation(Function::Relu);
         Sequential::new().add(Flatten::new()).add(hidden).add(Dropout::new(0.2)).add(Dense::new(10)).build([28, 28])

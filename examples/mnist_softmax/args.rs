@@ -6,49 +6,37 @@ use std::time::Duration;
 
 /// Trains softmax regression on MNIST with parameter servers.
 #[derive(clap::Parser)]
-#[command(version, about)]
+#[command(version, about, after_help = Flags::HELP)]
 pub(crate) struct Args {
-    /// Addresses of the parameter servers, separated by commas
-    #[arg(long = "ps_hosts", alias = "ps-hosts")]
-    ps_hosts: Option<String>,
-    /// Addresses of the workers; the first is the chief
-    #[arg(long = "worker_hosts", alias = "worker-hosts")]
-    worker_hosts: Option<String>,
-    /// ps or worker
-    #[arg(long = "job_name", alias = "job-name")]
-    job_name: Option<String>,
-    /// The index of this task in its job
-    #[arg(long = "task_index", alias = "task-index", allow_negative_numbers = true)]
-    task_index: Option<i64>,
     /// Folder with MNIST's four IDX files, gzip or plain
     #[arg(long)]
     pub(crate) data_dir: PathBuf,
     /// Run directory for checkpoints and event files: a path, or an object store that is built in
     #[arg(long = "model-dir", alias = "model_dir", alias = "logdir")]
-    pub(crate) model_dir: Option<String>,
+    model_dir: Option<String>,
     /// Seconds between two checkpoints
     #[arg(long, alias = "save_model_secs", default_value_t = 600)]
-    pub(crate) save_model_secs: u64,
+    save_model_secs: u64,
     /// Steps between two checkpoints, in addition to the seconds
     #[arg(long)]
-    pub(crate) save_model_steps: Option<u64>,
+    save_model_steps: Option<u64>,
     /// Newest checkpoints to keep
     #[arg(long, default_value_t = 5)]
-    pub(crate) max_to_keep: usize,
+    max_to_keep: usize,
     /// Seconds between two summaries
     #[arg(long, alias = "save_summaries_secs", default_value_t = 120)]
-    pub(crate) save_summaries_secs: u64,
+    save_summaries_secs: u64,
     /// Train synchronously
     #[arg(long)]
     pub(crate) sync: bool,
     /// With --sync: gradients per update [default: one from each worker]
     #[arg(long)]
-    pub(crate) replicas_to_aggregate: Option<u32>,
+    replicas_to_aggregate: Option<u32>,
     /// sgd, momentum, adagrad, rmsprop, adam, adamw or ftrl
     #[arg(long, default_value = "sgd")]
-    pub(crate) optimizer: String,
+    optimizer: String,
     #[arg(long, default_value_t = 0.5)]
-    pub(crate) learning_rate: f32,
+    learning_rate: f32,
     /// Batch size of one worker
     #[arg(long, default_value_t = 100)]
     pub(crate) batch_size: usize,
@@ -67,17 +55,6 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Returns the task of this process: from the flags, else from TF_CONFIG, else a local job.
-    pub(crate) fn task(&self) -> phalanx::Result<TaskConfig> {
-        let flags = Flags {
-            ps_hosts: self.ps_hosts.clone(),
-            worker_hosts: self.worker_hosts.clone(),
-            job_name: self.job_name.clone(),
-            task_index: self.task_index,
-        };
-        if flags.is_empty() { task_from_env() } else { TaskConfig::from_flags(&flags) }
-    }
-
     pub(crate) fn server_options(&self) -> phalanx::Result<ServerOptions> {
         let mut options = ServerOptions::from_env()?;
         options.formation_deadline = Duration::from_secs(self.formation_deadline);
@@ -85,10 +62,17 @@ impl Args {
         Ok(options)
     }
 
-    /// Sets the supervisor's run directory and checkpoint options.
-    pub(crate) fn checkpointing(&self, supervisor: Supervisor) -> phalanx::Result<Supervisor> {
+    pub(crate) fn optimizer(&self) -> phalanx::Result<Optimizer> {
+        Optimizer::parse(&self.optimizer, self.learning_rate)
+    }
+
+    /// Sets consistency, run directory and checkpoint options.
+    pub(crate) fn configure(&self, mut supervisor: Supervisor) -> phalanx::Result<Supervisor> {
+        if self.sync {
+            supervisor = supervisor.sync(SyncReplicas { replicas_to_aggregate: self.replicas_to_aggregate });
+        }
         let Some(model_dir) = &self.model_dir else { return Ok(supervisor) };
-        let supervisor = supervisor
+        supervisor = supervisor
             .logdir(model_dir)?
             .save_model_secs(self.save_model_secs)
             .max_to_keep(self.max_to_keep)

@@ -12,12 +12,13 @@
 #![allow(clippy::print_stdout)]
 
 mod args;
-mod images;
-mod model;
+mod digits;
 
 use args::Args;
+use burn::nn::{Initializer, LinearConfig};
 use clap::Parser;
-use model::{Batches, Softmax};
+use phalanx::data::{AutoShardPolicy, Options};
+use phalanx::metrics::SparseCategoricalAccuracy;
 use phalanx::prelude::*;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -26,57 +27,52 @@ use std::time::Instant;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    phalanx::exit(with_threads(args.threads, || run(&args)))
+    phalanx::exit(task_from_args_or_env().and_then(|(task, rest)| {
+        let args = Args::parse_from(rest);
+        let task = Server::start_with(task, args.server_options()?)?;
+        with_threads(args.threads, || task.run(|task| train(&args, task)).map(drop))
+    }))
 }
 
-fn run(args: &Args) -> phalanx::Result<()> {
-    let optimizer = Optimizer::parse(&args.optimizer, args.learning_rate)?;
-    let server = Server::start_with(args.task()?, args.server_options()?)?;
-    if server.task().role == Role::Ps {
-        return server.join();
-    }
-    let trained = train(args, &server, optimizer);
-    server.leave(trained.as_ref().err());
-    trained
-}
+fn train(args: &Args, task: &Server) -> phalanx::Result<()> {
+    let device = default_device();
+    let [train, test] = digits::centred(&args.data_dir)?;
+    // Every worker has all images, in its own order, so that a lost worker loses no data.
+    let all = Options { auto_shard_policy: Some(AutoShardPolicy::Off), ..Options::default() };
+    let train = train.shuffle(60_000).repeat().batch(args.batch_size).with_options(all);
 
-fn train(args: &Args, server: &Server, optimizer: Optimizer) -> phalanx::Result<()> {
-    let data = images::Mnist::read(&args.data_dir)?;
-    let trainer = server.config().trainer_index().unwrap_or(0);
-    let mut batches = Batches::new(data.train, args.batch_size, trainer);
-
-    let mut supervisor = args.checkpointing(Supervisor::new(server, optimizer))?;
-    if args.sync {
-        supervisor = supervisor.sync(SyncReplicas { replicas_to_aggregate: args.replicas_to_aggregate });
-    }
-    let mut session = supervisor.prepare_or_wait_for_session(Softmax::new())?;
-    let started = Instant::now();
-    let first = session.global_step();
+    let softmax = LinearConfig::new(784, 10).with_initializer(Initializer::Zeros).init(&device);
+    let mut trainer =
+        task.trainer(softmax, args.optimizer()?).try_configure(|supervisor| args.configure(supervisor))?;
+    let (first, started) = (trainer.session()?.global_step(), Instant::now());
+    let rate = |step: u64| (step - first) as f64 / started.elapsed().as_secs_f64();
     let mut printed = first;
-    let mut steps = 0_u64;
-    loop {
-        let (images, labels) = batches.next_batch();
-        let Some(step) = session.step(|model| model.loss(images, labels))? else { break };
-        steps += 1;
-        if server.is_chief() && step.global_step >= printed + 100 {
-            printed = step.global_step;
-            let rate = (step.global_step - first) as f64 / started.elapsed().as_secs_f64();
-            println!("step {}: loss {:.4}, {rate:.0} steps/s", step.global_step, step.loss);
-        }
-        if step.global_step >= args.max_steps {
-            break;
-        }
-    }
-    if server.is_chief() {
-        session.refresh()?;
-        let rate = (session.global_step() - first) as f64 / started.elapsed().as_secs_f64();
-        let accuracy = session.model()?.accuracy(&data.test);
-        session.summaries().scalar(session.global_step(), "test/accuracy", accuracy as f32);
-        let stale = if args.sync { format!(", {} stale gradients dropped", session.stale()?) } else { String::new() };
-        println!("done: {} steps, {rate:.0} steps/s, test accuracy {accuracy:.4}{stale}", session.global_step());
+    let loss = Loss::sparse_categorical_crossentropy().from_logits();
+    let trained = trainer.train_with(
+        train,
+        args.max_steps,
+        |model, _, batch| {
+            let logits = model.forward(batch.tensor::<2>("image", &device)?);
+            Ok(loss.forward(batch.labels("label", &logits)?, logits)?.mean())
+        },
+        |step, ()| {
+            if task.is_chief() && step.global_step >= printed + 100 {
+                printed = step.global_step;
+                println!("step {printed}: loss {:.4}, {:.0} steps/s", step.loss, rate(printed));
+            }
+            Ok(())
+        },
+    )?;
+    let rate = rate(trained.global_step);
+    let stale =
+        if args.sync { format!(", {} stale gradients dropped", trainer.session()?.stale()?) } else { String::new() };
+    let accuracy = trainer.evaluate(test.batch(1000), SparseCategoricalAccuracy::new(), |model, _, batch| {
+        Ok(model.forward(batch.tensor::<2>("image", &device)?))
+    })?;
+    if task.is_chief() {
+        println!("done: {} steps, {rate:.0} steps/s, test accuracy {accuracy:.4}{stale}", trained.global_step);
     } else {
-        println!("{}: {steps} steps", server.task());
+        println!("{}: {} steps", task.task(), trained.steps);
     }
-    supervisor.stop(session)
+    Ok(())
 }

@@ -5,7 +5,7 @@
 //! cargo run --release --example one_program -- --strategy parameter_server:async --loop
 //! ```
 //!
-//! With `TF_CONFIG`, start it once for each task of the cluster. One task, the chief or the first worker, prints the
+//! With `TF_CONFIG` or the classic flags, start it once for each task of the cluster. One task, the chief or the first worker, prints the
 //! result.
 
 #![allow(clippy::print_stdout)]
@@ -22,7 +22,7 @@ const BATCH: usize = 96;
 
 /// Learns which points lie in a disc.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version, about, after_help = Flags::HELP)]
 struct Args {
     /// auto, default, one_device:DEVICE, mirrored:N, central_storage:N, multi_worker_mirrored or
     /// parameter_server:CONSISTENCY
@@ -36,11 +36,11 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    phalanx::exit(run(&Args::parse()))
+    phalanx::exit(task_from_args_or_env().and_then(|(task, rest)| run(&task, &Args::parse_from(rest))))
 }
 
-fn run(args: &Args) -> phalanx::Result<()> {
-    let strategy = Strategy::named(&args.strategy)?;
+fn run(task: &TaskConfig, args: &Args) -> phalanx::Result<()> {
+    let strategy = Strategy::named_for(&args.strategy, task, &ServerOptions::from_env()?)?;
     let network = || {
         let hidden = Dense::new(32).activation(Function::Tanh);
         Sequential::new().add(hidden).add(Dense::new(2)).seed(1).build([2])

@@ -12,16 +12,20 @@
 mod words;
 
 use burn::tensor::Tensor;
-use phalanx::coordinator::{DatasetPart, ParameterServerStrategy, StepFunctions};
+use phalanx::coordinator::{DatasetPart, StepFunctions};
 use phalanx::layers::{Dense, Embedding, GlobalAveragePooling2D, Reshape};
 use phalanx::metrics::{BinaryAccuracy, Mean, Metric};
 use phalanx::prelude::*;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    phalanx::exit(task_from_env().and_then(|config| match config.is_local() {
-        true => MiniCluster::start(2, 3)?.run(task),
-        false => task(&Server::start_with(config, ServerOptions::from_env()?)?),
+    let options = || ParameterServerOptions { partitioner: Partitioner::FixedShards(2), ..Default::default() };
+    phalanx::exit(task_from_args_or_env().and_then(|(config, rest)| {
+        phalanx::check_no_arguments(&rest)?;
+        match config.is_local() {
+            true => MiniCluster::start(2, 3)?.run(|server| task(&Strategy::parameter_server_on(server, options())?)),
+            false => task(&Strategy::parameter_server(&config, &ServerOptions::from_env()?, options())?),
+        }
     }))
 }
 
@@ -32,7 +36,7 @@ fn predict(model: &Model, batch: &Batch) -> phalanx::Result<Tensor<2>> {
 }
 
 /// Runs in every task: servers serve, workers run steps, the chief coordinates.
-fn task(server: &Server) -> phalanx::Result<()> {
+fn task(strategy: &Strategy) -> phalanx::Result<()> {
     let mean = Sequential::new().add(Embedding::new(words::INDICES + 1, 20)).add(Reshape::new([3, 1, 20]));
     let model = mean.add(GlobalAveragePooling2D::new()).add(Dense::new(1).activation(Function::Sigmoid)).build([3])?;
 
@@ -60,8 +64,7 @@ fn task(server: &Server) -> phalanx::Result<()> {
         Ok(rows)
     });
 
-    let supervisor = Supervisor::new(server, RmsProp::new(0.1)).partitioner(Partitioner::FixedShards(2));
-    let done = ParameterServerStrategy::new(supervisor).run(model, steps, |coordinator| {
+    strategy.coordinate(model, RmsProp::new(0.1), steps, |coordinator| {
         for shard in coordinator.variable("embedding/embeddings")?.shards {
             let dims: Vec<String> = shard.shape.dims().iter().map(ToString::to_string).collect();
             println!("{} ({}) on {}", shard.name, dims.join(", "), shard.device());
@@ -84,6 +87,6 @@ fn task(server: &Server) -> phalanx::Result<()> {
             println!("direct evaluation: accuracy {:.3} of {} examples", accuracy.result(), batch.rows());
         }
         Ok(())
-    });
-    done.map(drop)
+    })?;
+    Ok(())
 }

@@ -1,10 +1,10 @@
-//! The training loop of `custom_loop` under a `ParameterServerStrategy`: a coordinator schedules the same step on workers.
+//! The training loop of `custom_loop` with parameter servers: a coordinator schedules the same step on workers.
 //!
 //! ```text
 //! cargo run --release --example ps_loop
 //! ```
 //!
-//! Without `TF_CONFIG`, two workers, a parameter server and the coordinator run in this process.
+//! Without `TF_CONFIG`, a worker, a parameter server and the coordinator run in this process.
 
 #![allow(clippy::print_stdout)]
 
@@ -12,7 +12,7 @@
 mod points;
 
 use phalanx::burn::tensor::activation::sigmoid;
-use phalanx::coordinator::{ParameterServerStrategy, StepFunctions};
+use phalanx::coordinator::StepFunctions;
 use phalanx::layers::Dense;
 use phalanx::metrics::{BinaryAccuracy, Mean};
 use phalanx::prelude::*;
@@ -27,14 +27,9 @@ fn main() -> ExitCode {
 }
 
 fn run() -> phalanx::Result<()> {
-    let config = task_from_env()?;
-    if config.is_local() {
-        return MiniCluster::start(1, 2)?.run(task);
-    }
-    task(&Server::start_with(config, ServerOptions::from_env()?)?)
-}
-
-fn task(server: &Server) -> phalanx::Result<()> {
+    let (task, rest) = task_from_args_or_env()?;
+    phalanx::check_no_arguments(&rest)?;
+    let strategy = Strategy::named_for("parameter_server", &task, &ServerOptions::from_env()?)?;
     let mut steps = StepFunctions::<Model>::new();
     let data = steps.dataset(|cx| Ok(points()?.shard(*cx).shuffle(100).repeat().batch(16)));
     let (loss, accuracy) = (steps.metric(Mean::new("loss")), steps.metric(BinaryAccuracy::new()));
@@ -50,8 +45,7 @@ fn task(server: &Server) -> phalanx::Result<()> {
         cx.update(&accuracy, batch.f32("y")?, &predicted, None)
     });
     let model = Sequential::new().add(Dense::new(1)).build([2])?;
-    let strategy = ParameterServerStrategy::new(Supervisor::new(server, Sgd::new(0.5)));
-    let done = strategy.run(model, steps, |coordinator| {
+    strategy.coordinate(model, Sgd::new(0.5), steps, |coordinator| {
         for epoch in 0..EPOCHS {
             coordinator.reset_metrics();
             (0..STEPS_PER_EPOCH).try_for_each(|_| coordinator.schedule(&step, ()).map(drop))?;
@@ -60,6 +54,6 @@ fn task(server: &Server) -> phalanx::Result<()> {
             println!("epoch {epoch}: loss {loss:.4}, accuracy {accuracy:.3}");
         }
         Ok(())
-    });
-    done.map(drop)
+    })?;
+    Ok(())
 }

@@ -13,13 +13,13 @@ use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Distribution, Tensor};
 use clap::Parser;
-use phalanx::coordinator::{ParameterServerStrategy, SidecarEvaluator, StepFunctions};
+use phalanx::coordinator::{SidecarEvaluator, StepFunctions};
 use phalanx::prelude::*;
 use std::process::ExitCode;
 
 /// Trains a linear model and evaluates its checkpoints.
 #[derive(Parser)]
-#[command(version, about)]
+#[command(version, about, after_help = Flags::HELP)]
 struct Args {
     /// Run directory for checkpoints
     #[arg(long)]
@@ -46,30 +46,29 @@ impl Line {
 }
 
 fn main() -> ExitCode {
-    phalanx::exit(run(&Args::parse()))
+    phalanx::exit(task_from_args_or_env().and_then(|(task, rest)| run(task, &Args::parse_from(rest))))
 }
 
-fn run(args: &Args) -> phalanx::Result<()> {
-    let config = task_from_env()?;
+fn run(config: TaskConfig, args: &Args) -> phalanx::Result<()> {
+    let options = || ParameterServerOptions { model_dir: Some(args.model_dir.clone()), ..Default::default() };
     if config.is_local() {
         return std::thread::scope(|scope| {
             let evaluator = scope.spawn(|| evaluate(args));
-            MiniCluster::start(2, 2)?.run(|server| train(args, server))?;
+            MiniCluster::start(2, 2)?.run(|server| train(args, &Strategy::parameter_server_on(server, options())?))?;
             evaluator.join().unwrap_or_else(|_| Err(Error::new(Code::Internal, "the evaluator panicked")))
         });
     }
     if config.task().is_some_and(|task| task.role == Role::Evaluator) {
         return evaluate(args);
     }
-    train(args, &Server::start_with(config, ServerOptions::from_env()?)?)
+    train(args, &Strategy::parameter_server(&config, &ServerOptions::from_env()?, options())?)
 }
 
-fn train(args: &Args, server: &Server) -> phalanx::Result<()> {
-    let supervisor = Supervisor::new(server, Sgd::new(0.1)).logdir(&args.model_dir)?.save_model_steps(100);
+fn train(args: &Args, strategy: &Strategy) -> phalanx::Result<()> {
     let mut steps = StepFunctions::new();
     let train = steps.register(|cx, (): ()| cx.minimize(|line: &Line| line.loss(64)));
-    let strategy = ParameterServerStrategy::new(supervisor);
-    strategy.run(Line::new(), steps, |coordinator| {
+    let supervisor = strategy.supervisor(Sgd::new(0.1))?.save_model_steps(100);
+    strategy.coordinate(Line::new(), supervisor, steps, |coordinator| {
         let done = coordinator.global_step()? as usize;
         let mut last = None;
         for _ in done..args.steps {

@@ -52,7 +52,7 @@ impl Asked {
     }
 
     fn rows(&self, ids: &Ids) -> Vec<proto::Rows> {
-        vec![proto::Rows { handle: self.handle, count: ids.len() as u64 }]
+        vec![proto::Rows { handle: self.handle, count: ids.len() as u64, ..proto::Rows::default() }]
     }
 
     pub(super) fn answer(&self, message: &Message) -> Result<()> {

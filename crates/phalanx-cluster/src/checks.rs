@@ -1,6 +1,6 @@
 //! The identity of this task by the Estimator's rules: TensorFlow's checks, in TensorFlow's order.
 
-use phalanx_base::{Code, Result, Role, nearest};
+use phalanx_base::{Code, Error, Result, Role, nearest};
 
 use crate::derive::TaskIdentity;
 use crate::document::{Document, brief, path};
@@ -8,6 +8,9 @@ use crate::estimator::Purpose;
 use crate::lints::did_you_mean;
 use crate::node::Node;
 use crate::{ClusterSpec, python};
+
+/// The advice for an evaluator that `RunConfig` refuses and that runs here.
+const STANDALONE: &str = "Phalanx and tf.distribute accept this evaluator; for the Estimator add the training cluster";
 
 /// Returns the `task` object, if there is one. Fails for any other value.
 fn task<'d>(doc: &'d Document<'_>) -> Result<Option<&'d Node>> {
@@ -28,17 +31,26 @@ fn index_of(doc: &Document<'_>, node: &Node) -> Result<i64> {
     })
 }
 
-/// Checks a task without a cluster, which can only be the single worker.
-pub(crate) fn local(doc: &Document<'_>) -> Result<TaskIdentity> {
+/// Checks a task without a cluster. `RunConfig` only knows the single worker; an evaluator also runs here, because it needs no
+/// addresses.
+pub(crate) fn local(doc: &Document<'_>, why: Purpose) -> Result<TaskIdentity> {
     let task = task(doc)?;
     let index = task.and_then(|task| task.get("index")).map_or(Ok(0), |node| index_of(doc, node))?;
     let no_cluster = "TF_CONFIG has no cluster";
-    if let Some(node) = task.and_then(|task| task.get("type")).filter(|node| node.as_str() != Some("worker")) {
+    let given = task.and_then(|task| task.get("type"));
+    let is_evaluator = given.and_then(Node::as_str) == Some("evaluator");
+    if is_evaluator && why == Purpose::Run {
+        let task_id = u64::try_from(index).map_err(|_| only_evaluator(doc))?;
+        let identity = TaskIdentity { chief_job: "chief", task_type: "evaluator".to_owned(), task_id };
+        return evaluator(doc, &identity, why).map(|()| identity);
+    }
+    if let Some(node) = given.filter(|node| node.as_str() != Some("worker")) {
         let what = "without a cluster the task's type must be \"worker\"";
         let error = doc.error(Code::ConfigTaskType, &node.span, what, "there is no other task").because(no_cluster);
         let misspelt = doc.root.entries().iter().find(|entry| nearest(&entry.key.text, ["cluster"]).is_some());
         return Err(match misspelt {
             Some(entry) => did_you_mean(error, (entry.key.text != "cluster").then_some("cluster")),
+            None if is_evaluator => error.help(STANDALONE),
             None => error.help("add `cluster`, or leave `task` out"),
         });
     }
@@ -62,9 +74,11 @@ pub(crate) fn clustered(doc: &Document<'_>, spec: &ClusterSpec, why: Purpose) ->
         (false, false) if why == Purpose::Run && spec.count("worker") > 0 => "worker",
         _ => "chief",
     };
-    one_chief(doc, spec, chief_job)?;
-
     let task = task(doc)?;
+    let is_evaluator = task.and_then(|task| task.get("type")).and_then(Node::as_str) == Some("evaluator");
+    if !(is_evaluator && why == Purpose::Run && spec.jobs() == ["evaluator"]) {
+        one_chief(doc, spec, chief_job)?;
+    }
     let task_type = task.and_then(|task| task.get("type")).filter(|node| node.truthy()).ok_or_else(|| {
         let error = doc.error(
             Code::ConfigTaskType,
@@ -112,6 +126,7 @@ fn one_chief(doc: &Document<'_>, spec: &ClusterSpec, chief_job: &str) -> Result<
                 None if spec.has_job("worker") => {
                     error.help("call the first worker \"chief\"; tf.distribute's rules accept the cluster as it is")
                 }
+                None if spec.jobs() == ["evaluator"] => error.help(STANDALONE),
                 None => error.help("add \"chief\": [\"host:port\"]"),
             })
         }
@@ -137,12 +152,14 @@ fn evaluator(doc: &Document<'_>, identity: &TaskIdentity, why: Purpose) -> Resul
         return Err(error.help("call the master \"chief\", or do not start an evaluator"));
     }
     if why == Purpose::Run && identity.task_id > 0 {
-        let what = "there is only one evaluator, with index 0";
-        return Err(doc
-            .error(Code::ConfigEvaluator, &doc.task_value_span("index"), what, "expected 0")
-            .at("task.index"));
+        return Err(only_evaluator(doc));
     }
     Ok(())
+}
+
+fn only_evaluator(doc: &Document<'_>) -> Error {
+    let what = "there is only one evaluator, with index 0";
+    doc.error(Code::ConfigEvaluator, &doc.task_value_span("index"), what, "expected 0").at("task.index")
 }
 
 /// Checks that the cluster lists the task.

@@ -48,7 +48,7 @@ pub(crate) fn estimator(
     Ok(EstimatorConfig {
         task_type: identity.task_type.clone(),
         task_id: identity.task_id,
-        is_chief: local || identity.is_chief(),
+        is_chief: (local && !alone) || identity.is_chief(),
         num_worker_replicas: if local {
             1
         } else if alone {

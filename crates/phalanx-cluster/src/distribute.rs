@@ -3,6 +3,7 @@
 use phalanx_base::{Code, Result, nearest};
 
 use crate::document::{Document, brief};
+use crate::estimator::Purpose;
 use crate::lints::{self, Warnings, did_you_mean};
 use crate::node::{JsonValue, Node};
 use crate::{ClusterSpec, Json, Warning, python};
@@ -55,7 +56,7 @@ impl DistributeConfig {
     /// When TensorFlow's resolver cannot read it, or `multi_worker_util` finds the cluster invalid.
     pub fn read(text: Option<&str>) -> Result<Self> {
         let doc = Document::parse(text)?;
-        let mut warnings = lints::find(&doc);
+        let mut warnings = lints::find(&doc, Purpose::Explain);
         not_an_object(&doc, &doc.root, "TF_CONFIG", &mut warnings);
         let spec = match lookup(&doc, &doc.root, "cluster")? {
             Some(_) => doc.cluster()?,

@@ -54,7 +54,8 @@ pub struct EstimatorConfig {
 pub(crate) enum Purpose {
     /// To explain what `RunConfig` does: accepts what it accepts.
     Explain,
-    /// To run the task: worker 0 may be the chief, and what fails later in TensorFlow fails here.
+    /// To run the task: worker 0 may be the chief, an evaluator need not know the cluster, and what fails later in TensorFlow
+    /// fails here.
     Run,
 }
 
@@ -98,11 +99,11 @@ pub(crate) fn read(
         let what = format!("TF_CONFIG is {}, not an object", doc.root.kind());
         return Err(doc.error(Code::ConfigType, &doc.root.span, what, "expected {\"cluster\": …, \"task\": …}"));
     }
-    let mut warnings = lints::find(&doc);
+    let mut warnings = lints::find(&doc, why);
     let model_dir = read_model_dir(&doc, model_dir, why, &mut warnings)?;
     let service = read_service(&doc)?;
     let spec = doc.cluster()?;
-    let identity = if spec.is_empty() { checks::local(&doc)? } else { checks::clustered(&doc, &spec, why)? };
+    let identity = if spec.is_empty() { checks::local(&doc, why)? } else { checks::clustered(&doc, &spec, why)? };
     let mut config = derive::estimator(&doc, &spec, &identity, &mut warnings)?;
     if why == Purpose::Run {
         lints::check_addresses(&doc)?;

@@ -11,6 +11,7 @@
 //! Inside: `parse` builds a tree of `node`s with spans, `document` points errors into the text, `estimator` (with its
 //! `checks` and `derive`d values) and `distribute` hold the rules, `lints` the warnings, `python` Python's conversions.
 
+mod arguments;
 mod awake;
 mod checks;
 mod derive;
@@ -26,6 +27,7 @@ mod python;
 mod roster;
 pub mod schedule;
 mod spec;
+mod strategy_name;
 mod task_config;
 mod warning;
 
@@ -36,5 +38,6 @@ pub use flags::Flags;
 pub use json::Json;
 pub use roster::{MemberState, Phase, Roster, RosterEvent};
 pub use spec::{ClusterSpec, JobTasks};
+pub use strategy_name::{ReplicaDevices, StrategyName};
 pub use task_config::TaskConfig;
 pub use warning::Warning;

@@ -6,6 +6,7 @@ use phalanx_base::{Code, Error, Result, nearest};
 
 use crate::Warning;
 use crate::document::{Document, brief, path};
+use crate::estimator::Purpose;
 use crate::node::{Entry, JsonValue, Node, Span};
 use crate::python;
 
@@ -45,14 +46,14 @@ impl Warnings {
 }
 
 /// Returns the warnings that are common to both rule sets.
-pub(crate) fn find(doc: &Document<'_>) -> Warnings {
+pub(crate) fn find(doc: &Document<'_>, why: Purpose) -> Warnings {
     let mut found = Warnings::default();
     for (span, key) in &doc.repeated {
         let what = || format!("the key {:?} is written twice", brief(key));
         found.add(|| doc.error(Code::ConfigIgnored, span, what(), "has no effect").help("only the last one counts"));
     }
     unknown_keys(doc, &mut found);
-    environment(doc, &mut found);
+    environment(doc, why, &mut found);
     job_names(doc, &mut found);
     addresses(doc, &mut found);
     found
@@ -75,8 +76,10 @@ fn unknown_keys(doc: &Document<'_>, found: &mut Warnings) {
     }
 }
 
-fn environment(doc: &Document<'_>, found: &mut Warnings) {
-    if let Some(node) = doc.root.get("environment") {
+fn environment(doc: &Document<'_>, why: Purpose, found: &mut Warnings) {
+    // Platforms and `phalanx launch` write "cloud" into every task's text; a task that runs has no use for the warning.
+    let expected = |node: &&Node| why == Purpose::Run && node.as_str() == Some("cloud");
+    if let Some(node) = doc.root.get("environment").filter(|node| !expected(node)) {
         let why = match node.as_str() {
             Some("google") => "it kept TensorFlow from starting its own server; Phalanx always starts one",
             _ => "since TensorFlow 2 only \"google\" did anything",
@@ -87,9 +90,10 @@ fn environment(doc: &Document<'_>, found: &mut Warnings) {
 }
 
 fn job_names(doc: &Document<'_>, found: &mut Warnings) {
-    for entry in doc.root.get("cluster").map_or(&[][..], Node::entries) {
+    let jobs = doc.root.get("cluster").map_or(&[][..], Node::entries);
+    for entry in jobs {
         let job = entry.key.text.as_str();
-        if job == "evaluator" {
+        if job == "evaluator" && jobs.len() > 1 {
             let what = "the evaluator is listed in the cluster";
             let error = || doc.error(Code::ConfigEvaluator, &entry.key_span, what, "not part of the training cluster");
             let why = "others may wait for it, and it shifts the workers' global ids";

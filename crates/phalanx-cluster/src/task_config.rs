@@ -7,8 +7,9 @@ use crate::{ClusterSpec, Flags, Json, Warning};
 
 /// The identity of this process and the addresses of the others, from `TF_CONFIG`, from flags, or built by hand.
 ///
-/// There is always one chief: the job `chief`, the legacy job `master`, or worker 0 if there is neither. Without a
-/// cluster this process is the entire job ([`TaskConfig::is_local`]).
+/// There is always one chief: the job `chief`, the legacy job `master`, or worker 0 if there is neither. Only an evaluator may
+/// be configured without a training cluster, which it never connects to; any other task without a cluster is the entire job
+/// ([`TaskConfig::is_local`]).
 ///
 /// ```
 /// use phalanx_cluster::TaskConfig;
@@ -25,6 +26,7 @@ pub struct TaskConfig {
     tasks: Vec<(TaskId, Address)>,
     task: Option<TaskId>,
     model_dir: Option<String>,
+    output_dir: Option<String>,
     service: Option<Json>,
     warnings: Vec<Warning>,
 }
@@ -37,7 +39,8 @@ impl TaskConfig {
     }
 
     /// Parses the text of `TF_CONFIG` (`None`: the variable is not set) by the Estimator's rules, except that worker 0
-    /// may be the chief, and that a task which TensorFlow would refuse later is refused at once.
+    /// may be the chief, that an evaluator need not know the training cluster, and that a task which TensorFlow would refuse
+    /// later is refused at once.
     ///
     /// # Errors
     /// When the text is not a valid `TF_CONFIG`; the error points into the text.
@@ -45,10 +48,12 @@ impl TaskConfig {
         let (config, cluster) = estimator::read(text, None, Purpose::Run)?;
         let index = u32::try_from(config.task_id);
         let index = index.map_err(|_| Error::new(Code::ConfigTaskIndex, "the task's index is too large"))?;
-        let task = if cluster.is_empty() { None } else { Some(TaskId::new(config.task_type.parse()?, index)) };
+        let own = TaskId::new(config.task_type.parse()?, index);
+        let task = (!cluster.is_empty() || own.role == Role::Evaluator).then_some(own);
         let model_dir = config.model_dir.as_ref().and_then(Json::as_str).map(str::to_owned);
         let tasks = listening(&cluster)?;
-        Ok(Self { cluster, tasks, task, model_dir, service: config.service, warnings: config.warnings })
+        let (service, warnings) = (config.service, config.warnings);
+        Ok(Self { cluster, tasks, task, model_dir, output_dir: None, service, warnings })
     }
 
     /// Reads `--ps_hosts --worker_hosts --job_name --task_index`. Without any of them the task is local.
@@ -61,6 +66,50 @@ impl TaskConfig {
         }
         let (cluster, task) = flags.read()?;
         Self::from_cluster(cluster, task)
+    }
+
+    /// Reads the flags if there are any, and else the text of `TF_CONFIG`. The flags win because they were given to this
+    /// process alone, while a variable is inherited; a warning then tells that `TF_CONFIG` is not read.
+    ///
+    /// ```
+    /// use phalanx_cluster::{Flags, TaskConfig};
+    /// let text = r#"{"cluster": {"chief": ["a:1"], "ps": ["b:1"]}, "task": {"type": "ps", "index": 0}}"#;
+    /// let (flags, _) = Flags::take_from(["train", "--worker_hosts=c:1,d:1", "--job_name=worker", "--task_index=1"])?;
+    /// let config = TaskConfig::from_flags_or_tf_config(&flags, Some(text))?;
+    /// assert_eq!((config.task().unwrap().to_string(), config.warnings().len()), ("worker/0".into(), 1));
+    /// let config = TaskConfig::from_flags_or_tf_config(&Flags::default(), Some(text))?;
+    /// assert_eq!(config.task().unwrap().to_string(), "ps/0");
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::from_flags`] or [`Self::from_tf_config`], whichever is read.
+    pub fn from_flags_or_tf_config(flags: &Flags, text: Option<&str>) -> Result<Self> {
+        if flags.is_empty() {
+            return Self::from_tf_config(text);
+        }
+        let mut config = Self::from_flags(flags)?;
+        if text.is_some() {
+            let task = config.task.map_or_else(String::new, |task| task.to_string());
+            config.warnings.push(Warning::new(
+                Error::new(Code::ConfigIgnored, "TF_CONFIG is not read")
+                    .because(format!("the flags of the command line make this process {task}"))
+                    .help("unset TF_CONFIG, or leave the flags out"),
+            ));
+        }
+        Ok(config)
+    }
+
+    /// Returns a local configuration in place of a cluster whose only task is this one, which trains: it holds its own
+    /// parameters then. The run directory stays.
+    #[must_use]
+    pub fn or_local_if_alone(self) -> Self {
+        let trains = self.task.is_some_and(|own| matches!(own.role, Role::Chief | Role::Worker));
+        if !trains || self.tasks.len() != 1 {
+            return self;
+        }
+        let (model_dir, output_dir, warnings) = (self.model_dir, self.output_dir, self.warnings);
+        Self { model_dir, output_dir, warnings, ..Self::local() }
     }
 
     /// Returns the configuration of one task of a cluster.
@@ -78,13 +127,20 @@ impl TaskConfig {
         if chiefs > 1 {
             return Err(Error::new(Code::ConfigChief, format!("the cluster has {chiefs} chiefs")));
         }
-        if config.chief().is_none() {
+        let standalone = task.role == Role::Evaluator && config.cluster.jobs().iter().all(|job| *job == "evaluator");
+        if config.chief().is_none() && !standalone {
             return Err(Error::new(Code::ConfigChief, "the cluster has no chief").help("add a chief or worker 0"));
         }
         if task.role != Role::Evaluator {
             config.address_of(task)?;
         }
         Ok(config)
+    }
+
+    /// Sets the run directory, as `model_dir` of `TF_CONFIG` does.
+    #[must_use]
+    pub fn with_model_dir(self, model_dir: Option<&str>) -> Self {
+        Self { model_dir: model_dir.map(str::to_owned), ..self }
     }
 
     /// Returns all jobs, as they were given.
@@ -99,7 +155,7 @@ impl TaskConfig {
         self.task
     }
 
-    /// Returns whether there is no cluster.
+    /// Returns whether this process is the entire job.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.task.is_none()
@@ -117,6 +173,18 @@ impl TaskConfig {
         self.model_dir.as_deref()
     }
 
+    /// Sets the run directory for programs that choose none, as a launcher offers it.
+    #[must_use]
+    pub fn with_output_dir(self, dir: Option<String>) -> Self {
+        Self { output_dir: dir, ..self }
+    }
+
+    /// Returns the run directory for a program that chooses none, while [`TaskConfig::model_dir`] is empty too.
+    #[must_use]
+    pub fn output_dir(&self) -> Option<&str> {
+        self.output_dir.as_deref()
+    }
+
     /// Returns the value of `service` in `TF_CONFIG`.
     #[must_use]
     pub fn service(&self) -> Option<&Json> {
@@ -129,7 +197,7 @@ impl TaskConfig {
         &self.warnings
     }
 
-    /// Returns the chief and its address; `None` in local mode.
+    /// Returns the chief and its address; `None` in local mode and for an evaluator that does not know the cluster.
     #[must_use]
     pub fn chief(&self) -> Option<(TaskId, &Address)> {
         let first = |role| self.tasks.iter().find(|(task, _)| *task == TaskId::new(role, 0));

@@ -16,7 +16,8 @@ pub struct Warning(Error);
 
 impl Warning {
     /// Creates a warning with the parts of an error.
-    pub(crate) fn new(error: Error) -> Self {
+    #[must_use]
+    pub fn new(error: Error) -> Self {
         Self(error)
     }
 

@@ -1,7 +1,8 @@
 //! Finds a row again, to name its place in a message.
 
+use crate::dataset::Node;
 use crate::finite::place_of;
-use crate::{Batch, PartPosition, Source};
+use crate::{Batch, Dataset, PartPosition, Source};
 use phalanx_base::Result;
 
 /// How many rows are looked at together.
@@ -34,6 +35,30 @@ pub fn find_row(source: &dyn Source, mut fails: impl FnMut(&Batch) -> bool) -> R
                 let row = (0..batch.rows()).find(|&row| fails(&batch.slice(row..row + 1))).unwrap_or(0);
                 return place_of(source.open(part, from)?, row).map(|(_, place)| Some(place));
             }
+        }
+    }
+    Ok(None)
+}
+
+impl Dataset {
+    /// Returns the place of the first row of the files that this dataset reads for which `fails`, as [`find_row`] does. The
+    /// rows are those of the files, before any stage of the dataset has changed them.
+    ///
+    /// # Errors
+    /// When a file cannot be read up to that row.
+    pub fn find_row(&self, mut fails: impl FnMut(&Batch) -> bool) -> Result<Option<String>> {
+        find_below(self.node(), &mut fails)
+    }
+}
+
+fn find_below(node: &Node, fails: &mut dyn FnMut(&Batch) -> bool) -> Result<Option<String>> {
+    if let Some(files) = node.op().files() {
+        return find_row(&*files.source, &mut *fails);
+    }
+    for input in node.inputs() {
+        let found = find_below(input, fails)?;
+        if found.is_some() {
+            return Ok(found);
         }
     }
     Ok(None)

@@ -1,14 +1,9 @@
-//! The strategy of a training, by its name.
+//! The strategy of an estimator.
 
-use phalanx_base::{Code, Error, Result, Role, nearest};
-use phalanx_cluster::TaskConfig;
+use phalanx_base::{Code, Error, Result};
 use phalanx_cluster::schedule::Consistency;
-
-const NAMES: [&str; 6] =
-    ["default", "one_device", "mirrored", "central_storage", "multi_worker_mirrored", "parameter_server"];
-
-/// The most replicas of a process.
-const MOST_REPLICAS: usize = 1024;
+use phalanx_cluster::{ReplicaDevices, StrategyName, TaskConfig};
+use phalanx_train::StrategyChoice;
 
 /// How the trainers of a job work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,71 +17,52 @@ pub(crate) enum Distribution {
 }
 
 impl Distribution {
-    /// Returns the distribution of this name for the cluster of `task`, or the one that fits the cluster.
-    pub(crate) fn of(name: Option<&str>, task: &TaskConfig) -> Result<Self> {
-        let several = task.trainers().len() > 1;
-        let Some(name) = name.filter(|name| *name != "auto") else {
-            let alone = task.is_local() || !several || !task.ps_addresses().is_empty();
-            return Ok(if alone { Self::Servers(Consistency::Async) } else { Self::Workers(1) });
+    /// Returns the distribution of this name for the cluster of `task`; `auto` is the one that fits the cluster.
+    pub(crate) fn named(name: &str, task: &TaskConfig) -> Result<Self> {
+        let on_cpu = |device: &str| {
+            if device == "cpu" || device.starts_with("cpu:") {
+                return Ok(());
+            }
+            Err(Error::new(Code::BadSetting, format!("the strategy {name:?} computes on {device}"))
+                .because("estimators compute on the CPU")
+                .help("leave the device out, for example mirrored:2"))
         };
-        let distribution = Self::parse(name, task.trainers().len().max(1) as u64)?;
-        distribution.check(name, task)?;
-        Ok(distribution)
-    }
-
-    /// Returns the distribution of this name for a job of this many trainers.
-    pub(crate) fn parse(name: &str, trainers: u64) -> Result<Self> {
-        let (kind, rest) = name.split_once(':').map_or((name, None), |(kind, rest)| (kind, Some(rest)));
-        Ok(match kind {
-            "parameter_server" => Self::Servers(Consistency::parse(rest.unwrap_or("async"), trainers)?),
-            "multi_worker_mirrored" => Self::Workers(replicas(name, rest)?),
-            // The only device is the CPU.
-            "default" | "one_device" if rest.is_none_or(|device| kind == "one_device" && device.starts_with("cpu")) => {
+        let replicas = |devices: ReplicaDevices| on_cpu(&devices.device).map(|()| devices.count);
+        Ok(match StrategyName::parse(name)?.for_cluster(task)? {
+            StrategyName::ParameterServer(consistency) => {
+                Self::Servers(Consistency::parse(&consistency, task.trainers().len().max(1) as u64)?)
+            }
+            StrategyName::MultiWorkerMirrored(devices) => Self::Workers(replicas(devices)?),
+            StrategyName::Mirrored(devices) | StrategyName::CentralStorage(devices) => {
+                Self::Replicas(replicas(devices)?)
+            }
+            StrategyName::OneDevice(device) => {
+                on_cpu(&device)?;
                 Self::Replicas(1)
             }
-            "mirrored" | "central_storage" => Self::Replicas(replicas(name, rest)?),
-            _ => {
-                let error = Error::new(Code::BadSetting, format!("there is no strategy {name:?} for estimators"));
-                return Err(match nearest(kind, NAMES).filter(|near| *near != kind) {
-                    Some(near) => error.help(format!("did you mean {near}?")),
-                    None => error.help(format!("choose one of {}", NAMES.join(", "))),
-                });
-            }
+            StrategyName::Auto | StrategyName::Default => Self::Replicas(1),
         })
     }
 
     /// Returns the number of replicas that evaluate a batch.
-    pub(crate) fn of_evaluation(name: Option<&str>) -> Result<usize> {
-        match Self::of(Some(name.unwrap_or("default")), &TaskConfig::local())? {
+    pub(crate) fn of_evaluation(choice: Option<&StrategyChoice>) -> Result<usize> {
+        let (name, distribution) = match choice {
+            None => return Ok(1),
+            Some(StrategyChoice::Named(name)) => (name.as_str(), Self::named(name, &TaskConfig::local())?),
+            Some(StrategyChoice::Given(strategy)) => {
+                let replicas = strategy.num_replicas_in_sync();
+                let alone = strategy.is_within_process();
+                (strategy.name(), if alone { Self::Replicas(replicas) } else { Self::Workers(replicas) })
+            }
+        };
+        match distribution {
             Self::Replicas(replicas) => Ok(replicas),
             Self::Servers(_) | Self::Workers(_) => {
-                let what = format!("the strategy {:?} does not evaluate", name.unwrap_or_default());
-                Err(Error::new(Code::BadSetting, what)
+                Err(Error::new(Code::BadSetting, format!("the strategy {name:?} does not evaluate"))
                     .because("an evaluation is done by one process")
                     .help("use default, or mirrored:2"))
             }
         }
-    }
-
-    /// Fails if the strategy would ignore a part of the cluster: the job would seem to succeed.
-    fn check(self, name: &str, task: &TaskConfig) -> Result<()> {
-        let Some(own) = task.task().filter(|task| task.role != Role::Evaluator) else { return Ok(()) };
-        let (servers, tasks) = (!task.ps_addresses().is_empty(), task.tasks().len());
-        let why = match self {
-            Self::Servers(_) if !servers && tasks > 1 => "the cluster has no parameter servers",
-            Self::Replicas(_) if tasks > 1 => {
-                "it trains within one process, so every task would train a separate model"
-            }
-            Self::Workers(_) if servers => {
-                "its workers hold the model themselves, so parameter servers have nothing to do"
-            }
-            _ => return Ok(()),
-        };
-        let fits = if servers { "parameter_server:async" } else { "multi_worker_mirrored" };
-        Err(Error::new(Code::ConfigIgnored, format!("the strategy {name} does not fit the cluster of TF_CONFIG"))
-            .at(format!("{own} of a cluster of {tasks} tasks"))
-            .because(why)
-            .help(format!("use {fits}, or start the job with the tasks that {name} needs")))
     }
 
     /// Returns the number of replicas that share a batch.
@@ -98,63 +74,40 @@ impl Distribution {
     }
 }
 
-fn replicas(name: &str, count: Option<&str>) -> Result<usize> {
-    let Some(count) = count else { return Ok(1) };
-    count.parse().ok().filter(|count| (1..=MOST_REPLICAS).contains(count)).ok_or_else(|| {
-        Error::new(Code::BadSetting, format!("the strategy {name:?} has no number of replicas"))
-            .help("write it after the colon, for example mirrored:2")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use phalanx_base::TaskId;
+    use phalanx_base::{Role, TaskId};
     use phalanx_cluster::ClusterSpec;
-
-    fn config(ps: usize, workers: usize) -> TaskConfig {
-        let addresses =
-            |base: usize, count: usize| (0..count).map(move |at| format!("h:{}", base + at)).collect::<Vec<_>>();
-        let cluster = ClusterSpec::new().job("chief", ["h:1".to_owned()]).job("worker", addresses(10, workers));
-        let cluster = if ps > 0 { cluster.job("ps", addresses(20, ps)) } else { cluster };
-        TaskConfig::from_cluster(cluster, TaskId::new(Role::Chief, 0)).unwrap()
-    }
+    use phalanx_train::Strategy;
 
     #[test]
-    fn without_a_name_the_cluster_decides() {
-        let of = |task: &TaskConfig| Distribution::of(None, task).unwrap();
-        assert_eq!(of(&TaskConfig::local()), Distribution::Servers(Consistency::Async));
-        assert_eq!(of(&config(1, 2)), Distribution::Servers(Consistency::Async));
-        assert_eq!(of(&config(0, 2)), Distribution::Workers(1));
-    }
-
-    #[test]
-    fn names_are_parsed_and_checked_against_the_cluster() {
-        let of = |name: &str, task: &TaskConfig| Distribution::of(Some(name), task);
-        let local = TaskConfig::local();
+    fn names_are_distributions_on_the_cpu() {
+        let cluster = ClusterSpec::new().job("chief", ["h:1"]).job("worker", ["h:2", "h:3"]).job("ps", ["h:4"]);
+        let cluster = TaskConfig::from_cluster(cluster, TaskId::new(Role::Chief, 0)).unwrap();
+        let of = |name: &str| Distribution::named(name, &TaskConfig::local());
         for (name, expected) in [
-            ("default", Distribution::Replicas(1)),
-            ("one_device", Distribution::Replicas(1)),
-            ("one_device:cpu", Distribution::Replicas(1)),
+            ("auto", Distribution::Replicas(1)),
+            ("one_device:cpu:0", Distribution::Replicas(1)),
             ("mirrored:2", Distribution::Replicas(2)),
             ("central_storage:3", Distribution::Replicas(3)),
             ("multi_worker_mirrored", Distribution::Workers(1)),
-            ("parameter_server", Distribution::Servers(Consistency::Async)),
             ("parameter_server:ssp:2", Distribution::Servers(Consistency::Bounded(2))),
         ] {
-            assert_eq!(of(name, &local).unwrap(), expected, "{name}");
+            assert_eq!(of(name).unwrap(), expected, "{name}");
         }
         let sync = Distribution::Servers(Consistency::Rounds { size: 3, backups: 1 });
-        assert_eq!(of("parameter_server:sync:1", &config(1, 2)).unwrap(), sync);
-        for (name, task) in [("mirrored:2", config(1, 1)), ("multi_worker_mirrored", config(1, 1))] {
-            let error = of(name, &task).unwrap_err();
-            assert_eq!(error.code(), Code::ConfigIgnored, "{name}");
-            assert!(error.next().unwrap().starts_with("use parameter_server:async"), "{error}");
+        assert_eq!(Distribution::named("parameter_server:sync:1", &cluster).unwrap(), sync);
+        for wrong in ["one_device:cuda", "mirrored:cuda:2", "mirrored:0", "parameter_server:sync:1"] {
+            assert_eq!(of(wrong).unwrap_err().code(), Code::BadSetting, "{wrong}");
         }
-        assert_eq!(of("parameter_server:async", &config(0, 1)).unwrap_err().code(), Code::ConfigIgnored);
-        assert_eq!(of("mirored:2", &local).unwrap_err().next(), Some("did you mean mirrored?"));
-        for wrong in ["mirrored:0", "mirrored:x", "default:2", "one_device:cuda", "parameter_server:ssp"] {
-            assert_eq!(of(wrong, &local).unwrap_err().code(), Code::BadSetting, "{wrong}");
-        }
+    }
+
+    #[test]
+    fn one_process_evaluates() {
+        let of = |choice: StrategyChoice| Distribution::of_evaluation(Some(&choice));
+        assert_eq!(of("mirrored:2".into()).unwrap(), 2);
+        assert_eq!(of(Strategy::mirrored(["cpu:0", "cpu:1"]).unwrap().into()).unwrap(), 2);
+        assert_eq!(of("parameter_server".into()).unwrap_err().code(), Code::BadSetting);
     }
 }

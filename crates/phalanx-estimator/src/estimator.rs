@@ -2,8 +2,9 @@
 
 use crate::distribution::Distribution;
 use crate::evaluation::{Evaluation, evaluate};
+use crate::input::located;
 use crate::trained::{TrainedModel, newest};
-use crate::training::{Trainer, check_batched};
+use crate::training::Trainer;
 use crate::training_task::TrainingTask;
 use crate::{Hook, IntoModel, RunConfig, TrainSteps, Trainable, Training};
 use phalanx_base::{Code, Error, Result, Role};
@@ -119,7 +120,7 @@ impl<M: Trainable> Estimator<M> {
         }
         let cx = task.input_context()?;
         let data = input_fn(cx);
-        check_batched(&data)?;
+        data.check_batched()?;
         // What the input function has not shared among trainers is shared here.
         let (data, sharding) = data.shard_for(&cx)?;
         if cx.num_input_pipelines > 1 {
@@ -166,9 +167,10 @@ impl<M: Trainable> Estimator<M> {
         name: Option<&str>,
     ) -> Result<Evaluation> {
         let data = input_fn(InputContext::default());
-        check_batched(&data)?;
-        let replicas = Distribution::of_evaluation(self.config.eval_distribute.as_deref())?;
-        let found = evaluate(trained, self.model.head(), &data, steps, replicas)?;
+        data.check_batched()?;
+        let replicas = Distribution::of_evaluation(self.config.eval_distribute.as_ref())?;
+        let found = evaluate(trained, self.model.head(), &data, steps, replicas);
+        let found = found.map_err(|error| located(error, &*self.model, &data))?;
         let folder = eval_folder(name);
         let writer = SummaryWriter::open(&self.dir.child(&folder)?)?;
         for (name, value) in &found.metrics {
@@ -185,7 +187,7 @@ impl<M: Trainable> Estimator<M> {
     /// Fails if there is no checkpoint, or the input cannot be opened.
     pub fn predict(&self, input_fn: impl Fn(InputContext) -> Dataset) -> Result<Predictions<M>> {
         let data = input_fn(InputContext::default());
-        check_batched(&data)?;
+        data.check_batched()?;
         Ok(Predictions::new(Arc::new(self.load()?), Arc::clone(&self.model), data.iter()?))
     }
 

@@ -2,7 +2,7 @@
 
 use crate::Trainable;
 use crate::head::Targets;
-use phalanx_base::Result;
+use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Batch, Dataset};
 use std::sync::mpsc::{Receiver, SyncSender};
 
@@ -53,6 +53,7 @@ pub(crate) fn read<M: Trainable>(
         let (input, targets) = (model.input(batch)?, model.head().targets(batch)?);
         Ok(PreparedPart { input, targets, rows: batch.rows() })
     };
+    let prepare = |batch: &Batch| prepare(batch).map_err(|error| located(error, model, data));
     for batch in data.iter()? {
         let batch = batch?;
         let rows = batch.rows();
@@ -71,4 +72,20 @@ pub(crate) fn read<M: Trainable>(
         }
     }
     Ok(())
+}
+
+/// Names file and line (record, row) in an error about a row of a batch. The files are read again up to that row. An error
+/// that their rows do not have, because a stage of the dataset has changed them, stays as it is.
+pub(crate) fn located<M: Trainable>(error: Error, model: &M, data: &Dataset) -> Error {
+    if error.code() != Code::DataRow {
+        return error;
+    }
+    let check = |rows: &Batch| model.input(rows).map(drop).and_then(|()| model.head().check_labels(rows));
+    let is_it = |rows: &Batch| check(rows).is_err_and(|found| found.what() == error.what());
+    // The first wrong row of a chunk may be another one.
+    let fails = |rows: &Batch| check(rows).is_err() && (0..rows.rows()).any(|row| is_it(&rows.slice(row..row + 1)));
+    match data.find_row(fails) {
+        Ok(Some(place)) => error.at(place),
+        _ => error,
+    }
 }

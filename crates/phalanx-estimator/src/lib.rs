@@ -62,6 +62,7 @@ pub use model_fn::{CustomInput, CustomModel, EstimatorSpec, ModelFn, ModelInput}
 pub use model_summary::{ColumnSummary, ColumnWidth, ModelSummary, VariableSummary};
 pub use phalanx_nn::metrics::{EvalMetric, Reduction};
 pub use phalanx_ps::{Partitioner, Placement};
+pub use phalanx_train::StrategyChoice;
 pub use run_config::RunConfig;
 pub use specs::{EvalSpec, EvalSpecs, TrainSpec};
 pub use train_and_evaluate::{Report, train_and_evaluate};

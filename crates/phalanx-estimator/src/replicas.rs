@@ -135,7 +135,7 @@ pub(crate) fn loss<'a, M: Trainable>(
     share: f32,
 ) -> Result<(Tensor<1>, RowGradients<'a>)> {
     let forward = model.forward(module, &part.input, rows, mode)?;
-    let mut loss = model.head().loss(forward.logits, &part.targets)?;
+    let mut loss = model.head().batch_loss(forward.logits, &part.targets)?;
     if share != 1.0 && model.head().sums_losses() {
         // A sum over rows counts fully, whatever their share is.
         loss = loss / share;
@@ -196,6 +196,7 @@ impl<M: Trainable> ReplicaStep<'_, M> {
             loss: 0.0,
             dense: registry.parameters().iter().chain(registry.states()).map(|_| None).collect(),
             rows: rows.iter().map(|_| None).collect(),
+            looked_up: Vec::new(),
         };
         for one in done {
             let (share, lists, one): (f32, Vec<usize>, StepGradients) = one?;

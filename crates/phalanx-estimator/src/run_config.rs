@@ -1,7 +1,6 @@
 //! `tf.estimator.RunConfig`: the settings of a run.
 
-use crate::WarmStart;
-use crate::distribution::Distribution;
+use crate::{StrategyChoice, WarmStart};
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_cluster::TaskConfig;
 use phalanx_ps::{Partitioner, Placement};
@@ -43,8 +42,8 @@ pub struct RunConfig {
     pub(crate) overlap: bool,
     pub(crate) non_finite: NonFinite,
     pub(crate) options: ServerOptions,
-    pub(crate) train_distribute: Option<String>,
-    pub(crate) eval_distribute: Option<String>,
+    pub(crate) train_distribute: Option<StrategyChoice>,
+    pub(crate) eval_distribute: Option<StrategyChoice>,
     pub(crate) partitioner: Partitioner,
     pub(crate) placement: Placement,
 }
@@ -86,9 +85,24 @@ impl RunConfig {
     /// Fails if `TF_CONFIG` is not valid.
     pub fn from_env() -> Result<Self> {
         let task = TfConfigClusterResolver.resolve()?;
-        let options = ServerOptions::from_env()?;
         logging::log_warnings(&task);
-        Ok(Self { task, options, ..Self::default() })
+        Self::for_task(task)
+    }
+
+    /// Creates the settings of a task, such as the one that the command line names, otherwise as [`RunConfig::from_env`].
+    ///
+    /// ```no_run
+    /// use phalanx_estimator::RunConfig;
+    /// let (task, arguments) = phalanx_train::task_from_args_or_env()?;
+    /// let config = RunConfig::for_task(task)?.model_dir("runs/census");
+    /// # let _ = (config, arguments);
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if the token is malformed, or signals cannot be listened to.
+    pub fn for_task(task: TaskConfig) -> Result<Self> {
+        Ok(Self { task, options: ServerOptions::from_env()?, ..Self::default() })
     }
 
     /// Returns the cluster and the task of this process.
@@ -136,10 +150,30 @@ impl RunConfig {
         /// `parameter_server:sync:1` (an update is the mean of the gradients of all trainers but 1). By default, a cluster with
         /// parameter servers trains asynchronously, and one of workers only is `multi_worker_mirrored`.
         ///
+        /// A [`Strategy`](phalanx_train::Strategy) may be given instead of a name: TensorFlow's `train_distribute=strategy`. The
+        /// training then uses the task that the strategy has started in this process, and ends it; the strategy and these
+        /// settings must be made for the same task.
+        ///
+        /// ```
+        /// use phalanx_cluster::TaskConfig;
+        /// use phalanx_data::{Batch, Column, Dataset, SourceExt};
+        /// use phalanx_estimator::{Estimator, LinearRegressor, RunConfig, TrainSteps};
+        /// use phalanx_feature::numeric_column;
+        /// use phalanx_train::{ParameterServerOptions, ServerOptions, Strategy};
+        /// let settings = ParameterServerOptions::default();
+        /// let strategy = Strategy::parameter_server(&TaskConfig::local(), &ServerOptions::default(), settings)?;
+        /// let config = RunConfig::new().train_distribute(strategy).log_step_count_steps(None);
+        /// let estimator = Estimator::new(&LinearRegressor::new([numeric_column("x")]), config)?;
+        /// let rows = Batch::new([("x", Column::f32(vec![0.0, 1.0])), ("y", Column::f32(vec![1.0, 3.0]))])?.with_label("y")?;
+        /// let data = Dataset::from_tensor_slices(rows).repeat().batch(2);
+        /// assert_eq!(estimator.train(move |_| data.clone(), TrainSteps::Max(10))?.global_step, 10);
+        /// # Ok::<(), phalanx_base::Error>(())
+        /// ```
+        ///
         /// The replicas of one process share each batch of the input; every task reads batches of its own.
-        train_distribute(strategy: impl Into<String>) { train_distribute = Some(strategy.into()) }
+        train_distribute(strategy: impl Into<StrategyChoice>) { train_distribute = Some(strategy.into()) }
         /// Sets the strategy of evaluations: `default`, or `mirrored:2` for replicas that share each batch.
-        eval_distribute(strategy: impl Into<String>) { eval_distribute = Some(strategy.into()) }
+        eval_distribute(strategy: impl Into<StrategyChoice>) { eval_distribute = Some(strategy.into()) }
         /// Sets how every variable is split over parameter servers.
         partitioner(partitioner: Partitioner) { partitioner = partitioner }
         /// Sets how variables are placed on parameter servers.
@@ -148,15 +182,6 @@ impl RunConfig {
         non_finite(policy: NonFinite) { non_finite = policy }
         /// Sets deadlines, token and logging of this task.
         server_options(options: ServerOptions) { options = options }
-    }
-
-    /// Fails if there is no strategy of this name. Whether it fits the cluster is checked when a training starts.
-    ///
-    /// # Errors
-    /// Fails for an unknown name.
-    pub fn check_strategy(name: &str) -> Result<()> {
-        // Of a cluster, only the number of trainers counts: fewer backups than trainers.
-        Distribution::parse(name, u64::MAX).map(drop)
     }
 
     /// Returns the server options: no task waits longer for the others than for the model.
@@ -168,13 +193,14 @@ impl RunConfig {
     /// Opens the run directory.
     pub(crate) fn dir(&self) -> Result<Dir> {
         let location = match (&self.model_dir, self.task.model_dir()) {
-            (Some(own), Some(given)) if own != given => {
+            (Some(own), Some(given)) if !same_dir(own, given) => {
                 return Err(Error::new(Code::ConfigModelDir, "there are two run directories")
                     .because(format!("TF_CONFIG has {given:?}, the program {own:?}"))
                     .help("set it once, or the same in both"));
             }
             (Some(own), _) => own.clone(),
             (None, Some(given)) => given.to_owned(),
+            (None, None) if self.task.output_dir().is_some() => self.task.output_dir().unwrap_or_default().to_owned(),
             (None, None) if self.task.is_local() => {
                 let made = tempfile::tempdir().context(Code::StorageWrite, "no directory for temporary files")?.keep();
                 let made = made.to_string_lossy().into_owned();
@@ -189,5 +215,38 @@ impl RunConfig {
             }
         };
         open_run_dir(&location)
+    }
+}
+
+/// Whether two texts name the same directory: one may be relative to the working directory of this process.
+fn same_dir(one: &str, other: &str) -> bool {
+    let absolute = |dir: &str| std::path::absolute(dir).ok();
+    one == other || absolute(one).is_some_and(|one| Some(one) == absolute(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(program: Option<&str>, tf_config: Option<&str>, offered: Option<&str>) -> Result<String> {
+        let text = tf_config.map_or_else(|| "{}".to_owned(), |dir| format!(r#"{{"model_dir": "{dir}"}}"#));
+        let task = TaskConfig::from_tf_config(Some(&text))?.with_output_dir(offered.map(str::to_owned));
+        let mut config = RunConfig::new().task(task);
+        config.model_dir = program.map(str::to_owned);
+        Ok(config.dir()?.location())
+    }
+
+    #[test]
+    fn the_run_directory_comes_from_the_program_tf_config_or_the_launcher() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let (a, b) = (path("a"), path("b"));
+        assert_eq!(with(Some(&a), None, Some(&b)).unwrap(), a);
+        assert_eq!(with(None, Some(&a), Some(&b)).unwrap(), a);
+        assert_eq!(with(None, None, Some(&b)).unwrap(), b);
+        assert_eq!(with(Some(&a), Some(&b), None).unwrap_err().code(), Code::ConfigModelDir);
+        // The same directory in two spellings.
+        let here = std::env::current_dir().unwrap().join("runs/x").display().to_string();
+        assert!(same_dir("runs/x", &here) && same_dir("runs/x", "runs/x") && !same_dir("runs/x", "runs/y"));
     }
 }

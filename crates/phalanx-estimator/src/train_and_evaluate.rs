@@ -5,8 +5,7 @@ use crate::evaluator::Evaluator;
 use crate::training_task::TrainingTask;
 use crate::{Estimator, EvalSpecs, Evaluation, IntoModel, RunConfig, TrainSpec, TrainSteps, Trainable, Training};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
-use phalanx_cluster::TaskConfig;
-use phalanx_train::Server;
+use phalanx_train::StrategyChoice;
 use phalanx_train::checkpoint::Saved;
 use phalanx_train::job_state::HeartbeatWriter;
 use std::time::Instant;
@@ -79,12 +78,13 @@ pub fn train_and_evaluate(
     if train.max_steps == Some(0) {
         return Err(Error::new(Code::BadSetting, "max_steps is 0").at("TrainSpec").help("give at least 1"));
     }
-    let (config, own) = alone(config)?;
-    Distribution::of(config.train_distribute.as_deref(), &config.task)?;
+    let (config, own) = alone(config);
+    if let Some(StrategyChoice::Named(name)) = &config.train_distribute {
+        Distribution::named(name, &config.task)?;
+    }
     let task = config.task.task();
     if let Some(task) = task.filter(|task| task.role == Role::Ps) {
-        // A parameter server does not need the model.
-        Server::start_with(config.task.clone(), config.patience())?.join()?;
+        TrainingTask::serve(&config)?;
         return Ok(Report { task: Some(task), ..Report::default() });
     }
     let estimator = Estimator::new(model, config)?;
@@ -108,17 +108,11 @@ pub fn train_and_evaluate(
 }
 
 /// Treats a cluster of a single trainer as a local job, which holds its own parameters and evaluates.
-fn alone(mut config: RunConfig) -> Result<(RunConfig, Option<TaskId>)> {
-    let task = &config.task;
-    let trainer = task.task().filter(|own| matches!(own.role, Role::Chief | Role::Worker));
-    if trainer.is_none() || task.tasks().len() != 1 {
-        return Ok((config, None));
-    }
-    if let (None, Some(dir)) = (&config.model_dir, task.model_dir()) {
-        config.model_dir = Some(dir.to_owned());
-    }
-    config.task = TaskConfig::local();
-    Ok((config, trainer))
+fn alone(mut config: RunConfig) -> (RunConfig, Option<TaskId>) {
+    let given = config.task.task();
+    config.task = config.task.or_local_if_alone();
+    let own = given.filter(|_| config.task.is_local());
+    (config, own)
 }
 
 /// Trains as chief or worker. With an evaluator, also evaluates saved checkpoints and the final one.

@@ -7,7 +7,7 @@ use crate::run_config::CheckpointInterval;
 use crate::training_task::TrainingTask;
 use crate::warm_start::VariableStart;
 use crate::{Control, Estimator, Hook, HookContext, Trainable};
-use phalanx_base::{Code, Context, Error, Result};
+use phalanx_base::{Code, Context, Result};
 use phalanx_cluster::schedule::Consistency;
 use phalanx_data::Dataset;
 use phalanx_nn::model::Mode;
@@ -120,7 +120,7 @@ impl<M: Trainable> Trainer<'_, M> {
         let workers = self.task.workers.as_ref();
         workers.filter(|_| !is_chief).map_or(Ok(()), |workers| workers.barrier())?;
         let session = supervisor.prepare_or_wait_for_session(module)?;
-        session.wait_for_trainers(TOGETHER)?;
+        session.wait_for_trainers(self.task.trainers, TOGETHER)?;
         workers.filter(|_| is_chief).map_or(Ok(()), |workers| workers.barrier())?;
         Ok((supervisor, session))
     }
@@ -342,7 +342,7 @@ impl<M: Trainable> Trainer<'_, M> {
         ready: &PreparedBatch<M::Input>,
         stop: bool,
     ) -> Result<Outcome> {
-        let (model, workers) = (&*self.estimator.model, self.task.workers.as_ref());
+        let (model, workers) = (&*self.estimator.model, self.task.workers.as_deref());
         let seed = self.estimator.config.seed ^ session.global_step().wrapping_mul(0x2545_f491);
         let step = match (workers, ready.as_slice()) {
             (None, [part]) => session
@@ -474,16 +474,6 @@ fn progress(step: u64, last: u64, rate: f64) -> String {
     // Rounded down: 100 % means done.
     let left = if left.is_finite() { format!(", {} left", eta(left)) } else { String::new() };
     format!(", {:.0} %{left}", percent.floor())
-}
-
-/// Refuses an input that is not batched.
-pub(crate) fn check_batched(data: &Dataset) -> Result<()> {
-    if data.is_batched() {
-        return Ok(());
-    }
-    Err(Error::new(Code::BadSetting, "the input is not batched")
-        .because(format!("it is {}", data.describe()))
-        .help("end it with .batch(128), or another size"))
 }
 
 #[cfg(test)]

@@ -5,29 +5,57 @@ use crate::distribution::Distribution;
 use phalanx_base::{Error, Result};
 use phalanx_cluster::TaskConfig;
 use phalanx_data::InputContext;
-use phalanx_train::{Server, ServerOptions, WorkerGroup};
+use phalanx_train::{Server, ServerOptions, StrategyChoice, StrategyTask, WorkerGroup};
+use std::sync::Arc;
 
 /// The server that reaches or holds the model, and the workers that this task steps with.
 pub(crate) struct TrainingTask {
     pub(crate) server: Server,
-    pub(crate) workers: Option<WorkerGroup>,
+    pub(crate) workers: Option<Arc<WorkerGroup>>,
     pub(crate) distribution: Distribution,
+    /// How many trainers send updates to the server.
+    pub(crate) trainers: usize,
 }
 
 impl TrainingTask {
     /// Starts the task that `config` names. Workers that step together wait for each other here.
     pub(crate) fn start(config: &RunConfig) -> Result<Self> {
-        let distribution = Distribution::of(config.train_distribute.as_deref(), &config.task)?;
         let options = config.patience();
-        let Distribution::Workers(_) = distribution else {
-            let server = Server::start_with(config.task.clone(), options)?;
-            return Ok(Self { server, workers: None, distribution });
+        let (distribution, workers) = match &config.train_distribute {
+            Some(StrategyChoice::Given(strategy)) => match strategy.hand_over(&config.task)? {
+                StrategyTask::Servers { server, consistency, trainers } => {
+                    let distribution = Distribution::Servers(consistency);
+                    return Ok(Self { server, workers: None, distribution, trainers });
+                }
+                StrategyTask::Workers { group, replicas } => (Distribution::Workers(replicas), group),
+                StrategyTask::Replicas(replicas) => (Distribution::Replicas(replicas), None),
+            },
+            named => {
+                let distribution = Distribution::named(name_of(named.as_ref()), &config.task)?;
+                let joins = matches!(distribution, Distribution::Workers(_));
+                let workers = if joins { WorkerGroup::join(&config.task, &options)? } else { None };
+                (distribution, workers.map(Arc::new))
+            }
         };
-        let workers = WorkerGroup::join(&config.task, &options)?;
-        // Every worker holds the model in its own process.
-        let known_as = config.task.task().filter(|_| workers.is_some());
-        let server = Server::start_with(TaskConfig::local(), ServerOptions { known_as, ..options })?;
-        Ok(Self { server, workers, distribution })
+        let server = if matches!(distribution, Distribution::Workers(_)) {
+            // Every worker holds the model in its own process.
+            let known_as = config.task.task().filter(|_| workers.is_some());
+            Server::start_with(TaskConfig::local(), ServerOptions { known_as, ..options })?
+        } else {
+            Server::start_with(config.task.clone(), options)?
+        };
+        let trainers = server.config().trainers().len();
+        Ok(Self { server, workers, distribution, trainers })
+    }
+
+    /// Serves as the parameter server that `config` names, until the job is over.
+    pub(crate) fn serve(config: &RunConfig) -> Result<()> {
+        let server = match &config.train_distribute {
+            Some(StrategyChoice::Given(_)) => Self::start(config)?.server,
+            // A parameter server does not need the model.
+            _ => Server::start_with(config.task.clone(), config.patience())?,
+        };
+        server.join()
     }
 
     /// Returns whether this task saves, writes summaries and ends the job.
@@ -37,11 +65,11 @@ impl TrainingTask {
 
     /// Returns whether this is the only task that sends updates to its server.
     pub(crate) fn is_alone(&self) -> bool {
-        self.workers.is_none() && self.server.config().trainers().len() == 1
+        self.workers.is_none() && self.trainers == 1
     }
 
     fn rank(&self) -> Option<usize> {
-        self.workers.as_ref().map(WorkerGroup::rank)
+        self.workers.as_ref().map(|workers| workers.rank())
     }
 
     /// Returns the number of this process's first replica among those of all workers.
@@ -57,7 +85,11 @@ impl TrainingTask {
                 input_pipeline_id: workers.rank(),
                 num_replicas_in_sync: workers.size(),
             },
-            None => self.server.input_context()?,
+            None => InputContext {
+                num_input_pipelines: self.trainers,
+                num_replicas_in_sync: self.trainers,
+                ..self.server.input_context()?
+            },
         };
         let num_replicas_in_sync = context.num_replicas_in_sync * self.distribution.replicas();
         Ok(InputContext { num_replicas_in_sync, ..context })
@@ -78,4 +110,8 @@ impl TrainingTask {
         }
         self.server.leave(failure);
     }
+}
+
+fn name_of(choice: Option<&StrategyChoice>) -> &str {
+    if let Some(StrategyChoice::Named(name)) = choice { name } else { "auto" }
 }

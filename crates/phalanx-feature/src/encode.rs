@@ -1,8 +1,10 @@
 //! The `output_mode` of Keras' layers: ids, one-hot rows, multi-hot rows or counts.
 
+use crate::GraphTensor;
 use crate::layout::{Rows, in_layout_of, in_shape, matrix};
-use phalanx_base::Result;
+use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Column, Values};
+use phalanx_formats::saved_model::{GraphBuilder, Output};
 
 /// The form in which a layer outputs ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +34,43 @@ pub(crate) fn encode(ids: Vec<i64>, like: &Column, mode: OutputMode, depth: usiz
     }
 }
 
+/// Returns the shape of what [`encode`] returns for rows of this shape.
+pub(crate) fn encoded_shape(input: &[usize], mode: OutputMode, depth: usize) -> Vec<usize> {
+    match mode {
+        OutputMode::Int => input.to_vec(),
+        OutputMode::OneHot => one_hot_shape(input, depth),
+        OutputMode::MultiHot | OutputMode::Count => vec![depth],
+    }
+}
+
+/// [`encode`] in a graph, for ids in rows of shape `dims`.
+pub(crate) fn encode_graph(
+    graph: &mut GraphBuilder,
+    ids: Output<i64>,
+    dims: &[usize],
+    mode: OutputMode,
+    depth: usize,
+) -> Result<GraphTensor> {
+    if mode == OutputMode::Int {
+        return Ok(GraphTensor::I64(ids));
+    }
+    let hot = i32::try_from(depth).map_err(|_| {
+        Error::new(Code::BadSetting, format!("rows of {depth} ones cannot be exported"))
+            .help("output ids, and look them up in an embedding")
+    })?;
+    let shape = encoded_shape(dims, mode, depth);
+    let values = dims.iter().product::<usize>().max(1);
+    let flat = graph.reshape(ids, &[-1, values as i32]);
+    let ones = graph.one_hot(flat, hot);
+    let encoded = match mode {
+        OutputMode::MultiHot => graph.max(ones, &[1], false),
+        OutputMode::Count => graph.sum(ones, &[1], false),
+        OutputMode::Int | OutputMode::OneHot => ones,
+    };
+    let shape: Vec<i32> = std::iter::once(-1).chain(shape.iter().map(|&extent| extent as i32)).collect();
+    Ok(GraphTensor::F32(graph.reshape(encoded, &shape)))
+}
+
 /// [`OutputMode::Count`] with weights.
 pub(crate) fn count_weighted(ids: &[i64], weights: &[f32], like: &Column, depth: usize) -> Result<Column> {
     per_row(ids, like, depth, Some(weights), |cell, weight| *cell += weight)
@@ -44,10 +83,13 @@ fn one_hot(ids: &[i64], like: &Column, depth: usize) -> Result<Column> {
             values[index * depth + place] = 1.0;
         }
     }
-    // A last dimension of 1 becomes the one-hot dimension; any other is kept before it.
-    let shape = like.row_shape();
+    in_shape(like, Values::F32(values), one_hot_shape(like.row_shape(), depth))
+}
+
+/// A last dimension of 1 becomes the one-hot dimension; any other is kept before it.
+fn one_hot_shape(shape: &[usize], depth: usize) -> Vec<usize> {
     let kept = if shape.last() == Some(&1) { &shape[..shape.len() - 1] } else { shape };
-    in_shape(like, Values::F32(values), kept.iter().copied().chain([depth]).collect())
+    kept.iter().copied().chain([depth]).collect()
 }
 
 fn per_row(

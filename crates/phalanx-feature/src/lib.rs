@@ -49,7 +49,7 @@ pub use columns::{
     shared_embeddings_named, timestamp_column, weighted_categorical_column,
 };
 pub use encode::OutputMode;
-pub use graph::{GraphIds, GraphInputs};
+pub use graph::{GraphIds, GraphInputs, GraphTensor};
 pub use layer::PreprocessingLayer;
 pub use layers::{CategoryCrossing, CategoryEncoding, Discretization, HashedCrossing, Hashing, Normalization, Salt};
 pub use lookup::{IntegerLookup, Lookup, StringLookup};

@@ -5,6 +5,7 @@ use crate::columns::FeatureColumn;
 use crate::columns::function::NumericFunctions;
 use crate::columns::kind::{Boundaries, Categorical, ColumnKind, CrossInput, Numeric};
 use crate::numbers::each_f32;
+use crate::transform::RawInput;
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Column, ColumnStatistics, Dataset};
 use std::collections::BTreeMap;
@@ -41,6 +42,10 @@ pub enum FeatureStatistic {
     Quantiles(Vec<f64>),
 }
 
+/// By how many of the next smaller numbers a quantile is lowered to make a boundary. A quantile is a value of the data, so
+/// rows lie exactly on it, and an exported graph may round the functions before it differently.
+const LOWERED_BY: usize = 4;
+
 /// A statistic that a column needs.
 struct Need {
     /// Its name: the input, the functions before it, and which statistic.
@@ -65,7 +70,11 @@ fn needs_of(column: &FeatureColumn) -> Result<Vec<Need>> {
 fn named(numeric: &Numeric, functions: &NumericFunctions, which: &str) -> String {
     let functions = functions.describe();
     let between = if functions.is_empty() { "" } else { " | " };
-    format!("{}{between}{functions} | {which}", numeric.key)
+    let default = match &numeric.default {
+        Some(default) if numeric.marks_missing() => format!(" | default {default:?}"),
+        _ => String::new(),
+    };
+    format!("{}{default}{between}{functions} | {which}", numeric.name())
 }
 
 fn moments(numeric: &Numeric, needs: &mut Vec<Need>) {
@@ -116,9 +125,14 @@ impl FeatureStatistics {
         }
         each_batch(data, |batch| {
             for (need, seen) in &mut needs {
-                let column = batch.column(&need.numeric.key)?;
-                let mut values = Vec::with_capacity(column.rows());
-                each_f32(column, |value| values.push(need.before.apply(value)))?;
+                let numeric = &need.numeric;
+                let derived = RawInput::of(numeric).derive(&batch)?;
+                let column = derived.as_ref().map_or_else(|| batch.column(&numeric.key), Ok)?;
+                let (mut values, elements) = (Vec::with_capacity(column.rows()), numeric.elements());
+                each_f32(column, |value| {
+                    let element = values.len() % elements;
+                    values.push(need.before.apply(numeric.filled(element, value)));
+                })?;
                 seen.add(&Column::f32(values));
             }
             Ok(())
@@ -222,7 +236,10 @@ impl Categorical {
                 };
                 // What applies after the quantiles were taken applies to them too.
                 let after = NumericFunctions(source.functions.0[need.before.0.len()..].to_vec());
-                let mut found: Vec<f32> = found.iter().map(|&value| after.apply(value as f32)).collect();
+                let rounds = !need.before.0.is_empty();
+                let lowered =
+                    |value: f32| if rounds { (0..LOWERED_BY).fold(value, |x, _| x.next_down()) } else { value };
+                let mut found: Vec<f32> = found.iter().map(|&value| after.apply(lowered(value as f32))).collect();
                 found.sort_by(f32::total_cmp);
                 found.dedup();
                 *boundaries = Boundaries::Given(found.into());

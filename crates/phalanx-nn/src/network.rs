@@ -1,8 +1,9 @@
 //! The trait of models that can be compiled and fitted.
 
-use crate::model::{DynTensor, Mode, Model, NamedLayer};
+use crate::model::{DynTensor, HostGraph, Mode, Model, ModelTable, NamedLayer, RowSource};
 use burn::module::Module;
 use phalanx_base::Result;
+use std::sync::Arc;
 
 /// A Burn module that maps inputs to outputs: a [`Model`], or your own `#[derive(Module)]` type, which is what Keras calls
 /// subclassing.
@@ -51,9 +52,46 @@ pub trait Network: Module {
         Vec::new()
     }
 
+    /// Returns the preprocessing layers of the model, which make the arguments of [`call`](Self::call) of columns of data;
+    /// `None` if those are the columns themselves.
+    fn host_graph(&self) -> Option<HostGraph> {
+        None
+    }
+
     /// Returns the size of the last axis of each output, if it is known before anything is computed.
     fn output_widths(&self) -> Option<Vec<usize>> {
         None
+    }
+
+    /// Returns the tables of which a batch needs some rows. A strategy with parameter servers keeps their rows there. A module
+    /// has none unless it says so: its embeddings are variables.
+    fn tables(&self) -> Vec<ModelTable> {
+        Vec::new()
+    }
+
+    /// Returns the ids that a batch has for each table of [`Self::tables`], in the order in which the model looks them
+    /// up. There are none while the model has its tables itself.
+    ///
+    /// # Errors
+    /// If an id is not in its table.
+    fn table_ids(&self, inputs: &[DynTensor]) -> Result<Vec<Vec<i64>>> {
+        let _ = inputs;
+        Ok(Vec::new())
+    }
+
+    /// Returns the values of each table that has other values here than its first ones.
+    ///
+    /// # Errors
+    /// If they are not 32-bit floats.
+    fn table_values(&self) -> Result<Vec<Option<Vec<f32>>>> {
+        Ok(Vec::new())
+    }
+
+    /// Returns the model without its tables: it looks their rows up in `source`. Without a source it cannot compute.
+    #[must_use]
+    fn with_rows(self, source: Option<Arc<dyn RowSource>>) -> Self {
+        let _ = source;
+        self
     }
 }
 
@@ -70,6 +108,10 @@ impl Network for Model {
         self.names_of(&self.form.outputs)
     }
 
+    fn host_graph(&self) -> Option<HostGraph> {
+        Some(Self::host_graph(self)).filter(|graph| !graph.calls.is_empty())
+    }
+
     fn layer_names(&self) -> Vec<String> {
         // Keras does not list the input of a Sequential.
         let hidden = |placed: &&NamedLayer| self.form.style.sequential && placed.layer.is_none();
@@ -78,6 +120,22 @@ impl Network for Model {
 
     fn output_widths(&self) -> Option<Vec<usize>> {
         Some(self.form.outputs.iter().map(|&at| self.form.steps[at].dims.last().copied().unwrap_or(1)).collect())
+    }
+
+    fn tables(&self) -> Vec<ModelTable> {
+        self.all_tables()
+    }
+
+    fn table_ids(&self, inputs: &[DynTensor]) -> Result<Vec<Vec<i64>>> {
+        self.ids_of(inputs)
+    }
+
+    fn table_values(&self) -> Result<Vec<Option<Vec<f32>>>> {
+        self.created_tables()
+    }
+
+    fn with_rows(self, source: Option<Arc<dyn RowSource>>) -> Self {
+        self.looking_up(source)
     }
 }
 

@@ -40,20 +40,24 @@ impl ParameterRegistry {
     /// # Errors
     /// If no parameter needs a gradient, or some parameter is not a 32-bit float.
     pub fn of<M: Module>(module: &M) -> Result<Self> {
+        let registry = Self::beside_tables(module)?;
+        if registry.parameters.is_empty() {
+            return Err(Error::new(Code::BadSetting, "the model has no trainable parameter")
+                .because("none of its parameters needs a gradient")
+                .help("build it on a device with gradients, such as phalanx::default_device()"));
+        }
+        Ok(registry)
+    }
+
+    /// As [`Self::of`], for a module whose trainable parameters may all be rows of tables elsewhere.
+    ///
+    /// # Errors
+    /// If some parameter is not a 32-bit float.
+    pub fn beside_tables<M: Module>(module: &M) -> Result<Self> {
         let mut lister = Lister::default();
         module.visit(&mut lister);
-        match lister.error {
-            Some(error) => Err(error),
-            None if lister.trainable.0.is_empty() => {
-                Err(Error::new(Code::BadSetting, "the model has no trainable parameter")
-                    .because("none of its parameters needs a gradient")
-                    .help("build it on a device with gradients, such as phalanx::default_device()"))
-            }
-            None => {
-                let ((parameters, ids), (states, state_ids)) = (lister.trainable, lister.states);
-                Ok(Self { parameters, ids, states, state_ids })
-            }
-        }
+        let ((parameters, ids), (states, state_ids)) = (lister.trainable, lister.states);
+        lister.error.map_or(Ok(Self { parameters, ids, states, state_ids }), Err)
     }
 
     /// Returns the trainable parameters.

@@ -40,6 +40,12 @@ impl Rows {
         Self { unique, positions }
     }
 
+    /// Returns the rows of the ids `range` of the batch. They are the same leaf: gradients add up.
+    #[must_use]
+    pub fn part(&self, range: std::ops::Range<usize>) -> Self {
+        Self { unique: self.unique.clone(), positions: self.positions.clone().slice(range) }
+    }
+
     /// Returns the row of each id of the batch, in order: shape `[ids, dim]`.
     #[must_use]
     pub fn lookup(&self) -> Tensor<2> {

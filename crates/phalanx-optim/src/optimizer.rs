@@ -183,6 +183,25 @@ impl Optimizer {
         self
     }
 
+    /// Returns whether rows without a gradient stay as they are: a gradient of zero changes nothing, or Adam is
+    /// [lazy](Adam::lazy). Only then can a step do without the rows that its batch does not have.
+    ///
+    /// ```
+    /// use phalanx_optim::{Adam, Optimizer, Sgd};
+    /// assert!(Optimizer::from(Sgd::new(0.1)).leaves_rows_alone());
+    /// assert!(!Optimizer::from(Sgd::new(0.1).momentum(0.9)).leaves_rows_alone());
+    /// assert!(!Optimizer::from(Adam::new(0.1).lazy(false)).leaves_rows_alone());
+    /// ```
+    #[must_use]
+    pub fn leaves_rows_alone(&self) -> bool {
+        match self {
+            Self::Sgd(_) => self.slot_count() == 0,
+            Self::Adagrad(_) => true,
+            Self::Adam(adam) => adam.is_lazy(),
+            Self::Momentum(_) | Self::RmsProp(_) | Self::AdamW(_) | Self::Ftrl(_) => false,
+        }
+    }
+
     /// Returns the slots of each value, in the order of their layout.
     #[must_use]
     pub fn slots(&self) -> &'static [Slot] {

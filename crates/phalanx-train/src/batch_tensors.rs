@@ -5,6 +5,7 @@ use phalanx_data::{Batch, Column, DType, ValuesView};
 use phalanx_nn::burn::tensor::{Device, Tensor, TensorData};
 use phalanx_nn::losses::Labels;
 use phalanx_nn::metrics::Values;
+use phalanx_nn::model::DynTensor;
 
 /// Adds tensors to [`Batch`].
 ///
@@ -64,6 +65,15 @@ impl BatchTensors for Batch {
     }
 }
 
+/// Returns a column as a tensor of its own type: integers, or else 32-bit floats.
+pub(crate) fn dynamic(column: &Column, device: &Device) -> Result<DynTensor> {
+    let dims: Vec<usize> = std::iter::once(column.rows()).chain(column.row_shape().iter().copied()).collect();
+    match column.dtype() {
+        DType::I64 => DynTensor::integers(column.as_i64()?.to_vec(), &dims, device),
+        _ => DynTensor::floats(floats(column)?, &dims, device),
+    }
+}
+
 /// Returns the numbers of a column as 32-bit floats.
 pub(crate) fn floats(column: &Column) -> Result<Vec<f32>> {
     check_dense(column)?;
@@ -97,7 +107,7 @@ fn check_dense(column: &Column) -> Result<()> {
 
 fn text() -> Error {
     Error::new(Code::DataColumn, "a column of text cannot be fed to a model")
-        .help("turn it into numbers with map, for example with a StringLookup")
+        .help("turn it into numbers: let a StringLookup be the first layer of the model, or apply one with map")
 }
 
 #[cfg(test)]

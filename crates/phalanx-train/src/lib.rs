@@ -3,9 +3,10 @@
 //! | read | for |
 //! | --- | --- |
 //! | [`Server`] | a task: it listens, joins the job, and ends with it |
+//! | [`Trainer`] | a training in a few calls: a model, its tables, a loss, a metric |
 //! | [`Session`] | the worker's loop: pull values, compute, push gradients |
 //! | [`Supervisor`] | initialising the model, waiting for it, stopping |
-//! | [`ParameterServerStrategy`], [`Coordinator`] | steps that a chief hands to whichever worker is free |
+//! | [`Strategy::coordinate`], [`Coordinator`] | steps that a chief hands to whichever worker is free |
 //! | [`Strategy`], [`fit`] | replicas that learn together; Keras' four verbs |
 //! | [`SidecarEvaluator`] | a task that evaluates checkpoints beside a job |
 //! | [`checkpoint`] | saving, keeping and restoring a job |
@@ -19,6 +20,7 @@ pub mod checkpoint;
 mod checkpoint_options;
 mod coordinator;
 pub mod fit;
+mod heartbeat;
 mod host_tensor;
 mod identity;
 mod interrupt;
@@ -29,6 +31,8 @@ pub mod logging;
 mod membership;
 mod mini_cluster;
 mod options;
+mod own_host;
+mod preprocessing;
 mod resolver;
 mod run_dir;
 pub mod saved_model;
@@ -41,27 +45,30 @@ mod strategy;
 mod summary;
 mod supervisor;
 mod table_id;
+mod tables;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod worker_group;
+mod trainer;
 
 pub use batch_tensors::BatchTensors;
 pub use coordinator::{
-    Coordinator, DatasetHandle, DatasetPart, Handle, MetricHandle, ParameterServerStrategy, PerWorker, RemoteValue,
-    ResourceHandle, ShardedVariable, Staleness, StepContext, StepFunctions, StepHandle, VariableShard,
+    Coordinator, DatasetHandle, DatasetPart, Handle, MetricHandle, PerWorker, RemoteValue, ResourceHandle,
+    ShardedVariable, Staleness, StepContext, StepFunctions, StepHandle, VariableShard,
 };
 pub use host_tensor::HostTensor;
 pub use interrupt::Interrupt;
 pub use mini_cluster::MiniCluster;
 pub use options::ServerOptions;
-pub use resolver::{ClusterResolver, SimpleClusterResolver, TfConfigClusterResolver};
+pub use own_host::misplaced_task;
+pub use preprocessing::{Preprocess, Preprocessing};
+pub use resolver::{ClusterResolver, SimpleClusterResolver, TfConfigClusterResolver, task_from_args_or_env};
 pub use run_dir::open_run_dir;
 pub use server::Server;
 pub use session::{BoundedStaleness, IntoLoss, NonFinite, RowValues, Session, Step, StepGradients, SyncReplicas};
 pub use sidecar::SidecarEvaluator;
 pub use strategy::{
-    DistributedDataset, DistributedSteps, Gradient, ParameterServerOptions, PerReplica, Reducible, Replica, Replicated,
-    Strategy,
+    DistributedDataset, DistributedSteps, Gradient, IntoSupervisor, ParameterServerOptions, PerReplica, Reducible,
+    Replica, Replicated, Strategy, StrategyChoice, StrategyTask, WorkerGroup,
 };
 pub use summary::SummaryWriter;
 
@@ -69,4 +76,4 @@ pub use phalanx_collective::Reduce;
 pub use phalanx_wire::Token;
 pub use supervisor::Supervisor;
 pub use table_id::TableId;
-pub use worker_group::WorkerGroup;
+pub use trainer::{BatchRows, IntoPredictions, IntoStep, Table, Trained, Trainer};

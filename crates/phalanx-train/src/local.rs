@@ -6,20 +6,24 @@ use phalanx_base::{Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, TaskConfig};
 use phalanx_wire::{Address, Listening, Token};
 
-/// Starts a chief that computes.
-pub(crate) fn start(options: ServerOptions) -> Result<Server> {
-    start_tasks(options, None).map(|(chief, _)| chief)
+/// Starts a chief that computes, with the run directories of its configuration.
+pub(crate) fn start(config: &TaskConfig, options: ServerOptions) -> Result<Server> {
+    start_tasks(config, options, None).map(|(chief, _)| chief)
 }
 
 /// Starts a chief that schedules steps, and a worker that computes them.
 pub(crate) fn start_with_worker(options: ServerOptions) -> Result<(Server, Server)> {
     let listening = Listening::bind(&any()?, 1)?;
-    let (chief, worker) = start_tasks(options, Some(listening))?;
+    let (chief, worker) = start_tasks(&TaskConfig::local(), options, Some(listening))?;
     let worker = worker.ok_or_else(|| phalanx_base::Error::new(phalanx_base::Code::Internal, "there is no worker"))?;
     Ok((chief, worker))
 }
 
-fn start_tasks(mut options: ServerOptions, worker: Option<Listening>) -> Result<(Server, Option<Server>)> {
+fn start_tasks(
+    given: &TaskConfig,
+    mut options: ServerOptions,
+    worker: Option<Listening>,
+) -> Result<(Server, Option<Server>)> {
     options.build = Some(options.build.map_or_else(identity::build, Ok)?);
     // All its tasks are in this process, so nobody else needs to know the token.
     options.token = Some(options.token.map_or_else(Token::random, Ok)?);
@@ -29,7 +33,11 @@ fn start_tasks(mut options: ServerOptions, worker: Option<Listening>) -> Result<
     if let Some(worker) = &worker {
         cluster = cluster.job("worker", address(worker));
     }
-    let config = |role| TaskConfig::from_cluster(cluster.clone(), TaskId::new(role, 0));
+    let config = |role| {
+        let config = TaskConfig::from_cluster(cluster.clone(), TaskId::new(role, 0))?;
+        let output_dir = given.output_dir().map(str::to_owned);
+        Ok::<_, phalanx_base::Error>(config.with_model_dir(given.model_dir()).with_output_dir(output_dir))
+    };
     // Of several workers with models of their own, only the trainers have a status.
     let status_dir = options.status_dir.clone().filter(|_| options.known_as.is_none());
     let ps = Server::start_on(ps, config(Role::Ps)?, ServerOptions { status_dir, ..options.clone() }, None)?;

@@ -53,10 +53,13 @@ pub fn silence<T>(f: impl FnOnce() -> T) -> T {
     dispatcher::with_default(&Dispatch::none(), f)
 }
 
-/// Logs what is suspected about the text that a task's configuration was read from.
+/// Logs what is suspected about the text that a task's configuration was read from, and about the machine it runs on.
 pub fn log_warnings(config: &TaskConfig) {
     init();
     for warning in config.warnings() {
+        tracing::warn!("{}", warning.report());
+    }
+    if let Some(warning) = crate::misplaced_task(config) {
         tracing::warn!("{}", warning.report());
     }
 }

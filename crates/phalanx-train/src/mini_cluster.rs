@@ -1,11 +1,13 @@
 //! A job inside one process.
 
+use crate::server::catch_panic;
+pub(crate) use crate::server::panic_text;
 use crate::{Server, ServerOptions, identity};
 use phalanx_base::{Code, Error, Fault, Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, TaskConfig};
 use phalanx_wire::{Address, Listening, Token};
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 
 /// A job inside one process, for tests and first steps: parameter servers, a chief and workers, each with its own port on
@@ -156,21 +158,13 @@ fn run_part<T>(
     part: impl Fn(&Server) -> Result<T>,
     first_panic: &Mutex<Option<Box<dyn Any + Send>>>,
 ) -> Result<T> {
-    let done = catch_unwind(AssertUnwindSafe(|| part(server))).unwrap_or_else(|panic| {
-        let error = Error::new(Code::StepPanicked, format!("{} panicked", server.task()));
-        let error = error.because(panic_text(&*panic));
+    let (done, panic) = catch_panic(server, part);
+    if let Some(panic) = panic {
         first_panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
-        Err(error)
-    });
+    }
     match &done {
         Ok(_) => server.abandon(),
         Err(error) => server.leave(Some(error)),
     }
     done
-}
-
-/// Returns the message of a panic.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }

@@ -1,7 +1,9 @@
 //! Cluster resolvers, under TensorFlow's names: which task of which cluster this process is.
 
+use crate::logging;
 use phalanx_base::{Code, Error, Result, TaskId};
-use phalanx_cluster::{ClusterSpec, TaskConfig};
+use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
+use std::ffi::OsString;
 
 /// Knows the cluster and which task of it this process is. [`Server::resolved`](crate::Server::resolved) starts the task.
 pub trait ClusterResolver {
@@ -12,7 +14,8 @@ pub trait ClusterResolver {
     fn resolve(&self) -> Result<TaskConfig>;
 }
 
-/// Resolves `TF_CONFIG`; without it, this process is the whole job.
+/// Resolves `TF_CONFIG`; without it, this process is the whole job. `PHALANX_OUTPUT_DIR`, which `phalanx launch` sets, is the
+/// run directory of a program that chooses none.
 ///
 /// ```
 /// use phalanx_train::{ClusterResolver, Server, ServerOptions, TfConfigClusterResolver};
@@ -37,7 +40,7 @@ impl TfConfigClusterResolver {
 
 impl ClusterResolver for TfConfigClusterResolver {
     fn resolve(&self) -> Result<TaskConfig> {
-        TaskConfig::from_tf_config(Self::text()?.as_deref())
+        Ok(TaskConfig::from_tf_config(Self::text()?.as_deref())?.with_output_dir(offered_dir()))
     }
 }
 
@@ -73,4 +76,31 @@ impl ClusterResolver for SimpleClusterResolver {
     fn resolve(&self) -> Result<TaskConfig> {
         TaskConfig::from_cluster(self.cluster.clone(), self.task)
     }
+}
+
+/// Returns which task of which cluster this process is, and the arguments that are left for the program's own parser.
+///
+/// The flags `--ps_hosts --worker_hosts --job_name --task_index` name the task; without them `TF_CONFIG` does, and without both
+/// this process is the whole job. Where both are given, the flags win, and a warning is logged. The returned arguments begin with
+/// the name of the program, so that `Args::parse_from(rest)` of `clap` takes them.
+///
+/// ```no_run
+/// let (task, rest) = phalanx_train::task_from_args_or_env()?;
+/// # let _ = (task, rest);
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+///
+/// # Errors
+/// When flags or `TF_CONFIG` are not valid.
+pub fn task_from_args_or_env() -> Result<(TaskConfig, Vec<OsString>)> {
+    let (flags, rest) = Flags::take_from(std::env::args_os())?;
+    let config = TaskConfig::from_flags_or_tf_config(&flags, TfConfigClusterResolver::text()?.as_deref())?;
+    let config = config.with_output_dir(offered_dir());
+    logging::log_warnings(&config);
+    Ok((config, rest))
+}
+
+/// Returns the run directory that a launcher offers to programs that choose none.
+fn offered_dir() -> Option<String> {
+    std::env::var(phalanx_run::OUTPUT_DIR_VAR).ok().filter(|dir| !dir.is_empty())
 }

@@ -5,9 +5,9 @@ use crate::job_state::HeartbeatReader;
 use crate::run_dir;
 use crate::{Interrupt, SummaryWriter, logging};
 use phalanx_base::{Code, Error, Result};
-use phalanx_nn::ParameterRegistry;
 use phalanx_nn::burn::module::Module;
-use phalanx_ps::checkpoint::Checkpoint;
+use phalanx_nn::{Parameter, ParameterRegistry};
+use phalanx_ps::checkpoint::{Checkpoint, table_keys, table_values};
 use phalanx_storage::Dir;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -162,6 +162,10 @@ fn load<M: Module>(dir: &Dir, name: &str, registry: &ParameterRegistry, model: M
     let checkpoint = Checkpoint::open(dir, name)?;
     let mut values = Vec::with_capacity(registry.parameters().len());
     for parameter in registry.parameters() {
+        if checkpoint.index().tensors().contains_key(&table_keys(&parameter.name)) {
+            values.push(Some(table(&checkpoint, parameter, registry, &model)?));
+            continue;
+        }
         let tensor = checkpoint.tensors().read(&parameter.name)?;
         if tensor.shape != parameter.shape {
             return Err(Error::new(Code::CheckpointMismatch, format!("{:?} has another shape", parameter.name))
@@ -173,4 +177,30 @@ fn load<M: Module>(dir: &Dir, name: &str, registry: &ParameterRegistry, model: M
     }
     let step = checkpoint.global_step()?;
     Ok((registry.load(model, values), step))
+}
+
+/// Returns the values of a variable that is a table in the job: its rows that exist, and the present values of the others.
+fn table<M: Module>(
+    checkpoint: &Checkpoint,
+    parameter: &Parameter,
+    registry: &ParameterRegistry,
+    model: &M,
+) -> Result<Vec<f32>> {
+    let place = registry.parameters().iter().position(|known| known == parameter);
+    let mut present = registry.values(model)?;
+    let mut values: Vec<f32> = place.map_or_else(Vec::new, |place| present.swap_remove(place).into());
+    let tensors = checkpoint.tensors();
+    let keys = tensors.read(&table_keys(&parameter.name))?.i64s()?;
+    let rows = tensors.read(&table_values(&parameter.name))?.f32s()?;
+    let dim = parameter.shape.row_elements();
+    for (key, row) in keys.into_iter().zip(rows.chunks_exact(dim.max(1))) {
+        let own = usize::try_from(key).ok().and_then(|key| values.get_mut(key.checked_mul(dim)?..)?.get_mut(..dim));
+        let own = own.ok_or_else(|| {
+            Error::new(Code::CheckpointMismatch, format!("{:?} has no row {key}", parameter.name))
+                .because(format!("its shape in the model is {}", parameter.shape))
+                .help("build the model as it was built when it was saved")
+        })?;
+        own.copy_from_slice(row);
+    }
+    Ok(values)
 }

@@ -105,6 +105,7 @@ impl StatusWriter {
             status.exchanges = Some(load.exchanges);
             status.exchanges_per_s = rate(load.exchanges, before.exchanges);
             status.pushes_per_s = rate(load.pushes, before.pushes);
+            (status.bytes_in, status.bytes_out) = (Some(load.bytes_in), Some(load.bytes_out));
             status.bytes_in_per_s = rate(load.bytes_in, before.bytes_in);
             status.bytes_out_per_s = rate(load.bytes_out, before.bytes_out);
             status.mean_micros = fraction((load.busy - before.busy).as_micros() as f64 / exchanges as f64);

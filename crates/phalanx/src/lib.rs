@@ -1,6 +1,36 @@
 //! Phalanx trains one model with many processes. This is the crate that programs depend on.
 //!
 //! The same program can be any task of a job: `TF_CONFIG` or flags name the task. Without them the process is the whole job.
+//! [`job`] runs it: parameter servers serve, the chief and the workers train, signals save, and an error reaches every task.
+//!
+//! ```no_run
+//! use phalanx::burn::{nn::LinearConfig, tensor::Tensor};
+//! use phalanx::metrics::SparseCategoricalAccuracy;
+//! use phalanx::prelude::*;
+//!
+//! fn main() -> std::process::ExitCode {
+//!     phalanx::job(|task| {
+//!         let model = LinearConfig::new(784, 10).init(&default_device());
+//!         let mut trainer = task.trainer(model, Sgd::new(0.5)).model_dir("runs/mnist")?;
+//!         let images = |batch: &Batch| -> phalanx::Result<Tensor<2>> {
+//!             Ok(batch.tensor::<3>("image", &default_device())?.flatten(1, 2))
+//!         };
+//!         let loss = Loss::sparse_categorical_crossentropy().from_logits();
+//!         let train = phalanx::data::mnist_train("mnist").scaled("image").shuffle(60_000).repeat().batch(100);
+//!         trainer.train(train, 2000, |model, _, batch| {
+//!             let logits = model.forward(images(batch)?);
+//!             Ok(loss.forward(batch.labels("label", &logits)?, logits)?.mean())
+//!         })?;
+//!         let test = phalanx::data::mnist_test("mnist").scaled("image").batch(1000);
+//!         let accuracy = SparseCategoricalAccuracy::new();
+//!         let accuracy = trainer.evaluate(test, accuracy, |model, _, batch| Ok(model.forward(images(batch)?)))?;
+//!         eprintln!("{}: accuracy {accuracy:.4}", task.task()); // the same in every task
+//!         Ok(())
+//!     })
+//! }
+//! ```
+//!
+//! The loop can be written out, as programs with `tf.train.Supervisor` do:
 //!
 //! ```no_run
 //! use phalanx::prelude::*;
@@ -9,22 +39,13 @@
 //! # fn loss(model: &Linear) -> Tensor<1> { model.forward(Tensor::<2>::ones([4, 2], &default_device())).mean() }
 //!
 //! fn main() -> std::process::ExitCode {
-//!     phalanx::exit(train())
-//! }
-//!
-//! fn train() -> phalanx::Result<()> {
-//!     let server = Server::start_with(task_from_env()?, ServerOptions::from_env()?)?;
-//!     if server.task().role == Role::Ps {
-//!         return server.join(); // returns when the job is over
-//!     }
-//!     let supervisor = Supervisor::new(&server, Sgd::new(0.5));
-//!     let mut session = supervisor.prepare_or_wait_for_session(model())?;
-//!     while let Some(step) = session.step(|model| loss(model))? {
-//!         if step.global_step >= 1000 {
-//!             break;
-//!         }
-//!     }
-//!     supervisor.stop(session)
+//!     phalanx::job(|task| {
+//!         let supervisor = Supervisor::new(task, Sgd::new(0.5));
+//!         let mut session = supervisor.prepare_or_wait_for_session(model())?;
+//!         session.stop_at(1000);
+//!         while session.step(|model| loss(model))?.is_some() {}
+//!         supervisor.stop(session)
+//!     })
 //! }
 //! ```
 //!
@@ -56,31 +77,33 @@
 mod exit;
 #[cfg(doctest)]
 mod guide;
+mod job;
 
 pub use exit::exit;
+pub use job::{check_no_arguments, job, job_with_args};
 pub use phalanx_base::{Address, Code, Error, Fault, Incarnation, Result, Role, Shape, TaskId};
 pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
 pub use phalanx_data as data;
 pub use phalanx_estimator as estimator;
 pub use phalanx_feature as feature_column;
 pub use phalanx_nn::{
-    Network, Precision, all_finite, burn, default_device, device, fused_dense, losses, matmul, metrics, model, scalar,
-    with_threads,
+    HostBuffer, Network, Precision, all_finite, burn, default_device, device, fused_dense, losses, matmul, metrics,
+    model, scalar, with_threads,
 };
 pub use phalanx_storage as storage;
 pub use phalanx_train::fit::{self, callbacks};
 pub use phalanx_train::{
-    DistributedDataset, Gradient, HostTensor, IntoLoss, MiniCluster, ParameterServerOptions, PerReplica, Replica,
-    Replicated, RowValues, Server, ServerOptions, Session, Strategy, SummaryWriter, Supervisor, TableId, Token,
-    checkpoint, logging,
+    BatchRows, DistributedDataset, Gradient, HostTensor, IntoLoss, IntoPredictions, IntoStep, MiniCluster,
+    ParameterServerOptions, PerReplica, Replica, Replicated, RowValues, Server, ServerOptions, Session, Strategy,
+    SummaryWriter, Supervisor, Table, TableId, Token, Trained, Trainer, checkpoint, logging, task_from_args_or_env,
 };
 
-/// `ParameterServerStrategy` and its coordinator, which schedules steps on workers.
+/// The coordinator of a job with parameter servers, which schedules steps on workers ([`Strategy::coordinate`](crate::Strategy::coordinate)).
 pub mod coordinator {
     pub use phalanx_train::{
-        ClusterResolver, Coordinator, DatasetHandle, DatasetPart, Handle, MetricHandle, ParameterServerStrategy,
-        PerWorker, RemoteValue, ResourceHandle, ShardedVariable, SidecarEvaluator, SimpleClusterResolver, Staleness,
-        StepContext, StepFunctions, StepHandle, TfConfigClusterResolver, VariableShard,
+        ClusterResolver, Coordinator, DatasetHandle, DatasetPart, Handle, IntoSupervisor, MetricHandle, PerWorker,
+        RemoteValue, ResourceHandle, ShardedVariable, SidecarEvaluator, SimpleClusterResolver, Staleness, StepContext,
+        StepFunctions, StepHandle, TfConfigClusterResolver, VariableShard, misplaced_task,
     };
 }
 
@@ -89,6 +112,8 @@ pub mod from_tensorflow {}
 
 /// Layers with Keras' names and defaults.
 pub mod layers {
+    pub use phalanx_train::{Preprocess, Preprocessing};
+
     pub use phalanx_nn::model::{
         Activation, Add, Average, AveragePooling2D, BatchNormalization, Concatenate, Conv2D, Dense, Dot, Dropout,
         Embedding, Flatten, Function, GlobalAveragePooling2D, Initializer, Input, Layer, LayerNormalization,
@@ -96,9 +121,15 @@ pub mod layers {
     };
 }
 
+/// Optimizers, learning-rate schedules and gradient clipping.
+pub mod optimizers {
+    pub use phalanx_optim::{Adagrad, Adam, AdamW, Ftrl, Momentum, Optimizer, OptimizerChoice, RmsProp, Sgd};
+    pub use phalanx_optim::{Clip, CosineDecay, ExponentialDecay, PiecewiseConstantDecay, PolynomialDecay, Schedule};
+}
+
 /// The items that most programs need.
 pub mod prelude {
-    pub use crate::{default_device, losses, task_from_env, with_threads};
+    pub use crate::{default_device, losses, task_from_args_or_env, task_from_env, with_threads};
     pub use phalanx_base::{Code, Error, Role, TaskId};
     pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
     pub use phalanx_data::{Batch, Column, Dataset, SourceExt, csv};
@@ -124,7 +155,7 @@ pub mod prelude {
     pub use phalanx_train::fit::{Compile, Compiled, Fit, History, Verbose};
     pub use phalanx_train::{
         BatchTensors, HostTensor, Interrupt, MiniCluster, NonFinite, ParameterServerOptions, Reduce, Server,
-        ServerOptions, Session, Step, Strategy, Supervisor, SyncReplicas,
+        ServerOptions, Session, Step, Strategy, Supervisor, SyncReplicas, Table, Trained, Trainer,
     };
 }
 

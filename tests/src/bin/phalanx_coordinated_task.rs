@@ -8,7 +8,7 @@ use phalanx::prelude::*;
 use phalanx_base::SplitMix;
 use phalanx_tests::ledger::{self, Ledger};
 use phalanx_train::testing::connections;
-use phalanx_train::{Coordinator, MetricHandle, ParameterServerStrategy, StepContext, StepFunctions, StepHandle};
+use phalanx_train::{Coordinator, MetricHandle, StepContext, StepFunctions, StepHandle};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -48,7 +48,9 @@ fn run(args: &Args) -> phalanx::Result<()> {
     if let Some(model_dir) = &args.model_dir {
         supervisor = supervisor.logdir(model_dir)?.save_model_secs(None).save_model_steps(args.save_steps);
     }
-    let strategy = ParameterServerStrategy::new(supervisor).consistency(&args.consistency)?.attempts(100);
+    let consistency = args.consistency.clone();
+    let settings = ParameterServerOptions { consistency, attempts: 100, ..ParameterServerOptions::default() };
+    let strategy = Strategy::parameter_server_on(&server, settings)?;
     let pause = Duration::from_millis(args.step_ms);
     let said = AtomicBool::new(false);
     let mut steps = StepFunctions::new();
@@ -60,9 +62,8 @@ fn run(args: &Args) -> phalanx::Result<()> {
         cx.record(&counted, 1.0)?;
         count(cx, pause)
     });
-    strategy
-        .run(Ledger::default(), steps, |coordinator| coordinate(args, &server, coordinator, (&count, &counted)))
-        .map(drop)
+    let coordinate = |coordinator: &mut Coordinator<Ledger>| coordinate(args, &server, coordinator, (&count, &counted));
+    strategy.coordinate(Ledger::default(), supervisor, steps, coordinate).map(drop)
 }
 
 fn count(cx: &mut StepContext<'_, Ledger>, pause: Duration) -> phalanx::Result<f32> {

@@ -7,7 +7,10 @@
 
 #![allow(clippy::print_stdout)]
 
-use phalanx::data::{Batch, Column};
+use phalanx::data::{Batch, Column, ValuesView};
+use phalanx::feature_column::{
+    CategoryEncoding, Discretization, Hashing, IntegerLookup, Normalization, OutputMode, StringLookup,
+};
 use phalanx::fit::Compile;
 use phalanx::layers::*;
 use phalanx::model::Model;
@@ -26,8 +29,10 @@ fn run() -> phalanx::Result<()> {
     let folder = std::env::args().nth(1).ok_or_else(|| Error::new(Code::Flags, "usage: phalanx_export_models DIR"))?;
     let mut said = Map::new();
     for (name, model) in [("images", images()?), ("words", words()?), ("pairs", pairs()?), ("deep", deep()?)] {
-        said.insert(name.to_owned(), export(model, &Path::new(&folder).join(name))?);
+        let batch = drawn_batch(&model)?;
+        said.insert(name.to_owned(), export(model, &batch, &Path::new(&folder).join(name))?);
     }
+    said.insert("raw".to_owned(), export(raw()?, &raw_batch()?, &Path::new(&folder).join("raw"))?);
     println!("{}", Value::Object(said));
     Ok(())
 }
@@ -97,7 +102,64 @@ fn drawn(count: usize, seed: u64) -> Vec<f32> {
     Initializer::RandomUniform { low: -1.0, high: 1.0 }.values(&[count], seed)
 }
 
-fn export(mut model: Model, folder: &Path) -> phalanx::Result<Value> {
+/// Raw features: every preprocessing layer, one after another, and every form of their output.
+fn raw() -> phalanx::Result<Model> {
+    let cities = StringLookup::new().num_oov_indices(2).mask_token("").vocabulary(["Paris", "Rome", "Wien"])?;
+    let rows = cities.vocabulary_size();
+    let devices = StringLookup::new().mask_token("").output_mode(OutputMode::MultiHot).vocabulary(["tv", "phone"])?;
+    let codes = IntegerLookup::new().num_oov_indices(2).output_mode(OutputMode::OneHot).vocabulary([7, 11])?;
+    let counts = CategoryEncoding::new(4).output_mode(OutputMode::Count);
+    let ones = CategoryEncoding::new(6).output_mode(OutputMode::OneHot);
+    let ages = Normalization::new().mean_and_variance([0.5, -0.5, 0.0], [4.0, 0.25, 1.0])?;
+    let (city, device) = (Input::named("city", [1]), Input::named("device", [2]));
+    let (plan, code) = (Input::texts("plan", [1]), Input::named("code", [1]));
+    let (zip, age, hours) = (Input::integers("zip", []), Input::named("age", [3]), Input::named("hours", [2]));
+    let ids = Preprocess::new(cities).call(&city);
+    let bins = Preprocess::new(Discretization::new([-0.5, 0.0, 0.5])?).call(&hours);
+    let joined = [
+        Flatten::new().call(&Embedding::new(rows, 4).call(&ids)),
+        Preprocess::new(devices).call(&device),
+        Preprocess::new(Hashing::new(5).salt(7).output_mode(OutputMode::OneHot)).call(&plan),
+        Preprocess::new(codes).call(&code),
+        Preprocess::new(ones).call(&Preprocess::new(Hashing::new(6).mask_value(0)).call(&zip)),
+        Preprocess::new(ages).call(&age),
+        Preprocess::new(counts).call(&bins),
+    ];
+    let all = Concatenate::new().call(&joined[..]);
+    let inputs = [&city, &device, &plan, &code, &zip, &age, &hours];
+    Model::seeded(inputs, &Dense::new(2).name("answer").call(&all), 5)
+}
+
+fn raw_batch() -> phalanx::Result<Batch> {
+    let devices = ["tv", "tv", "", "phone", "radio", "", "tv", "phone", "", "", "radio", "radio", "phone", "phone"];
+    Batch::new([
+        ("city", Column::text(["Rome", "Oslo", "", "Wien", "Paris", "Bern", "Lima"]).with_row_shape([1])?),
+        ("device", Column::text(devices).with_row_shape([2])?),
+        ("plan", Column::text(["a", "b", "c", "", "d", "e", "f"]).with_row_shape([1])?),
+        ("code", Column::i64(vec![7, 11, 12, 13, -3, 0, 7]).with_row_shape([1])?),
+        ("zip", Column::i64(vec![0, 10115, 75001, -5, 8, 0, 99])),
+        ("age", Column::f32(drawn(3 * ROWS, 21)).with_row_shape([3])?),
+        ("hours", Column::f32(drawn(2 * ROWS, 22)).with_row_shape([2])?),
+    ])
+}
+
+/// Numbers for every input, and ids for one that is called so.
+fn drawn_batch(model: &Model) -> phalanx::Result<Batch> {
+    let nodes = model.nodes();
+    let mut columns = Vec::new();
+    for (at, &node) in nodes.inputs.iter().enumerate() {
+        let (name, dims) = (nodes.all[node].layer.clone(), nodes.all[node].dims.clone());
+        let values = drawn(ROWS * dims.iter().product::<usize>(), at as u64);
+        let column = match name.as_str() {
+            "ids" => Column::i64(values.iter().map(|x| ((x + 1.0) * 4.49) as i64).collect()),
+            _ => Column::f32(values),
+        };
+        columns.push((name, column.with_row_shape(dims)?));
+    }
+    Batch::new(columns)
+}
+
+fn export(mut model: Model, batch: &Batch, folder: &Path) -> phalanx::Result<Value> {
     // As if it had been trained: nothing is at its start.
     for (at, variable) in model.variables().into_iter().enumerate() {
         let mut values = drawn(variable.shape.elements(), 100 + at as u64);
@@ -107,28 +169,22 @@ fn export(mut model: Model, folder: &Path) -> phalanx::Result<Value> {
         model.set(&variable.name, values)?;
     }
     let nodes = model.nodes();
-    let mut columns = Vec::new();
     let mut inputs = Map::new();
-    for (at, &node) in nodes.inputs.iter().enumerate() {
-        let (name, dims) = (nodes.all[node].layer.clone(), nodes.all[node].dims.clone());
-        let values = drawn(ROWS * dims.iter().product::<usize>(), at as u64);
-        let column = if name == "ids" {
-            let ids: Vec<i64> = values.iter().map(|x| ((x + 1.0) * 4.49) as i64).collect();
-            inputs.insert(name.clone(), json!({ "dims": dims, "values": ids }));
-            Column::i64(ids)
-        } else {
-            inputs.insert(name.clone(), json!({ "dims": dims, "values": values }));
-            Column::f32(values)
+    for (name, column) in batch.iter() {
+        let (dtype, values) = match column.values() {
+            ValuesView::F32(values) => ("float32", json!(values)),
+            ValuesView::I64(values) => ("int64", json!(values)),
+            ValuesView::Bytes(texts) => ("str", json!(texts.iter().map(String::from_utf8_lossy).collect::<Vec<_>>())),
+            ValuesView::U8(values) => ("uint8", json!(values)),
         };
-        columns.push((name, column.with_row_shape(dims)?));
+        inputs.insert(name.to_string(), json!({ "dims": column.row_shape(), "dtype": dtype, "values": values }));
     }
-    let batch = Batch::new(columns)?;
     let outputs: Vec<String> = nodes.outputs.iter().map(|&node| nodes.all[node].layer.clone()).collect();
     let losses = vec!["mse"; outputs.len()];
     let model = model.compile(Sgd::new(0.1), losses, ["mae"])?;
-    model.export_saved_model(folder, Some(&batch))?;
+    model.export_saved_model(folder, Some(batch))?;
     let mut predicted = Map::new();
-    for (name, output) in outputs.into_iter().zip(model.predict_on_batch(&batch)?) {
+    for (name, output) in outputs.into_iter().zip(model.predict_on_batch(batch)?) {
         predicted.insert(name, json!(output.numbers()?));
     }
     Ok(json!({ "rows": ROWS, "inputs": inputs, "outputs": predicted }))

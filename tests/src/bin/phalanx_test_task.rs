@@ -13,14 +13,6 @@ use std::time::Duration;
 
 #[derive(Parser)]
 struct Args {
-    #[arg(long = "ps_hosts")]
-    ps_hosts: Option<String>,
-    #[arg(long = "worker_hosts")]
-    worker_hosts: Option<String>,
-    #[arg(long = "job_name")]
-    job_name: Option<String>,
-    #[arg(long = "task_index")]
-    task_index: Option<i64>,
     #[arg(long)]
     sync: bool,
     /// Steps of all trainers together
@@ -91,29 +83,18 @@ impl Softmax {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    phalanx::exit(with_threads(1, || run(&args)))
+    phalanx::exit(task_from_args_or_env().and_then(|(config, rest)| {
+        let args = Args::parse_from(rest);
+        with_threads(1, || run(config, &args))
+    }))
 }
 
-fn run(args: &Args) -> phalanx::Result<()> {
-    let flags = Flags {
-        ps_hosts: args.ps_hosts.clone(),
-        worker_hosts: args.worker_hosts.clone(),
-        job_name: args.job_name.clone(),
-        task_index: args.task_index,
-    };
-    let config = if flags.is_empty() { task_from_env()? } else { TaskConfig::from_flags(&flags)? };
+fn run(config: TaskConfig, args: &Args) -> phalanx::Result<()> {
     let mut options = ServerOptions::from_env()?;
     options.formation_deadline = Duration::from_millis(args.formation_deadline_ms);
     options.lease = args.lease_ms.map_or(options.lease, Duration::from_millis);
     options.server_grace = Duration::from_millis(args.server_grace_ms);
-    let server = Server::start_with(config, options)?;
-    if server.task().role == Role::Ps {
-        return server.join();
-    }
-    let trained = train(args, &server);
-    server.leave(trained.as_ref().err());
-    trained
+    Server::start_with(config, options)?.run(|server| train(args, server)).map(drop)
 }
 
 fn train(args: &Args, server: &Server) -> phalanx::Result<()> {

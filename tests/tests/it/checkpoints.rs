@@ -209,3 +209,21 @@ fn the_last_checkpoint_has_every_update_that_was_acknowledged() {
         }
     });
 }
+
+#[test]
+fn training_begins_although_the_first_checkpoint_cannot_be_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    // A directory that is not empty has the name of the file, so the write fails as it would on a full disk.
+    std::fs::create_dir_all(folder.path().join("model.ckpt-0.data-00000-of-00001/in-the-way")).unwrap();
+    let dir = Dir::local(folder.path());
+    let cluster = MiniCluster::start(1, 0).unwrap();
+    let supervisor = Supervisor::new(&cluster.trainers()[0], optimizer()).run_dir(dir.clone());
+    let mut session = supervisor.prepare_or_wait_for_session(Ones::new()).unwrap();
+    for _ in 0..3 {
+        session.step(|model| model.wide.val().sum() + model.one.val().sum()).unwrap();
+    }
+    supervisor.stop(session).unwrap();
+    let saved: Vec<String> = dir.list("model.ckpt-").unwrap().into_iter().map(|entry| entry.name).collect();
+    assert!(saved.contains(&"model.ckpt-3.index".to_owned()), "{saved:?}");
+    assert!(!saved.contains(&"model.ckpt-0.index".to_owned()), "{saved:?}");
+}

@@ -1,6 +1,6 @@
 //! `train_and_evaluate` in every role of a job, each task with its own sockets; and what ends it.
 
-use phalanx::data::{Batch, Column, Dataset, InputContext};
+use phalanx::data::{Batch, Column, DType, Dataset, InputContext, SourceExt, csv};
 use phalanx::estimator::{Control, Ended, Exporter, Hook, Report};
 use phalanx::prelude::*;
 use phalanx_tests::{ports, within};
@@ -258,4 +258,33 @@ fn two_exporters_of_one_name_are_refused() {
     let eval = quick().exporter(Exporter::latest("a")).exporter(Exporter::best("a"));
     let error = train_and_evaluate(&model(), TrainSpec::new(endless).max_steps(2), eval, config(folder.path()));
     assert_eq!(error.unwrap_err().code(), Code::BadSetting);
+}
+
+#[test]
+fn a_wrong_label_of_a_file_is_named_by_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, wrong: usize| {
+        let path = folder.path().join(name);
+        let line = |i: usize| format!("{i},{}\n", if i == wrong { 7 } else { i % 2 });
+        let text: String = std::iter::once("x,y\n".to_owned()).chain((0..2000).map(line)).collect();
+        std::fs::write(&path, text).unwrap();
+        move |_: InputContext| {
+            csv(&path).column("x", DType::F32).label("y").shuffle_seeded(2000, 1).repeat_times(1).batch(500)
+        }
+    };
+    let columns = [numeric_column("x").scale(0.0, 2000.0)];
+    let estimator = Estimator::new(&LinearClassifier::new(columns), config(&folder.path().join("run"))).unwrap();
+    let error = estimator.train(file("train.csv", 1500), TrainSteps::More(4)).unwrap_err();
+    assert!(error.place().unwrap().ends_with("train.csv, line 1502"), "{error:?}");
+    estimator.train(file("good.csv", usize::MAX), TrainSteps::More(1)).unwrap();
+    let error = estimator.evaluate(file("eval.csv", 40), None).unwrap_err();
+    assert!(error.place().unwrap().ends_with("eval.csv, line 42"), "{error:?}");
+    // A label that a stage of the pipeline has made is not in the file.
+    let made = file("more.csv", usize::MAX);
+    let doubled = |batch: Batch| {
+        let doubled = batch.i64("y")?.iter().map(|label| 2 * label).collect();
+        batch.with_column("y", Column::i64(doubled))
+    };
+    let error = estimator.evaluate(|cx| made(cx).map(doubled), None).unwrap_err();
+    assert!(error.place().unwrap().contains("of the batch"), "{error:?}");
 }

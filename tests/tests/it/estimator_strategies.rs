@@ -1,7 +1,7 @@
 //! An estimator under every strategy: synchronous ones make the updates of one process, the others learn as much.
 
 use phalanx::data::{Batch, Column, Dataset, InputContext};
-use phalanx::estimator::{Control, Ended, Hook, Report};
+use phalanx::estimator::{Control, Ended, Hook, Report, StrategyChoice};
 use phalanx::prelude::*;
 use phalanx_tests::{ports, within};
 use std::path::Path;
@@ -48,11 +48,11 @@ fn predictions(model: &impl phalanx::estimator::IntoModel, model_dir: &Path) -> 
 }
 
 /// Trains in this process.
-fn alone(model: &impl phalanx::estimator::IntoModel, strategy: &str, batch: usize) -> Vec<f32> {
-    let folder = tempfile::tempdir().unwrap();
-    let estimator = Estimator::new(model, config(folder.path()).train_distribute(strategy)).unwrap();
+fn alone(model: &impl phalanx::estimator::IntoModel, strategy: impl Into<StrategyChoice>, batch: usize) -> Vec<f32> {
+    let (folder, strategy) = (tempfile::tempdir().unwrap(), strategy.into());
+    let estimator = Estimator::new(model, config(folder.path()).train_distribute(strategy.clone())).unwrap();
     let trained = estimator.train(|_| rows().repeat().batch(batch), TrainSteps::Max(STEPS)).unwrap();
-    assert_eq!((trained.global_step, trained.ended), (STEPS, Ended::StepsReached), "{strategy}");
+    assert_eq!((trained.global_step, trained.ended), (STEPS, Ended::StepsReached), "{strategy:?}");
     predictions(model, folder.path())
 }
 
@@ -67,6 +67,14 @@ fn job(
     config: RunConfig,
     train: impl Fn() -> TrainSpec + Send + Sync + 'static,
 ) -> Vec<(String, phalanx::Result<Report>)> {
+    job_with(jobs, move |task| Ok(config.clone().task(task.clone())), train)
+}
+
+fn job_with(
+    jobs: &[(&str, usize)],
+    configure: impl Fn(&TaskConfig) -> phalanx::Result<RunConfig> + Send + Sync + 'static,
+    train: impl Fn() -> TrainSpec + Send + Sync + 'static,
+) -> Vec<(String, phalanx::Result<Report>)> {
     let mut cluster = ClusterSpec::new();
     for (job, count) in jobs {
         cluster = cluster.job(*job, (0..*count).map(|_| format!("127.0.0.1:{}", ports::free())).collect::<Vec<_>>());
@@ -76,10 +84,10 @@ fn job(
         std::thread::scope(|scope| {
             let mut tasks = Vec::new();
             for (job, index) in jobs.iter().flat_map(|(job, count)| (0..*count).map(move |index| (job, index))) {
-                let (cluster, config, train) = (cluster.clone(), config.clone(), &train);
+                let (cluster, configure, train) = (cluster.clone(), &configure, &train);
                 let run = move || {
                     let task = TaskConfig::from_cluster(cluster, TaskId::new(job.parse()?, index as u32))?;
-                    train_and_evaluate(&model(), train(), Vec::new(), config.task(task))
+                    train_and_evaluate(&model(), train(), Vec::new(), configure(&task)?)
                 };
                 tasks.push((format!("{job}/{index}"), scope.spawn(run)));
             }
@@ -135,6 +143,57 @@ fn mirrored_workers_and_synchronous_trainers_make_the_updates_of_one_process() {
         let found = predictions(&model(), folder.path());
         assert!(far(&found, &expected) < 1e-5, "{strategy}: {}", far(&found, &expected));
     }
+}
+
+#[test]
+fn a_strategy_trains_as_its_name_does_and_uses_the_task_that_it_started() {
+    let (local, options) = (TaskConfig::local(), ServerOptions::default());
+    let expected = alone(&model(), "default", 25);
+    for name in ["mirrored:2", "multi_worker_mirrored", "parameter_server:async", "parameter_server:sync"] {
+        let found = alone(&model(), Strategy::named_for(name, &local, &options).unwrap(), 25);
+        assert!(far(&found, &expected) < 1e-5, "{name}: {}", far(&found, &expected));
+    }
+    let expected = alone(&model(), "default", 40);
+    let jobs: [(&str, &[(&str, usize)]); 2] = [
+        ("multi_worker_mirrored", &[("chief", 1), ("worker", 1)]),
+        ("parameter_server:sync", &[("chief", 1), ("worker", 1), ("ps", 2)]),
+    ];
+    for (strategy, jobs) in jobs {
+        let folder = tempfile::tempdir().unwrap();
+        let (settings, options) = (config(folder.path()), options.clone());
+        // The addresses are taken by the strategy's task: an estimator that started another one would fail.
+        let configure = move |task: &TaskConfig| {
+            let strategy = Strategy::named_for(strategy, task, &options)?;
+            Ok(settings.clone().task(task.clone()).train_distribute(strategy))
+        };
+        let train = || TrainSpec::new(|_: InputContext| rows().repeat().batch(20)).max_steps(STEPS);
+        for training in all_well(job_with(jobs, configure, train)).iter().filter_map(|report| report.training) {
+            assert_eq!((training.global_step, training.ended), (STEPS, Ended::StepsReached), "{strategy}");
+        }
+        let found = predictions(&model(), folder.path());
+        assert!(far(&found, &expected) < 1e-5, "{strategy}: {}", far(&found, &expected));
+    }
+}
+
+#[test]
+fn a_strategy_of_another_task_is_refused_and_a_job_trains_one_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ServerOptions::default();
+    let strategy = || Strategy::named_for("parameter_server", &TaskConfig::local(), &options).unwrap();
+    let cluster = ClusterSpec::new().job("chief", ["127.0.0.1:1"]).job("ps", ["127.0.0.1:2"]);
+    let other = TaskConfig::from_cluster(cluster, TaskId::new(Role::Chief, 0)).unwrap();
+    let train = |config: RunConfig| {
+        let estimator = Estimator::new(&model(), config).unwrap();
+        let train = |last| estimator.train(|_| rows().repeat().batch(10), TrainSteps::Max(last)).map(drop);
+        [train(1), train(2)]
+    };
+    for strategy in [strategy(), Strategy::default()] {
+        let [error, _] = train(config(folder.path()).task(other.clone()).train_distribute(strategy));
+        assert_eq!(error.unwrap_err().code(), Code::ConfigIgnored);
+    }
+    let [first, second] = train(config(folder.path()).train_distribute(strategy()));
+    first.unwrap();
+    assert_eq!(second.unwrap_err().what(), "a job with parameter servers trains one model");
 }
 
 /// A cluster of workers only is mirrored without a word about it; a second run continues with values and slots.

@@ -175,7 +175,7 @@ fn a_frame_of_another_job_is_refused() {
 fn pushes_that_do_not_fit_are_refused_and_change_nothing() {
     against(|server| {
         let numbers = |n: usize| 5.0_f32.to_le_bytes().repeat(n);
-        let rows = |count| Exchange { row_push: vec![Rows { handle: 0, count }], ..update(1, 0, 1) };
+        let rows = |count| Exchange { row_push: vec![Rows { handle: 0, count, ..Rows::default() }], ..update(1, 0, 1) };
         let push_part = |step, part, parts| Exchange { update: update(step, part, parts).update, ..push(0, 0, 4) };
         let pull = |start, count| Exchange {
             dense_pull: vec![Range { handle: 0, start, count, held: 0, slot: 0 }],

@@ -1,7 +1,7 @@
 //! Tests over several crates or processes, as one binary: each binary would link Burn once more.
 //!
-//! Jobs of processes: `coordinated`, `estimator_processes`, `fit_processes`, `mirrored`, `processes`, `returning`, `starting`. Jobs inside
-//! the test process: all others.
+//! Jobs of processes: `coordinated`, `estimator_processes`, `fit_processes`, `mirrored`, `one_program`, `processes`, `returning`, `starting`,
+//! `two_tower`. Jobs inside the test process: all others.
 
 mod canned;
 mod checkpoints;
@@ -24,3 +24,4 @@ mod returning;
 mod starting;
 mod store;
 mod sync;
+mod two_tower;

@@ -142,3 +142,41 @@ fn a_step_with_many_rows_counts_once_even_if_it_is_finished_with_few() {
     // The last of three parts pulls rows and pushes none.
     within(Duration::from_secs(120), "the job hangs", move || sizes.survive_every_cut(3));
 }
+
+/// Trains all rows of a table with Adam and a gradient of 1, in `sets` sets of rows, and returns the mean of the rows after
+/// three steps.
+fn mean_after_three_steps(rows: i64, sets: i64) -> f32 {
+    let cluster = MiniCluster::start(1, 0).unwrap();
+    let chief = &cluster.trainers()[0];
+    let (initializer, optimizer) = (RowInitializer::constant(0.0), Adam::new(0.5).into());
+    let mut supervisor = Supervisor::new(chief, Sgd::new(1.0));
+    supervisor.table(TableSpec { name: "rows".into(), dim: DIM, initializer, optimizer }).unwrap();
+    let numbers = Param::from_tensor(Tensor::zeros([1], &default_device()));
+    let mut session = supervisor.prepare_or_wait_for_session(Big { numbers }).unwrap();
+    let table = session.table("rows").unwrap();
+    let ids: Vec<Vec<i64>> = (0..sets).map(|set| (set * rows / sets..(set + 1) * rows / sets).collect()).collect();
+    let asked: Vec<_> = ids.iter().map(|ids| (table, ids.as_slice())).collect();
+    let mut mean = 0.0;
+    for _ in 0..4 {
+        let taken = session.step_with_rows(&asked, |_, rows| {
+            let sums = rows.iter().map(|rows| rows.lookup().sum());
+            sums.reduce(|all, one| all + one).expect("there are sets")
+        });
+        mean = taken.unwrap().expect("the job runs").loss / (rows * DIM as i64) as f32;
+    }
+    session.finish().unwrap();
+    chief.leave(None);
+    cluster.servers().iter().for_each(|server| server.join().unwrap());
+    mean
+}
+
+#[test]
+fn adam_counts_a_step_once_however_many_messages_and_sets_it_has() {
+    within(Duration::from_secs(120), "the job hangs", || {
+        // Adam moves a number by its learning rate in every step if the gradient stays the same. 5000 rows take three messages.
+        for (rows, sets) in [(16, 1), (5000, 1), (16, 2), (5000, 2)] {
+            let mean = mean_after_three_steps(rows, sets);
+            assert!((mean + 1.5).abs() < 0.01, "{rows} rows in {sets} sets: {mean}");
+        }
+    });
+}

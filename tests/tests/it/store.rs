@@ -53,7 +53,7 @@ fn contribution(round: u64, dense: usize, rows: usize) -> (Exchange, Vec<u8>) {
         body.extend(ones(dense));
     }
     if rows > 0 {
-        ask.row_push = vec![Rows { handle: 1, count: rows as u64 }];
+        ask.row_push = vec![Rows { handle: 1, count: rows as u64, ..Rows::default() }];
         (0..rows as i64).for_each(|id| body.extend(id.to_le_bytes()));
         body.extend(ones(rows));
     }
@@ -78,7 +78,7 @@ fn race(dense: usize, rows: usize, rounds: u64) -> Store {
             if close {
                 let mut pull = Exchange { closed: round + 1, ..Exchange::default() };
                 pull.dense_pull = whole(dense.max(1));
-                pull.row_pull = vec![Rows { handle: 1, count: rows as u64 }];
+                pull.row_pull = vec![Rows { handle: 1, count: rows as u64, ..Rows::default() }];
                 let ids: Vec<u8> = (0..rows as i64).flat_map(i64::to_le_bytes).collect();
                 exchange(&store, who, &pull, &ids).expect("a pull");
             }
@@ -103,8 +103,11 @@ fn a_gradient_that_comes_while_its_round_closes_is_in_it_or_dropped() {
 fn row_gradients_that_come_while_their_round_closes_are_in_it_or_dropped() {
     let (rows, rounds) = (20_000, 30);
     let store = race(0, rows, rounds);
-    let ask =
-        Exchange { closed: rounds, row_pull: vec![Rows { handle: 1, count: rows as u64 }], ..Exchange::default() };
+    let ask = Exchange {
+        closed: rounds,
+        row_pull: vec![Rows { handle: 1, count: rows as u64, ..Rows::default() }],
+        ..Exchange::default()
+    };
     let ids: Vec<u8> = (0..rows as i64).flat_map(i64::to_le_bytes).collect();
     let (_, bytes) = exchange(&store, worker(9), &ask, &ids).expect("a pull");
     let mut out = vec![0.0; rows];
@@ -158,7 +161,7 @@ fn a_message_that_does_not_fit_changes_nothing_at_all() {
     store.create(&[variable(4), table(1)]).expect("new variables");
     // The second half of the message is wrong, the first is right.
     let mut ask = Exchange { dense_push: whole(4), ..part(1, 0, 1) };
-    ask.row_push = vec![Rows { handle: 1, count: 1 << 40 }];
+    ask.row_push = vec![Rows { handle: 1, count: 1 << 40, ..Rows::default() }];
     assert_eq!(exchange(&store, worker(0), &ask, &ones(4)).unwrap_err().code(), Code::BadMessage);
     ask.row_push.clear();
     ask.dense_pull = vec![Range { handle: 0, start: 3, count: 2, held: 0, slot: 0 }];
@@ -179,7 +182,7 @@ fn an_assignment_that_does_not_fit_changes_nothing_at_all() {
     let half = |ask: Assign, body: Vec<u8>| store.assign(&ask, &[body.into()]).unwrap_err().code();
     let right = || Assign { ranges: whole(4), global_step: Some(9), ..Assign::default() };
     // The first half of each message is right, the second is wrong.
-    let rows = vec![Rows { handle: 1, count: 1 << 40 }];
+    let rows = vec![Rows { handle: 1, count: 1 << 40, ..Rows::default() }];
     assert_eq!(half(Assign { rows, ..right() }, ones(4)), Code::BadMessage);
     assert_eq!(half(right(), ones(5)), Code::BadMessage);
     let ranges = vec![whole(4)[0], Range { slot: 7, ..whole(4)[0] }];

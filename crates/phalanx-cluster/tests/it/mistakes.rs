@@ -50,6 +50,17 @@ fn values_of_the_wrong_type_are_marked() {
     refused(&with(JOBS, "[]"), Code::ConfigType, "[]", "`task`");
 }
 
+/// `RunConfig` refuses evaluators that run here; its error tells.
+#[test]
+fn an_evaluator_alone_is_refused_for_the_estimator_only() {
+    let task = r#"{"type": "evaluator", "index": 0}"#;
+    let accept = "Phalanx and tf.distribute accept this evaluator";
+    refused(&with(r#""evaluator": ["e:1"]"#, task), Code::ConfigChief, r#"{"evaluator": ["e:1"]}"#, accept);
+    let alone = format!(r#"{{"task": {task}}}"#);
+    refused(&alone, Code::ConfigTaskType, "\"evaluator\"", accept);
+    assert!(DistributeConfig::read(Some(&alone)).is_ok());
+}
+
 #[test]
 fn a_cluster_has_one_chief() {
     refused(&with(r#""worker": ["a:1"]"#, "{}"), Code::ConfigChief, r#"{"worker": ["a:1"]}"#, "no chief");

@@ -81,6 +81,53 @@ fn an_evaluator_knows_the_job_and_is_nobodys_peer() {
     assert_eq!(read(FULL, "evaluator", 1).unwrap_err().code(), Code::ConfigEvaluator);
 }
 
+/// The two texts of TensorFlow's guide to parameter servers: the cluster of its evaluator is the evaluator, or nothing.
+#[test]
+fn an_evaluator_need_not_know_the_cluster() {
+    let task = r#""task": {"type": "evaluator", "index": 0}"#;
+    let texts = [
+        format!(r#"{{"cluster": {{"evaluator": ["host7:1"]}}, {task}}}"#),
+        format!(r#"{{{task}, "model_dir": "/m"}}"#),
+        format!(r#"{{"cluster": {{}}, {task}}}"#),
+        r#"{"task": {"type": "evaluator"}}"#.to_owned(),
+    ];
+    for text in texts {
+        let config = TaskConfig::from_tf_config(Some(&text)).expect(&text);
+        assert_eq!(config.task(), Some(TaskId::new(Role::Evaluator, 0)), "{text}");
+        assert!(!config.is_local() && !config.is_chief() && config.trainer_index().is_none());
+        assert!(config.tasks().is_empty() && config.chief().is_none() && config.warnings().is_empty());
+    }
+    let spec = ClusterSpec::new().job("evaluator", ["e:1"]);
+    assert!(TaskConfig::from_cluster(spec.clone(), TaskId::new(Role::Evaluator, 0)).is_ok());
+    assert!(TaskConfig::from_cluster(ClusterSpec::new(), TaskId::new(Role::Evaluator, 0)).is_ok());
+    // Others need their cluster, and there is one evaluator.
+    assert_eq!(TaskConfig::from_cluster(spec, TaskId::new(Role::Worker, 0)).unwrap_err().code(), Code::ConfigChief);
+    let refused = [
+        (r#"{"cluster": {"evaluator": ["e:1"]}, "task": {"type": "chief", "index": 0}}"#, Code::ConfigChief),
+        (r#"{"cluster": {"ps": ["p:1"]}, "task": {"type": "evaluator", "index": 0}}"#, Code::ConfigChief),
+        (r#"{"cluster": {"evaluator": ["e:1"]}, "task": {"type": "evaluator", "index": 1}}"#, Code::ConfigEvaluator),
+        (r#"{"task": {"type": "evaluator", "index": 1}}"#, Code::ConfigEvaluator),
+        (r#"{"task": {"type": "evaluator", "index": -1}}"#, Code::ConfigEvaluator),
+        (r#"{"task": {"type": "chief", "index": 0}}"#, Code::ConfigTaskType),
+    ];
+    for (text, code) in refused {
+        assert_eq!(TaskConfig::from_tf_config(Some(text)).expect_err(text).code(), code, "{text}");
+    }
+}
+
+/// The text of a training platform has `environment`, which a running task need not hear about; any other value is a mistake.
+#[test]
+fn the_environment_of_platforms_is_expected() {
+    let text = |environment: &str| {
+        format!(
+            r#"{{"cluster": {{"master": ["m:1"], "worker": ["w:1"]}}, "task": {{"type": "worker", "index": 0}},
+                "environment": "{environment}"}}"#
+        )
+    };
+    let warnings = |environment| TaskConfig::from_tf_config(Some(&text(environment))).unwrap().warnings().len();
+    assert_eq!((warnings("cloud"), warnings("google"), warnings("clowd")), (0, 1, 1));
+}
+
 #[test]
 fn tasks_that_could_not_run_are_refused_at_once() {
     let odd = r#"{"chief": ["c:1"], "gpu": ["g:1"]}"#;
@@ -134,6 +181,73 @@ fn flags_that_make_no_sense_say_why() {
         assert_eq!(error.code(), Code::Flags);
         assert!(error.report().contains(said), "{}", error.report());
     }
+}
+
+/// Splits a line at its spaces and takes the flags out of it.
+fn take(line: &str) -> phalanx_base::Result<(Flags, Vec<std::ffi::OsString>)> {
+    Flags::take_from(line.split(' '))
+}
+
+#[test]
+fn flags_are_taken_out_of_a_command_line_and_the_rest_stays() {
+    let whole = Flags {
+        ps_hosts: Some("p:1,q:1".into()),
+        worker_hosts: Some("w:1".into()),
+        job_name: Some("ps".into()),
+        task_index: Some(1),
+    };
+    for line in [
+        "train --ps_hosts=p:1,q:1 --worker_hosts=w:1 --job_name=ps --task_index=1",
+        "train --ps_hosts p:1,q:1 --worker_hosts w:1 --job_name ps --task_index 1",
+        "train --task-index=1 --job-name ps --worker-hosts w:1 --ps-hosts=p:1,q:1",
+    ] {
+        let (flags, rest) = take(line).unwrap();
+        assert_eq!((flags, rest), (whole.clone(), vec!["train".into()]), "{line}");
+    }
+    let (flags, rest) = take("train -v --job_names=ps in.csv --job_name= -- --task_index=7").unwrap();
+    assert_eq!(flags, Flags { job_name: Some(String::new()), ..Flags::default() });
+    assert_eq!(rest, ["train", "-v", "--job_names=ps", "in.csv", "--", "--task_index=7"]);
+    assert_eq!(take("--job_name=ps").unwrap().0, Flags::default(), "the first argument is the program");
+    assert!(Flags::take_from([""; 0]).unwrap().1.is_empty());
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense_says_where() {
+    for (line, said) in [
+        ("train --task_index=first", "^^^^^ not a whole number"),
+        ("train --task_index", "--task_index has no value"),
+        ("train --ps_hosts --job_name=ps", "write --ps_hosts=host:port,host:port"),
+        ("train --job_name=ps --job-name worker", "first as \"ps\", then as \"worker\""),
+    ] {
+        let error = take(line).unwrap_err();
+        assert_eq!(error.code(), Code::Flags);
+        assert!(error.report().contains(said), "{}", error.report());
+    }
+    let (flags, _) = take("train --worker_hosts=w:1 --job_name=worker --task_index -1").unwrap();
+    assert!(TaskConfig::from_flags(&flags).unwrap_err().report().contains("job worker has no task -1"));
+}
+
+#[test]
+fn flags_win_over_tf_config_and_say_so() {
+    let (flags, _) = take("train --worker_hosts=w:1,x:1 --ps_hosts=p:1 --job_name=worker --task_index=1").unwrap();
+    let config = TaskConfig::from_flags_or_tf_config(&flags, Some("not even JSON")).unwrap();
+    assert_eq!(config.task(), Some(TaskId::new(Role::Worker, 0)));
+    assert!(config.warnings()[0].report().contains("the flags of the command line make this process worker/0"));
+    assert!(TaskConfig::from_flags_or_tf_config(&flags, None).unwrap().warnings().is_empty());
+    assert!(TaskConfig::from_flags_or_tf_config(&Flags::default(), Some("not even JSON")).is_err());
+    assert!(TaskConfig::from_flags_or_tf_config(&Flags::default(), None).unwrap().is_local());
+}
+
+#[test]
+fn a_cluster_of_one_trainer_is_a_local_job() {
+    let text = |cluster: &str| {
+        format!(r#"{{"cluster": {cluster}, "task": {{"type": "worker", "index": 0}}, "model_dir": "m"}}"#)
+    };
+    let config = |cluster: &str| TaskConfig::from_tf_config(Some(&text(cluster))).unwrap().or_local_if_alone();
+    let alone = config(r#"{"worker": ["w:1"]}"#);
+    assert_eq!((alone.is_local(), alone.model_dir()), (true, Some("m")));
+    assert!(!config(r#"{"worker": ["w:1"], "ps": ["p:1"]}"#).is_local());
+    assert!(!config(r#"{"worker": ["w:1", "x:1"]}"#).is_local());
 }
 
 #[test]

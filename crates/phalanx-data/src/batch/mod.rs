@@ -4,6 +4,7 @@ mod bytes;
 mod copy;
 mod rows;
 mod schema;
+mod table;
 #[cfg(test)]
 mod tests;
 

@@ -230,6 +230,11 @@ fn wrong_type(text: &[u8], dtype: DType, name: &str) -> Error {
     let trimmed = text.trim_ascii();
     let digits = trimmed.strip_prefix(b"-").unwrap_or(trimmed);
     let is_marker = MARKERS.iter().any(|marker| trimmed.eq_ignore_ascii_case(marker.as_bytes()));
+    if trimmed.is_empty() {
+        return error.because(format!("column {name:?} is {dtype}")).help(
+            "set trim, which makes a field of spaces a missing value; otherwise correct the row, or skip bad rows",
+        );
+    }
     if is_marker {
         return error.because(format!("column {name:?} is {dtype}")).help(format!(
             "if it marks a missing value, set na_value to {}; otherwise correct the row, or skip bad rows",

@@ -117,6 +117,7 @@ fn an_error_suggests_the_setting_that_helps() {
     assert!(help(b"a,b\n?,1\n", DType::F32).contains("set na_value to \"?\""));
     let huge = help(b"a,b\n18446744073709551616,1\n", DType::I64);
     assert!(huge.contains("int64 ends at 9223372036854775807") && huge.contains("as string"), "{huge}");
+    assert!(help(b"a,b\n  ,1\n", DType::F32).contains("set trim"));
     assert!(help(b"a,b\n1.5,1\n", DType::I64).contains("float32 or string"));
     assert!(help(b"a,b\n1;2\n", DType::I64).contains("set the delimiter to that"));
     let shifted = help(b"a,b\n1,2,3\n", DType::I64);

@@ -3,6 +3,7 @@
 use super::interleave::{Inner, Inners, InterleaveStage};
 use super::node::{CHUNK, Context, ElementKind, Node, Op, Shardability, Stage};
 use super::prefetch::PrefetchStage;
+use super::shard::rotated;
 use crate::position::{Loader, Saver};
 use crate::{Batch, Dataset, PartPosition, Reader, Source};
 use phalanx_base::{Code, Error, Result};
@@ -14,15 +15,25 @@ pub(crate) struct FilesOp {
     pub(crate) source: Arc<dyn Source>,
     of: usize,
     index: usize,
+    /// The number of shares that take turns with every round of a `repeat`; 1 if the share stays.
+    turns: usize,
     /// How many parts are open at a time; each is read by its own thread when there are several.
     cycle: usize,
 }
 
 impl FilesOp {
-    /// This worker's share of the parts.
-    pub(crate) fn share(&self, of: usize, index: usize) -> Self {
+    /// This worker's share of the parts. If it rotates, every round of a `repeat` takes the next share.
+    pub(crate) fn share(&self, of: usize, index: usize, rotates: bool) -> Self {
         // Shares of shares: the i-th of every n-th.
-        Self { of: self.of * of, index: self.index + index * self.of, ..self.clone() }
+        let turns = if rotates { of } else { 1 };
+        Self { of: self.of * of, index: self.index + index * self.of, turns, ..self.clone() }
+    }
+
+    /// The share of a round.
+    fn at_round(&self, round: u64) -> Self {
+        let every = self.of / self.turns;
+        let (first, share) = (self.index % every, self.index / every);
+        Self { index: first + rotated(share, round, self.turns) * every, ..self.clone() }
     }
 
     /// How many parts this reads.
@@ -37,14 +48,16 @@ impl Op for FilesOp {
         let kind = self.source.kind();
         let turns = if self.cycle > 1 { format!(", {} by turns", self.cycle) } else { String::new() };
         if self.of > 1 {
-            format!("{kind}(part {} of {}{turns})", self.index, self.of)
+            let rotates = if self.turns > 1 { ", rotating" } else { "" };
+            format!("{kind}(part {} of {}{rotates}{turns})", self.index, self.of)
         } else {
             format!("{kind}{turns}")
         }
     }
 
     fn open(&self, _: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
-        let parts = Parts { op: self.clone(), count: self.count()?, next: 0 };
+        let op = self.at_round(cx.round);
+        let parts = Parts { count: op.count()?, op, next: 0 };
         // Places beyond the number of files are never taken: the order is the same without them.
         let cycle = cx.options.threads_for(self.cycle).min(parts.count.max(1));
         let threads = if self.cycle > 1 { cycle } else { 0 };
@@ -67,6 +80,10 @@ impl Op for FilesOp {
 
     fn shardability(&self) -> Shardability {
         Shardability::Source
+    }
+
+    fn turns(&self) -> usize {
+        self.turns
     }
 
     fn files(&self) -> Option<&FilesOp> {
@@ -180,7 +197,7 @@ impl Dataset {
         if cycle == 0 {
             return Self::broken(Error::new(Code::BadSetting, "cycle_length must be > 0").at("reading files by turns"));
         }
-        Self::from_op(FilesOp { source, of: 1, index: 0, cycle })
+        Self::from_op(FilesOp { source, of: 1, index: 0, turns: 1, cycle })
     }
 }
 

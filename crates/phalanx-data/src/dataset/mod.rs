@@ -138,6 +138,27 @@ impl Dataset {
         self.node.kind() == ElementKind::Batches
     }
 
+    /// Fails unless an element is a batch, as everything that trains or evaluates needs it.
+    ///
+    /// ```
+    /// use phalanx_data::{Batch, Column, Dataset, SourceExt};
+    /// let rows = Dataset::from_tensor_slices(Batch::new([("x", Column::f32(vec![1.0, 2.0]))])?);
+    /// assert!(rows.check_batched().is_err());
+    /// rows.batch(2).check_batched()?;
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If an element is a row.
+    pub fn check_batched(&self) -> Result<()> {
+        if self.is_batched() {
+            return Ok(());
+        }
+        Err(Error::new(Code::BadSetting, "the input is not batched")
+            .because(format!("it is {}", self.describe()))
+            .help("end it with .batch(128), or another size"))
+    }
+
     /// Returns the maximum number of rows of an element, if it is known in advance: the size of the last `batch`.
     #[must_use]
     pub fn batch_size(&self) -> Option<usize> {
@@ -205,7 +226,7 @@ impl Dataset {
     }
 
     fn context(&self, pass: u64, seed: u64) -> Context {
-        Context { seed, epoch: pass, path: 0, options: self.options }
+        Context { seed, epoch: pass, round: 0, path: 0, options: self.options }
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct Context {
     pub(crate) seed: u64,
     /// Identifies the pass over the dataset and the rounds of every `repeat` above.
     pub(crate) epoch: u64,
+    /// The round of the nearest `repeat` above, 0 without one.
+    pub(crate) round: u64,
     /// Where in the plan the stage is, so that two shuffles differ.
     pub(crate) path: u64,
     pub(crate) options: Options,
@@ -58,7 +60,7 @@ impl Context {
     }
 
     pub(crate) fn round(self, round: u64) -> Self {
-        Self { epoch: mix(self.epoch, round + 1), ..self }
+        Self { epoch: mix(self.epoch, round + 1), round, ..self }
     }
 }
 
@@ -120,6 +122,11 @@ pub(crate) trait Op: Send + Sync {
         None
     }
 
+    /// Returns how many rounds of a `repeat` it takes until the stage has seen every share of its input.
+    fn turns(&self) -> usize {
+        1
+    }
+
     /// Whether the order of elements is random without a seed, so that workers disagree on it.
     fn is_unseeded(&self) -> bool {
         false
@@ -156,6 +163,11 @@ impl Node {
 
     pub(crate) fn batch_size(&self) -> Option<usize> {
         self.op.batch_size(&self.inputs)
+    }
+
+    /// Returns the most turns of a stage; see [`Op::turns`].
+    pub(crate) fn turns(&self) -> usize {
+        self.inputs.iter().map(Self::turns).fold(self.op.turns(), usize::max)
     }
 
     pub(crate) fn open(&self, cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {

@@ -16,9 +16,9 @@ impl Op for RepeatOp {
     }
 
     fn open(&self, inputs: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
-        let (mut round, mut any, mut stage) = (0, false, None);
+        let (mut round, mut empty_rounds, mut stage) = (0, 1, None);
         if let Some(from) = from {
-            (round, any) = (from.u64()?, from.flag()?);
+            (round, empty_rounds) = (from.u64()?, code_of(from.u64()?));
             if from.flag()? {
                 stage = Some(open_input(inputs, cx.round(round), Some(from))?);
             }
@@ -26,7 +26,8 @@ impl Op for RepeatOp {
             // At once, so that a missing file is reported by `iter`.
             stage = Some(open_input(inputs, cx.round(0), None)?);
         }
-        Ok(Box::new(RepeatStage { count: self.count, inputs: inputs.to_vec(), cx, round, any, stage }))
+        let turns = inputs.iter().map(Node::turns).max().unwrap_or(1) as u64;
+        Ok(Box::new(RepeatStage { count: self.count, inputs: inputs.to_vec(), cx, turns, round, empty_rounds, stage }))
     }
 }
 
@@ -34,9 +35,11 @@ struct RepeatStage {
     count: Option<u64>,
     inputs: Vec<Node>,
     cx: Context,
+    /// How many rounds may differ; see [`Op::turns`].
+    turns: u64,
     round: u64,
-    /// Whether this round gave anything: an endless repetition of nothing ends.
-    any: bool,
+    /// How many rounds up to this one gave nothing: an endless repetition of nothing ends.
+    empty_rounds: u64,
     /// `None` at the end.
     stage: Option<Box<dyn Stage>>,
 }
@@ -45,7 +48,7 @@ impl Stage for RepeatStage {
     fn next(&mut self, max: usize) -> Result<Option<Batch>> {
         while let Some(stage) = &mut self.stage {
             if let Some(chunk) = stage.next(max)? {
-                self.any = true;
+                self.empty_rounds = 0;
                 return Ok(Some(chunk));
             }
             self.next_round()?;
@@ -55,7 +58,7 @@ impl Stage for RepeatStage {
 
     fn save(&self, out: &mut Saver) {
         out.u64(self.round);
-        out.flag(self.any);
+        out.u64(code_of(self.empty_rounds));
         out.flag(self.stage.is_some());
         if let Some(stage) = &self.stage {
             stage.save(out);
@@ -67,7 +70,9 @@ impl Stage for RepeatStage {
         while skipped < count {
             let Some(stage) = &mut self.stage else { break };
             let here = stage.skip(count - skipped, kind)?;
-            self.any |= here > 0;
+            if here > 0 {
+                self.empty_rounds = 0;
+            }
             skipped += here;
             if skipped < count {
                 self.next_round()?;
@@ -77,15 +82,25 @@ impl Stage for RepeatStage {
     }
 }
 
+/// Returns the code of a number of empty rounds, and the number of a code. Before shares rotated, this was a flag that was 1 if the
+/// round had given anything: 0 and 1 keep that meaning, so that older positions can be read.
+fn code_of(empty_rounds: u64) -> u64 {
+    match empty_rounds {
+        0 => 1,
+        1 => 0,
+        more => more,
+    }
+}
+
 impl RepeatStage {
     /// Starts the next round, if there is one.
     fn next_round(&mut self) -> Result<()> {
         // The threads of the old round end before those of the new one start.
         self.stage = None;
         let more = self.count.is_none_or(|count| self.round + 1 < count);
-        if more && self.any {
+        if more && self.empty_rounds < self.turns {
             self.round += 1;
-            self.any = false;
+            self.empty_rounds += 1;
             self.stage = Some(open_input(&self.inputs, self.cx.round(self.round), None)?);
         }
         Ok(())
@@ -119,5 +134,30 @@ impl Dataset {
     #[must_use]
     pub fn repeat_times(self, count: u64) -> Self {
         self.then(RepeatOp { count: Some(count) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Dataset;
+
+    #[test]
+    fn a_position_of_the_time_before_shares_rotated_is_continued() {
+        let data = Dataset::range(0, 2, 1).repeat();
+        let cx = data.context(0, 1);
+        let mut stage = data.node().open(cx, None).unwrap();
+        stage.next(1).unwrap().unwrap();
+        stage.next(1).unwrap().unwrap();
+        let mut saved = Saver::default();
+        stage.save(&mut saved);
+        // The first round, which has given something, at its end: 1 was the flag for that.
+        assert_eq!(saved.as_slice()[..2], [0, 1]);
+        let mut stage = data.node().open(cx, Some(&mut Loader::new(saved.as_slice()))).unwrap();
+        let next = stage.next(1).unwrap().expect("the next round");
+        assert_eq!(next.rows(), 1);
+        for rounds in 0..5 {
+            assert_eq!(code_of(code_of(rounds)), rounds);
+        }
     }
 }

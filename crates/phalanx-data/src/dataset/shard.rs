@@ -8,23 +8,36 @@ use phalanx_base::{Code, Error, Result};
 pub(crate) struct ShardOp {
     pub(crate) of: usize,
     pub(crate) index: usize,
+    /// Whether every round of a `repeat` takes the next share.
+    pub(crate) rotates: bool,
 }
 
 impl Op for ShardOp {
     fn describe(&self) -> String {
-        format!("shard({}, {})", self.of, self.index)
+        let rotates = if self.rotates { ", rotating" } else { "" };
+        format!("shard({}, {}{rotates})", self.of, self.index)
     }
 
     fn open(&self, inputs: &[Node], cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {
         let kind = inputs[0].kind();
         let (phase, upstream) = open_counted(inputs, cx, from, 0)?;
         let phase = (phase % self.of as u64) as usize;
-        Ok(Box::new(ShardStage { upstream, kind, of: self.of, index: self.index, phase }))
+        let index = if self.rotates { rotated(self.index, cx.round, self.of) } else { self.index };
+        Ok(Box::new(ShardStage { upstream, kind, of: self.of, index, phase }))
+    }
+
+    fn turns(&self) -> usize {
+        if self.rotates { self.of } else { 1 }
     }
 
     fn shardability(&self) -> Shardability {
         Shardability::ByOrder
     }
+}
+
+/// Returns the share that share number `index` becomes in a round.
+pub(crate) fn rotated(index: usize, round: u64, of: usize) -> usize {
+    (index + (round % of as u64) as usize) % of
 }
 
 struct ShardStage {
@@ -135,6 +148,6 @@ impl Dataset {
                 Error::new(Code::BadSetting, format!("index must be between 0 and {}", of - 1)).at(place),
             );
         }
-        self.then(ShardOp { of, index })
+        self.then(ShardOp { of, index, rotates: false })
     }
 }

@@ -74,6 +74,16 @@ impl Npz {
         Self { label: Some(name.into()), ..self }
     }
 
+    /// The names of the arrays in the first file, in its order.
+    ///
+    /// # Errors
+    /// When there is no such file, or it is not complete.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let files = self.files.list()?;
+        let Some(path) = files.first() else { return Ok(Vec::new()) };
+        Ok(self.wanted(&members(path)?, path)?.into_iter().map(|(name, _)| name).collect())
+    }
+
     fn wanted(&self, members: &[Member], path: &str) -> Result<Vec<(String, Member)>> {
         let named = |member: &Member| member.name.strip_suffix(".npy").unwrap_or(&member.name).to_owned();
         let all: Vec<(String, Member)> = members.iter().map(|member| (named(member), member.clone())).collect();

@@ -8,7 +8,7 @@ pub enum AutoShardPolicy {
     /// want of files.
     #[default]
     Auto,
-    /// By file; too few files are an error.
+    /// By file, the same files in every epoch; too few files are an error.
     File,
     /// By element: every worker reads all and keeps its share.
     Data,
@@ -16,7 +16,7 @@ pub enum AutoShardPolicy {
     Off,
 }
 
-/// The part of the input that one worker reads, and why. Its text is one sentence, meant to be logged once.
+/// The part of the input that one worker reads first, and why; see [`Dataset::shard_for`](crate::Dataset::shard_for). Its text is one sentence, meant to be logged once.
 ///
 /// ```
 /// use phalanx_data::{Dataset, InputContext};

@@ -14,8 +14,10 @@ use std::sync::Arc;
 impl Dataset {
     /// This worker's share of the dataset, and how the choice was made.
     ///
-    /// Every element goes to exactly one worker in each epoch, whatever the number of files. The policy is the one of
-    /// [`Dataset::options`]. Call it after the whole pipeline is written, or right after its source: the meaning is the
+    /// Every element goes to exactly one worker in each epoch, whatever the number of files. Below a `repeat` the shares
+    /// rotate: in its next round a worker takes the share of the worker after it, so that no share depends on one worker,
+    /// and a worker that is faster than the others does not see the same elements over and over. Shares that a `cache`
+    /// holds stay, and so do those of [`AutoShardPolicy::File`]. The policy is the one of [`Dataset::options`]. Call it after the whole pipeline is written, or right after its source: the meaning is the
     /// same. Shares may be uneven by a file or an element; each worker simply comes to its end. Sharing a worker's
     /// share for the same worker again changes nothing.
     ///
@@ -64,7 +66,7 @@ impl Dataset {
         }
         let sources = Sources::of(self.node())?;
         if sources.by_file(policy, workers)? {
-            let node = share_files(self.node(), workers, worker);
+            let node = share_files(self.node(), workers, worker, policy != AutoShardPolicy::File);
             let own = Sources::of(&node)?.files;
             return done(node, ShardedBy::Files { own, files: sources.files });
         }
@@ -159,15 +161,16 @@ impl Sources {
     }
 }
 
-fn share_files(node: &Node, workers: usize, worker: usize) -> Node {
+fn share_files(node: &Node, workers: usize, worker: usize, rotates: bool) -> Node {
+    let share = |input: &Node| share_files(input, workers, worker, rotates);
     match node.op().files() {
-        Some(files) => Node::new(Arc::new(files.share(workers, worker)), []),
-        None => node.with_inputs(node.inputs().iter().map(|input| share_files(input, workers, worker)).collect()),
+        Some(files) => Node::new(Arc::new(files.share(workers, worker, rotates)), []),
+        None => node.with_inputs(node.inputs().iter().map(share).collect()),
     }
 }
 
 fn share_elements(node: &Node, workers: usize, worker: usize) -> Result<Node> {
-    let cut = |node: Node| Node::new(Arc::new(ShardOp { of: workers, index: worker }), [node]);
+    let cut = |node: Node| Node::new(Arc::new(ShardOp { of: workers, index: worker, rotates: true }), [node]);
     match node.op().shardability() {
         Shardability::Source => Ok(cut(node.clone())),
         Shardability::ByOrder => Ok(cut(same_order(node)?)),

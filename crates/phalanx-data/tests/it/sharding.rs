@@ -159,3 +159,51 @@ fn rows_without_batches_are_not_distributed() {
     let error = distribute_dataset(&Dataset::range(0, 5, 1), &cx(0, 1)).unwrap_err();
     assert!(error.next().unwrap().contains("call batch"), "{error}");
 }
+
+/// What each round of two or three workers sees, and what is left of a pass that is resumed in the middle of a round.
+#[test]
+fn shares_rotate_with_every_round() {
+    // By file, by element, and with more workers than elements.
+    for lens in [&[5, 4, 3][..], &[7], &[1]] {
+        for workers in [2, 3] {
+            let make = |worker| {
+                let rows = Dataset::from_source(Parts::source(lens)).shuffle_seeded(4, 1).repeat_times(4);
+                rows.batch(3).shard(cx(worker, workers))
+            };
+            let mut seen = Vec::new();
+            for worker in 0..workers {
+                let data = make(worker);
+                let own = values(&all(&data).unwrap());
+                let mut firsts = own.clone();
+                firsts.sort_unstable();
+                firsts.dedup();
+                // Four rounds are more than there are workers: each has seen everything.
+                assert_eq!(firsts, rows(lens), "{lens:?}, worker {worker} of {workers}");
+                let mut iter = data.iter().unwrap();
+                iter.next().unwrap().unwrap();
+                let resumed = data.iter_from(&iter.position()).unwrap();
+                let [rest, resumed] = [iter, resumed].map(|iter| iter.collect::<Result<Vec<_>, _>>().unwrap());
+                assert_eq!(values(&resumed), values(&rest), "{lens:?}, worker {worker} of {workers}");
+                seen.extend(own);
+            }
+            seen.sort_unstable();
+            let four_times: Vec<i64> = rows(lens).into_iter().flat_map(|row| [row; 4]).collect();
+            assert_eq!(seen, four_times, "{lens:?}, {workers} workers");
+        }
+    }
+}
+
+#[test]
+fn files_that_were_asked_for_stay_with_their_worker() {
+    let data = Dataset::from_source(Parts::source([2, 2])).with_options(policy(AutoShardPolicy::File));
+    let own = data.repeat_times(2).batch(2).shard(cx(1, 2));
+    assert_eq!(values(&all(&own).unwrap()), [1000, 1001, 1000, 1001]);
+}
+
+#[test]
+fn an_endless_repetition_of_nothing_ends_for_every_worker() {
+    let nothing = Dataset::from_source(Parts::source([0])).repeat().batch(2).shard(cx(1, 3));
+    assert!(all(&nothing).unwrap().is_empty());
+    let one = Dataset::from_source(Parts::source([1])).repeat().take(5).batch(9);
+    assert_eq!(values(&all(&one).unwrap()).len(), 5);
+}

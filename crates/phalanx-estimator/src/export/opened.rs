@@ -2,7 +2,6 @@
 
 use crate::evaluation::evaluate;
 use crate::trained::TrainedModel;
-use crate::training::check_batched;
 use crate::{Estimator, Evaluation, Predictions, Trainable};
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_data::{Dataset, InputContext};
@@ -130,7 +129,7 @@ impl<M: Trainable> Exported<M> {
         steps: impl Into<Option<u64>>,
     ) -> Result<Evaluation> {
         let data = input_fn(InputContext::default());
-        check_batched(&data)?;
+        data.check_batched()?;
         evaluate(&self.trained, self.model.head(), &data, steps.into(), 1)
     }
 
@@ -140,7 +139,7 @@ impl<M: Trainable> Exported<M> {
     /// Fails if the input cannot be opened.
     pub fn predict(&self, input_fn: impl Fn(InputContext) -> Dataset) -> Result<Predictions<M>> {
         let data = input_fn(InputContext::default());
-        check_batched(&data)?;
+        data.check_batched()?;
         Ok(Predictions::new(Arc::clone(&self.trained), Arc::clone(&self.model), data.iter()?))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Served, ServingInput};
 use phalanx_base::{Code, Error, Result};
+use phalanx_data::DType;
 use phalanx_formats::saved_model::{ExampleFeatures, GraphBuilder, Text};
 use phalanx_nn::model::Model;
 use phalanx_train::saved_model::{GraphTensor, ModelInput, model_graph, model_inputs};
@@ -23,7 +24,7 @@ impl Served {
     /// # Errors
     /// Fails if a layer has no TensorFlow graph, or the names do not fit the model.
     pub fn of_model(model: &Model, input: ServingInput, features: &[&str]) -> Result<Self> {
-        let inputs = model_inputs(model);
+        let inputs = model_inputs(model)?;
         if inputs.len() != features.len() {
             let what = format!("{} features are named for a model of {} inputs", features.len(), inputs.len());
             return Err(Error::new(Code::BadSetting, what).help("name one column per input"));
@@ -46,12 +47,16 @@ impl Served {
                 let given = wished.into_iter().map(|wished| match wished {
                     Wished::F32(feature) => GraphTensor::F32(parsed.dense(feature)),
                     Wished::I64(feature) => GraphTensor::I64(parsed.dense(feature)),
+                    Wished::Text(feature) => GraphTensor::Text(parsed.dense(feature)),
                 });
                 (given.collect(), vec![("examples".to_owned(), serialized.into())])
             }
         };
         match model_graph(&mut graph, model, &tensors)?.as_slice() {
-            &[logits] => Ok(Self { graph, logits, placeholders, outputs: Vec::new() }),
+            &[logits] => {
+                let logits = logits.floats(&mut graph)?;
+                Ok(Self { graph, logits, placeholders, outputs: Vec::new() })
+            }
             outputs => Err(Error::new(Code::BadSetting, format!("a model of {} outputs", outputs.len()))
                 .because("an estimator's model has one, the logits")),
         }
@@ -62,23 +67,20 @@ impl Served {
 enum Wished {
     F32(phalanx_formats::saved_model::DenseFeature<f32>),
     I64(phalanx_formats::saved_model::DenseFeature<i64>),
+    Text(phalanx_formats::saved_model::DenseFeature<Text>),
 }
 
 impl Wished {
     fn of(wanted: &mut ExampleFeatures, name: &str, input: &ModelInput) -> Self {
-        if input.ids {
-            Self::I64(wanted.required(name, &input.dims))
-        } else {
-            Self::F32(wanted.required(name, &input.dims))
+        match input.dtype {
+            DType::Bytes => Self::Text(wanted.required(name, &input.dims)),
+            DType::I64 | DType::U8 => Self::I64(wanted.required(name, &input.dims)),
+            DType::F32 => Self::F32(wanted.required(name, &input.dims)),
         }
     }
 }
 
 fn placeholder(graph: &mut GraphBuilder, name: &str, input: &ModelInput) -> GraphTensor {
     let dims: Vec<Option<usize>> = std::iter::once(None).chain(input.dims.iter().copied().map(Some)).collect();
-    if input.ids {
-        GraphTensor::I64(graph.placeholder(name, &dims))
-    } else {
-        GraphTensor::F32(graph.placeholder(name, &dims))
-    }
+    GraphTensor::placeholder(graph, name, input.dtype, &dims)
 }

@@ -1,6 +1,6 @@
 //! The labels and weights of a batch.
 
-use super::{Head, HeadKind, HeadPart};
+use super::{Head, HeadKind, HeadPart, OwnLoss};
 use phalanx_base::{Code, Error, Result, nearest};
 use phalanx_data::{Batch, Column, ValuesView};
 
@@ -57,7 +57,7 @@ impl Head {
             one_each(column, batch.rows(), 1)?;
             numbers(column).map_err(|error| error.at(format!("weight column {name:?}")))
         });
-        let own = self.own_loss.as_ref().map(|_| batch.clone());
+        let own = matches!(self.own_loss, Some(OwnLoss::OfBatch(_))).then(|| batch.clone());
         Ok(Targets { labels, weights: weights.transpose()?, batch: own })
     }
 
@@ -180,6 +180,9 @@ impl Head {
                     Error::new(Code::DataRow, format!("the label {word:?} is not in the vocabulary")).at(in_batch(row));
                 let error = error.because(format!("it has {}", vocabulary.join(", ")));
                 match near {
+                    _ if vocabulary.iter().any(|known| known == word.trim()) => {
+                        error.help("it has spaces around it: set trim where the CSV files are read")
+                    }
                     Some(near) => error.help(format!("did the data mean {near:?}? (spaces count)")),
                     None => error.help("add the word to label_vocabulary(…), or filter out such rows"),
                 }

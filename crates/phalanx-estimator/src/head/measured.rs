@@ -114,7 +114,7 @@ impl Head {
         };
         let each: Vec<f64> = match labels {
             Some(labels) if self.own_loss.is_none() && !matches!(self.kind, HeadKind::Poisson(_)) => {
-                self.loss_function().values(labels, Values::rows(logits, width))?
+                self.default_loss().values(labels, Values::rows(logits, width))?
             }
             _ => {
                 let rows = logits.len() / width;

@@ -10,11 +10,12 @@ mod predictions;
 pub(crate) use labels::{Labels, Targets};
 pub use own::Evaluated;
 
-use own::{AddedMetric, LossFn, Own, PredictionFn};
+use own::{AddedMetric, Own, OwnLoss, PredictionFn};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
 use phalanx_nn::burn::tensor::Tensor;
 use phalanx_nn::metrics::{EvalMetric, Metric, Reduction};
+use phalanx_train::fit::LossChoice;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +79,7 @@ pub struct Head {
     pub(crate) eval_metrics: Vec<EvalMetric>,
     pub(crate) group_by: Option<String>,
     pub(crate) parts: Vec<HeadPart>,
-    own_loss: Option<Own<LossFn>>,
+    own_loss: Option<OwnLoss>,
     own_predictions: Option<Own<PredictionFn>>,
     added: Vec<AddedMetric>,
 }
@@ -171,7 +172,25 @@ impl Head {
     /// reduced as the head's own is.
     #[must_use]
     pub fn loss_fn(mut self, loss: impl Fn(Tensor<2>, &Batch) -> Result<Tensor<1>> + Send + Sync + 'static) -> Self {
-        self.own_loss = Some(Own(Arc::new(loss)));
+        self.own_loss = Some(OwnLoss::OfBatch(Own(Arc::new(loss))));
+        self
+    }
+
+    /// Replaces the loss by one of the head's labels and logits: a name of Keras, a [`Loss`](phalanx_nn::losses::Loss), a
+    /// closure, or a [`LossFunction`](phalanx_nn::losses::LossFunction) of your own. Metrics and predictions stay.
+    ///
+    /// ```
+    /// use phalanx_estimator::Head;
+    /// use phalanx_nn::burn::tensor::Tensor;
+    /// let head = Head::regression(1).loss(|labels: Tensor<2>, predictions: Tensor<2>| {
+    ///     (labels - predictions).abs().sqrt().squeeze_dim::<1>(1)
+    /// });
+    /// let robust = Head::regression(1).loss("huber");
+    /// # let _ = (head, robust);
+    /// ```
+    #[must_use]
+    pub fn loss(mut self, loss: impl Into<LossChoice>) -> Self {
+        self.own_loss = Some(OwnLoss::OfLabels(loss.into()));
         self
     }
 
@@ -274,6 +293,15 @@ impl Head {
             return refuse(&format!("a threshold of {wrong}"), "it must be between 0 and 1, exclusive");
         }
         self.check_eval_metrics()?;
+        match &self.own_loss {
+            Some(OwnLoss::OfLabels(_)) if matches!(self.kind, HeadKind::Own(_) | HeadKind::Several) => {
+                return refuse("a loss of labels and logits", "this head has no labels of its own");
+            }
+            Some(OwnLoss::OfLabels(loss)) => {
+                loss.clone().resolve().map_err(|error| error.at("the model's head"))?;
+            }
+            _ => {}
+        }
         if self.reduction == Reduction::None {
             return refuse("the loss reduction None", "training needs one loss for a batch");
         }

@@ -4,6 +4,7 @@ use phalanx_base::Result;
 use phalanx_data::Batch;
 use phalanx_nn::burn::tensor::Tensor;
 use phalanx_nn::metrics::Metric;
+use phalanx_train::fit::LossChoice;
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,6 +15,15 @@ pub(super) type LossFn = dyn Fn(Tensor<2>, &Batch) -> Result<Tensor<1>> + Send +
 pub(super) type PredictionFn = dyn Fn(Tensor<2>) -> Result<Batch> + Send + Sync;
 
 type UpdateFn = dyn Fn(&mut dyn Metric, &Evaluated<'_>) -> Result<()> + Send + Sync;
+
+/// A loss of the user.
+#[derive(Clone, Debug)]
+pub(super) enum OwnLoss {
+    /// Of logits and the batch.
+    OfBatch(Own<LossFn>),
+    /// Of the head's labels and logits.
+    OfLabels(LossChoice),
+}
 
 /// A function of the user.
 pub(super) struct Own<F: ?Sized>(pub(super) Arc<F>);

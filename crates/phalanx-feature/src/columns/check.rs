@@ -15,7 +15,9 @@ const MOST_QUANTILES: usize = 1000;
 fn split_fault(split: &Split, dtype: DType) -> Option<String> {
     match split.as_deref() {
         Some("") => Some("the delimiter of its values is empty".to_owned()),
-        Some(_) if dtype != DType::Bytes => Some("only texts can be split, not integers".to_owned()),
+        Some(delimiter) if dtype != DType::Bytes && delimiter.bytes().any(|byte| byte.is_ascii_digit()) => {
+            Some(format!("the delimiter {delimiter:?} of its integers has a digit"))
+        }
         _ => None,
     }
 }
@@ -62,11 +64,19 @@ impl ColumnKind {
 
 impl Numeric {
     fn fault(&self) -> Option<String> {
-        if self.shape.contains(&0) || self.shape.iter().try_fold(1_usize, |all, &d| all.checked_mul(d)).is_none() {
+        if self.shape.contains(&0) || self.shape.iter().try_fold(2_usize, |all, &d| all.checked_mul(d)).is_none() {
             return Some(format!("the dimensions of its shape {:?} must be greater than 0", self.shape));
         }
         if let Some(fault) = self.functions.fault() {
             return Some(fault);
+        }
+        if self.missing_indicator && self.dtype != DType::F32 {
+            return Some(
+                "a column with a missing indicator reads float32, in which NaN marks a missing value".to_owned(),
+            );
+        }
+        if self.time.is_some() && self.elements() != 1 {
+            return Some("the part of a timestamp is one number".to_owned());
         }
         let given = self.default.as_ref()?.len();
         (given != 1 && given != self.elements())
@@ -80,7 +90,10 @@ impl Categorical {
             (buckets == 0 || buckets > MOST_BUCKETS).then(|| format!("it has {buckets} buckets, at least 1 is needed"))
         };
         match self {
-            Self::Identity { buckets, default, .. } => buckets_fault(*buckets).or_else(|| {
+            Self::Identity { buckets, default, split, .. } => buckets_fault(*buckets).or_else(|| {
+                if let Some(fault) = split_fault(split, DType::I64) {
+                    return Some(fault);
+                }
                 let default = (*default)?;
                 let inside = usize::try_from(default).is_ok_and(|default| default < *buckets);
                 (!inside).then(|| format!("its default {default} is not in the range from 0 to {buckets}"))

@@ -25,12 +25,49 @@ pub(crate) struct Numeric {
     /// One value for all elements, or one for each.
     pub(crate) default: Option<Vec<f64>>,
     pub(crate) functions: NumericFunctions,
+    /// Whether the features have a second number for each value: 1 where the value is missing, else 0.
+    pub(crate) missing_indicator: bool,
+    /// The part of a timestamp that is the number, if the input holds timestamps.
+    pub(crate) time: Option<(TimePart, TimeUnit)>,
 }
 
 impl Numeric {
     /// The number of values per row, or per step of a sequence.
     pub(crate) fn elements(&self) -> usize {
         self.shape.iter().product()
+    }
+
+    /// The number of features per row: the values, then their indicators if there are any.
+    pub(crate) fn width(&self) -> usize {
+        if self.missing_indicator { 2 * self.elements() } else { self.elements() }
+    }
+
+    /// Whether NaN marks a missing value.
+    pub(crate) fn marks_missing(&self) -> bool {
+        self.missing_indicator || self.time.is_some()
+    }
+
+    /// The default of a value; 0 without one.
+    pub(crate) fn default_of(&self, element: usize) -> f32 {
+        let default = match self.default.as_deref() {
+            Some(&[one]) => one,
+            Some(all) => all.get(element).copied().unwrap_or_default(),
+            None => 0.0,
+        };
+        default as f32
+    }
+
+    /// The value that functions get: the default in place of a missing value.
+    #[inline]
+    pub(crate) fn filled(&self, element: usize, value: f32) -> f32 {
+        if value.is_nan() && self.marks_missing() { self.default_of(element) } else { value }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match self.time {
+            Some((part, _)) => format!("{}_{}", self.key, part.name()),
+            None => self.key.to_string(),
+        }
     }
 }
 
@@ -47,7 +84,7 @@ pub(crate) enum Boundaries {
 
 #[derive(Clone)]
 pub(crate) enum Categorical {
-    Identity { key: Arc<str>, buckets: usize, default: Option<i64> },
+    Identity { key: Arc<str>, split: Split, buckets: usize, default: Option<i64> },
     Hash { key: Arc<str>, split: Split, buckets: usize, dtype: DType },
     Vocabulary { key: Arc<str>, split: Split, vocabulary: Vocabulary, default: Option<i64>, oov_buckets: usize },
     Bucketized { source: Numeric, boundaries: Boundaries },
@@ -78,7 +115,7 @@ impl ColumnKind {
     /// TensorFlow's name of the column.
     pub(crate) fn name(&self) -> String {
         match self {
-            Self::Numeric(numeric) | Self::SequenceNumeric(numeric) => numeric.key.to_string(),
+            Self::Numeric(numeric) | Self::SequenceNumeric(numeric) => numeric.name(),
             Self::Categorical(column) => column.name(),
             Self::Indicator(column) => format!("{}_indicator", column.name()),
             Self::Embedding(embedding) if embedding.shared => format!("{}_shared_embedding", embedding.column.name()),
@@ -103,7 +140,7 @@ impl Categorical {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Identity { key, .. } | Self::Hash { key, .. } | Self::Vocabulary { key, .. } => key.to_string(),
-            Self::Bucketized { source, .. } => format!("{}_bucketized", source.key),
+            Self::Bucketized { source, .. } => format!("{}_bucketized", source.name()),
             Self::Time { key, part, .. } => format!("{key}_{}", part.name()),
             Self::Crossed { parts, .. } => {
                 let mut names: Vec<String> = leaves(parts).into_iter().map(CrossInput::name).collect();

@@ -3,9 +3,9 @@
 use super::FeatureColumn;
 use super::kind::{Categorical, ColumnKind, CrossInput, Split, leaves};
 use super::tokens::Tokens;
-use crate::transform::each_part;
+use crate::transform::{each_part, parse_integer};
 use phalanx_base::Result;
-use phalanx_data::{Column, ValuesView};
+use phalanx_data::{Column, StringsView, ValuesView};
 use phalanx_formats::fingerprint::fingerprint64;
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl KnownValues {
     pub fn count(&self, input: &Column, count: &mut UnknownCount) {
         match (&self.known, input.values()) {
             (Known::Tokens(tokens), ValuesView::Bytes(texts)) => {
-                let Tokens::Words(words) = &**tokens else { return };
+                let Tokens::Words(words) = &**tokens else { return self.count_split(texts, count) };
                 let mut add = |text: &[u8]| {
                     let is_known = words.find(fingerprint64(text), text).is_some();
                     count.add(is_known, || String::from_utf8_lossy(text).into_owned());
@@ -85,9 +85,22 @@ impl KnownValues {
                     }
                 }
             }
+            (Known::Below(_), ValuesView::Bytes(texts)) => self.count_split(texts, count),
             (known, ValuesView::I64(integers)) => integers.iter().for_each(|&integer| known.integer(integer, count)),
             (known, ValuesView::U8(bytes)) => bytes.iter().for_each(|&byte| known.integer(byte.into(), count)),
             _ => {}
+        }
+    }
+
+    /// Counts integers of texts that hold several. The column refuses other texts.
+    fn count_split(&self, texts: StringsView<'_>, count: &mut UnknownCount) {
+        let Some(delimiter) = &self.split else { return };
+        for text in texts.iter() {
+            each_part(text, delimiter.as_bytes(), |part| {
+                if let Some(integer) = parse_integer(part) {
+                    self.known.integer(integer, count);
+                }
+            });
         }
     }
 }
@@ -127,7 +140,7 @@ impl FeatureColumn {
 impl Categorical {
     fn add_known(&self, all: &mut Vec<KnownValues>) -> Result<()> {
         let (key, split, known) = match self.base() {
-            Self::Identity { key, buckets, .. } => (key, &None, Known::Below(*buckets)),
+            Self::Identity { key, split, buckets, .. } => (key, split, Known::Below(*buckets)),
             Self::Vocabulary { key, split, vocabulary, .. } => (key, split, Known::Tokens(vocabulary.tokens()?)),
             Self::Crossed { parts, .. } => {
                 for part in leaves(parts) {
@@ -175,6 +188,8 @@ mod tests {
         assert_eq!(count(&cross, &texts), [("city".to_owned(), 3, 1)]);
         let user = categorical_column_with_identity("user", 3);
         assert_eq!(count(&user, &Column::i64(vec![0, 2, 3, -1, -7])), [("user".to_owned(), 4, 2)]);
+        let bags = Column::text(["0|2|3", "", "-7|"]);
+        assert_eq!(count(&user.split("|"), &bags), [("user".to_owned(), 4, 2)]);
         let year = categorical_column_with_vocabulary_list("year", [2001, 2002]);
         assert_eq!(count(&year, &Column::i64(vec![2001, 7])), [("year".to_owned(), 2, 1)]);
         assert_eq!(count(&year, &texts), [("year".to_owned(), 0, 0)], "the column refuses texts itself");

@@ -34,7 +34,15 @@ pub fn numeric_column(key: impl Into<Arc<str>>) -> FeatureColumn {
 }
 
 fn numeric(key: Arc<str>) -> Numeric {
-    Numeric { key, shape: vec![1], dtype: DType::F32, default: None, functions: Default::default() }
+    Numeric {
+        key,
+        shape: vec![1],
+        dtype: DType::F32,
+        default: None,
+        functions: Default::default(),
+        missing_indicator: false,
+        time: None,
+    }
 }
 
 /// The source of a bucketized column: a numeric column, or the key of one.
@@ -134,7 +142,7 @@ pub const UNBOUNDED: usize = i64::MAX as usize;
 
 /// Returns a column of integers that are ids below `num_buckets`, which may be [`UNBOUNDED`].
 pub fn categorical_column_with_identity(key: impl Into<Arc<str>>, num_buckets: usize) -> FeatureColumn {
-    categorical(Categorical::Identity { key: key.into(), buckets: num_buckets, default: None })
+    categorical(Categorical::Identity { key: key.into(), split: None, buckets: num_buckets, default: None })
 }
 
 /// Returns a column of texts (or integers, see [`FeatureColumn::dtype`]) by hash bucket.

@@ -2,6 +2,7 @@
 
 use super::function::{NumericFunction, NumericFunctions};
 use super::kind::{Categorical, ColumnKind, Embedding, Numeric};
+use super::time::{TimePart, TimeUnit};
 use super::tokens::Vocabulary;
 use super::{Combiner, EmbeddingInitializer, FeatureColumn};
 use phalanx_data::DType;
@@ -180,8 +181,55 @@ impl FeatureColumn {
         self.then("standardize", NumericFunction::Standardize)
     }
 
+    /// Adds an indicator to every value of a numeric column: 1 if the value is missing, else 0. The features of a row are
+    /// its values, with the default (or 0) in place of missing ones, and then the indicators.
+    ///
+    /// NaN marks a missing value of the input: examples are parsed so, and readers mark missing values so if NaN is their
+    /// default.
+    ///
+    /// ```
+    /// use phalanx_data::{Batch, Column};
+    /// use phalanx_feature::{Transform, numeric_column};
+    /// let age = numeric_column("age").default_value(40.0).missing_indicator();
+    /// let batch = Batch::new([("age", Column::f32(vec![25.0, f32::NAN]))])?;
+    /// assert_eq!(Transform::dense_features(&[age])?.apply(&batch)?.dense, [25.0, 0.0, 40.0, 1.0]);
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    #[must_use]
+    pub fn missing_indicator(self) -> Self {
+        self.set("missing_indicator", |kind| match kind {
+            ColumnKind::Numeric(numeric) => {
+                numeric.missing_indicator = true;
+                Some(())
+            }
+            _ => None,
+        })
+    }
+
+    /// Reads a part of a timestamp as the number of a numeric column. A missing timestamp has the default, or 0.
+    ///
+    /// ```
+    /// use phalanx_data::{Batch, Column};
+    /// use phalanx_feature::{TimePart, TimeUnit, Transform, numeric_column};
+    /// let hour = numeric_column("seen").time_part(TimePart::Hour, TimeUnit::Iso).scale(0.0, 24.0);
+    /// assert_eq!(hour.name(), "seen_hour");
+    /// let batch = Batch::new([("seen", Column::text(["2024-05-31T18:30:59Z", "2024-06-02"]))])?;
+    /// assert_eq!(Transform::dense_features(&[hour])?.apply(&batch)?.dense, [0.75, 0.0]);
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    #[must_use]
+    pub fn time_part(self, part: TimePart, unit: TimeUnit) -> Self {
+        self.set("time_part", |kind| match kind {
+            ColumnKind::Numeric(numeric) => {
+                numeric.time = Some((part, unit));
+                Some(())
+            }
+            _ => None,
+        })
+    }
+
     /// Sets the delimiter of texts that hold several values: with `"|"`, `"Action|Comedy"` are two. Empty values are
-    /// dropped.
+    /// dropped. A column of integers then reads texts, such as `"17|4"`.
     ///
     /// ```
     /// use phalanx_data::{Batch, Column};
@@ -195,7 +243,9 @@ impl FeatureColumn {
     #[must_use]
     pub fn split(self, delimiter: impl Into<Arc<str>>) -> Self {
         self.set_categorical("split", |column| match column {
-            Categorical::Hash { split, .. } | Categorical::Vocabulary { split, .. } => {
+            Categorical::Identity { split, .. }
+            | Categorical::Hash { split, .. }
+            | Categorical::Vocabulary { split, .. } => {
                 *split = Some(delimiter.into());
                 Some(())
             }

@@ -5,6 +5,7 @@ use super::{GraphIds, not_in_a_graph, time};
 use crate::columns::kind::{Categorical, CrossInput, Numeric, Split, leaves};
 use crate::columns::tokens::Tokens;
 use phalanx_base::Result;
+use phalanx_data::DType;
 use phalanx_formats::saved_model::{Crossed, GraphBuilder, Sparse, Text};
 
 /// The values of texts: themselves, or what is between their delimiters.
@@ -18,8 +19,8 @@ fn values(graph: &mut GraphBuilder, texts: Sparse<Text>, split: &Split) -> Spars
 impl GraphInputs {
     pub(super) fn categorical(&self, graph: &mut GraphBuilder, column: &Categorical) -> Result<GraphIds> {
         let ids = match column {
-            Categorical::Identity { key, buckets, default } => {
-                let ids = self.integers(key)?;
+            Categorical::Identity { key, split, buckets, default } => {
+                let ids = self.integers(graph, key, split)?;
                 match default {
                     None => ids,
                     Some(default) => {
@@ -41,16 +42,16 @@ impl GraphInputs {
                 }
                 _ => return Err(not_in_a_graph(key, "its timestamps have another type than their unit")),
             },
-            Categorical::Hash { key, split, buckets, .. } => match self.fed(key)? {
-                GraphFeature::Texts { present: texts, .. } => {
+            Categorical::Hash { key, split, buckets, dtype } => match self.fed(key)? {
+                GraphFeature::Texts { present: texts, .. } if *dtype == DType::Bytes => {
                     let texts = values(graph, texts, split);
                     texts.with_values(graph.hash_bucket(texts.values, *buckets as i64))
                 }
-                GraphFeature::SparseIntegers(numbers) => {
+                _ => {
+                    let numbers = self.integers(graph, key, split)?;
                     let texts = graph.as_string(numbers.values);
                     numbers.with_values(graph.hash_bucket(texts, *buckets as i64))
                 }
-                _ => return Err(not_in_a_graph(key, "a hash takes texts and integers")),
             },
             Categorical::Vocabulary { key, split, vocabulary, default, oov_buckets } => {
                 let tokens = vocabulary.tokens()?;
@@ -77,9 +78,14 @@ impl GraphInputs {
         Ok(GraphIds { ids, weights: None })
     }
 
-    fn integers(&self, key: &str) -> Result<Sparse<i64>> {
+    /// The integers of an input, or those between the delimiters of its texts.
+    fn integers(&self, graph: &mut GraphBuilder, key: &str, split: &Split) -> Result<Sparse<i64>> {
         match self.fed(key)? {
             GraphFeature::SparseIntegers(ids) => Ok(ids),
+            GraphFeature::Texts { present: texts, .. } if split.is_some() => {
+                let texts = values(graph, texts, split);
+                Ok(texts.with_values(graph.parse_integer(texts.values)))
+            }
             _ => Err(not_in_a_graph(key, "it is not read as integers")),
         }
     }
@@ -121,26 +127,30 @@ impl GraphInputs {
                 }
             }
             // Unknown numbers are hashed as decimal text, so the lookup is by text.
-            (Tokens::Numbers(numbers), GraphFeature::SparseIntegers(given)) if oov > 0 => {
+            (Tokens::Numbers(numbers), _) if oov > 0 => {
+                let given = self.integers(graph, key, split)?;
                 let words: Vec<String> = numbers.list().iter().map(i64::to_string).collect();
                 let keys = graph.texts(&[count], &words);
                 let table = graph.table(keys, places);
                 let texts = graph.as_string(given.values);
                 given.with_values(graph.lookup_or_hash(table, texts, size, oov))
             }
-            (Tokens::Numbers(numbers), GraphFeature::SparseIntegers(given)) => {
+            (Tokens::Numbers(numbers), _) => {
+                let given = self.integers(graph, key, split)?;
                 let keys = graph.constant(&[count], numbers.list());
                 let table = graph.table(keys, places);
                 let default = graph.scalar(default);
                 given.with_values(graph.lookup(table, given.values, default))
             }
-            _ => return Err(not_in_a_graph(key, "the types of its input and its vocabulary differ")),
+            (Tokens::Words(_), _) => {
+                return Err(not_in_a_graph(key, "the types of its input and its vocabulary differ"));
+            }
         })
     }
 
     /// Dimension `d` of a numeric column has the buckets from `d * (boundaries + 1)` on.
     fn buckets(&self, graph: &mut GraphBuilder, source: &Numeric, boundaries: &[f32]) -> Result<Sparse<i64>> {
-        let values = self.numeric(graph, source)?;
+        let (values, _) = self.numeric(graph, source)?;
         let buckets = graph.bucketize(values, boundaries);
         let mut ids = graph.cast::<i32, i64>(buckets);
         let elements = source.elements();

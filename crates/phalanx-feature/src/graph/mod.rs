@@ -2,16 +2,19 @@
 
 mod categorical;
 mod inputs;
+mod tensor;
 mod time;
 
 pub use inputs::GraphInputs;
+pub use tensor::GraphTensor;
 
 use crate::columns::function::{NumericFunction, NumericFunctions};
 use crate::columns::kind::{Categorical, ColumnKind, Numeric};
-use crate::columns::{Combiner, FeatureColumn};
+use crate::columns::{Combiner, FeatureColumn, TimePart, TimeUnit};
 use inputs::GraphFeature;
 use phalanx_base::{Code, Error, Result};
 use phalanx_formats::saved_model::{Combiner as Bag, GraphBuilder, Output, Sparse};
+use std::sync::Arc;
 
 /// The maximum number of ids in a weighted one-hot column of a graph, which needs a square matrix.
 const LARGEST_SQUARE: usize = 4096;
@@ -59,7 +62,16 @@ impl GraphInputs {
     /// If the column is not dense, or a graph cannot express it.
     pub fn dense(&self, graph: &mut GraphBuilder, column: &FeatureColumn) -> Result<Output<f32>> {
         match column.checked()? {
-            ColumnKind::Numeric(numeric) => self.numeric(graph, numeric),
+            ColumnKind::Numeric(numeric) => {
+                let (values, missing) = self.numeric(graph, numeric)?;
+                Ok(match missing.filter(|_| numeric.missing_indicator) {
+                    Some(missing) => {
+                        let indicators = graph.cast::<bool, f32>(missing);
+                        graph.concat(&[values, indicators], 1)
+                    }
+                    None => values,
+                })
+            }
             ColumnKind::Categorical(categorical @ Categorical::Bucketized { .. }) => self.one_hot(graph, categorical),
             ColumnKind::Indicator(categorical) => self.one_hot(graph, categorical),
             _ => Err(not_in_a_graph(&column.name(), "it is not dense")),
@@ -78,15 +90,47 @@ impl GraphInputs {
         }
     }
 
-    fn numeric(&self, graph: &mut GraphBuilder, numeric: &Numeric) -> Result<Output<f32>> {
-        let values = match self.fed(&numeric.key)? {
-            GraphFeature::Floats(values) => values,
-            GraphFeature::Integers(values) => graph.cast(values),
+    /// The values of a numeric column `[rows, values]`, and which of them are missing if that is marked.
+    fn numeric(&self, graph: &mut GraphBuilder, numeric: &Numeric) -> Result<(Output<f32>, Option<Output<bool>>)> {
+        numeric.check_adapted()?;
+        let values = match (numeric.time, self.fed(&numeric.key)?) {
+            (Some(time), _) => self.time_number(graph, &numeric.key, time)?,
+            (None, GraphFeature::Floats(values)) => values,
+            (None, GraphFeature::Integers(values)) => graph.cast(values),
             _ => return Err(not_in_a_graph(&numeric.key, "it is read with any number of values")),
         };
-        let values = graph.reshape(values, &[-1, numeric.elements() as i32]);
-        numeric.check_adapted()?;
-        functions(graph, &numeric.key, values, &numeric.functions)
+        let elements = numeric.elements();
+        let mut values = graph.reshape(values, &[-1, elements as i32]);
+        let mut missing = None;
+        if numeric.marks_missing() {
+            let is_nan = graph.not_equal(values, values);
+            let defaults: Vec<f32> = (0..elements).map(|element| numeric.default_of(element)).collect();
+            let defaults = graph.constant(&[1, elements], &defaults);
+            values = graph.select(is_nan, defaults, values);
+            missing = Some(is_nan);
+        }
+        Ok((functions(graph, &numeric.key, values, &numeric.functions)?, missing))
+    }
+
+    /// The part of one timestamp per row as a number `[rows, 1]`, NaN for a row without one.
+    fn time_number(
+        &self,
+        graph: &mut GraphBuilder,
+        key: &Arc<str>,
+        (part, unit): (TimePart, TimeUnit),
+    ) -> Result<Output<f32>> {
+        let parts = self.categorical(graph, &Categorical::Time { key: key.clone(), part, unit })?.ids;
+        // Sums over the timestamps of a row: of their parts, and of their number, since a batch may have none at all.
+        let (numbers, zero) = (graph.cast::<i64, f32>(parts.values), graph.scalar(0.0_f32));
+        let dense = graph.to_dense(parts.with_values(numbers), zero);
+        let sum = graph.sum(dense, &[1], true);
+        let ones = graph.equal(numbers, numbers);
+        let ones = graph.cast::<bool, f32>(ones);
+        let dense = graph.to_dense(parts.with_values(ones), zero);
+        let count = graph.sum(dense, &[1], true);
+        let (one, nan) = (graph.scalar(1.0_f32), graph.scalar(f32::NAN));
+        let is_one = graph.equal(count, one);
+        Ok(graph.select(is_one, sum, nan))
     }
 
     /// Counts of ids, or sums of their weights.

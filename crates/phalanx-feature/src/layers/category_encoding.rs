@@ -1,11 +1,12 @@
 //! `CategoryEncoding`: ids as ones or counts.
 
 use super::setting;
-use crate::PreprocessingLayer;
-use crate::encode::{OutputMode, count_weighted, encode};
+use crate::encode::{OutputMode, count_weighted, encode, encode_graph, encoded_shape};
 use crate::numbers::{each_f32, each_i64};
+use crate::{GraphTensor, PreprocessingLayer};
 use phalanx_base::{Code, Error, Result};
-use phalanx_data::Column;
+use phalanx_data::{Column, DType};
+use phalanx_formats::saved_model::GraphBuilder;
 
 /// Keras' `CategoryEncoding`: integers below `num_tokens` to rows of ones or counts.
 ///
@@ -45,6 +46,7 @@ impl CategoryEncoding {
         if self.output_mode != OutputMode::Count {
             return Err(setting(Self::LAYER, "weights are for counts only"));
         }
+        self.check()?;
         let ids = self.ids(column)?;
         let mut weights = Vec::with_capacity(ids.len());
         each_f32(count_weights, |weight| weights.push(weight))?;
@@ -55,10 +57,17 @@ impl CategoryEncoding {
         count_weighted(&ids, &weights, column, self.num_tokens)
     }
 
-    fn ids(&self, column: &Column) -> Result<Vec<i64>> {
+    fn check(&self) -> Result<()> {
+        if self.output_mode == OutputMode::Int {
+            return Err(setting(Self::LAYER, "its output is ones or counts").help("leave the layer out to keep ids"));
+        }
         if self.num_tokens == 0 {
             return Err(setting(Self::LAYER, "num_tokens is 0"));
         }
+        Ok(())
+    }
+
+    fn ids(&self, column: &Column) -> Result<Vec<i64>> {
         let mut ids = Vec::new();
         each_i64(column, |id| ids.push(id))?;
         match ids.iter().find(|&&id| usize::try_from(id).map_or(true, |id| id >= self.num_tokens)) {
@@ -73,9 +82,27 @@ impl CategoryEncoding {
 
 impl PreprocessingLayer for CategoryEncoding {
     fn call(&self, column: &Column) -> Result<Column> {
-        if self.output_mode == OutputMode::Int {
-            return Err(setting(Self::LAYER, "its output is ones or counts").help("leave the layer out to keep ids"));
-        }
+        self.check()?;
         encode(self.ids(column)?, column, self.output_mode, self.num_tokens)
+    }
+
+    fn kind(&self) -> &'static str {
+        Self::LAYER
+    }
+
+    fn input_type(&self) -> DType {
+        DType::I64
+    }
+
+    fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
+        self.check()?;
+        Ok(encoded_shape(input, self.output_mode, self.num_tokens))
+    }
+
+    /// In a graph, ids out of range have no ones instead of being an error.
+    fn graph(&self, graph: &mut GraphBuilder, input: GraphTensor, dims: &[usize]) -> Result<GraphTensor> {
+        self.check()?;
+        let ids = input.integers(graph)?;
+        encode_graph(graph, ids, dims, self.output_mode, self.num_tokens)
     }
 }

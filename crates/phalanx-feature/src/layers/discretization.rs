@@ -2,13 +2,14 @@
 
 use super::quantiles::Summary;
 use super::setting;
-use crate::PreprocessingLayer;
 use crate::adapt::each_batch;
-use crate::encode::{OutputMode, encode};
+use crate::encode::{OutputMode, encode, encode_graph, encoded_shape};
 use crate::numbers::each_f32;
 use crate::transform::bucket;
+use crate::{GraphTensor, PreprocessingLayer};
 use phalanx_base::Result;
 use phalanx_data::{Column, Dataset};
+use phalanx_formats::saved_model::GraphBuilder;
 
 /// Keras' `Discretization`: numbers to bins, separated by given boundaries or by quantiles of the data.
 ///
@@ -84,6 +85,21 @@ impl PreprocessingLayer for Discretization {
         let mut ids = Vec::new();
         each_f32(column, |value| ids.push(bucket(value, &self.boundaries) as i64))?;
         encode(ids, column, self.output_mode, self.boundaries.len() + 1)
+    }
+
+    fn kind(&self) -> &'static str {
+        Self::LAYER
+    }
+
+    fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
+        Ok(encoded_shape(input, self.output_mode, self.boundaries.len() + 1))
+    }
+
+    fn graph(&self, graph: &mut GraphBuilder, input: GraphTensor, dims: &[usize]) -> Result<GraphTensor> {
+        let numbers = input.floats(graph)?;
+        let bins = graph.bucketize(numbers, &self.boundaries);
+        let bins = graph.cast::<i32, i64>(bins);
+        encode_graph(graph, bins, dims, self.output_mode, self.boundaries.len() + 1)
     }
 }
 

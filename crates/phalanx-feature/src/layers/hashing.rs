@@ -2,12 +2,13 @@
 
 use super::setting;
 use crate::columns::VocabularyToken;
-use crate::encode::{OutputMode, encode};
+use crate::encode::{OutputMode, encode, encode_graph, encoded_shape};
 use crate::transform::fingerprint_of;
-use crate::{PreprocessingLayer, text::decimal};
+use crate::{GraphTensor, PreprocessingLayer, text::decimal};
 use phalanx_base::{Code, Error, Result};
-use phalanx_data::{Column, ValuesView};
+use phalanx_data::{Column, DType, ValuesView};
 use phalanx_formats::fingerprint::fingerprint64;
+use phalanx_formats::saved_model::GraphBuilder;
 use siphasher::sip::SipHasher24;
 
 /// Keras' `Hashing`: texts and integers to bins, by FarmHash, or by SipHash-2-4 with a salt.
@@ -77,6 +78,13 @@ impl Hashing {
         }
     }
 
+    fn check(&self) -> Result<()> {
+        if self.num_bins == 0 || self.num_bins > i64::MAX as usize {
+            return Err(setting(Self::LAYER, format!("it has {} bins, at least 1 is needed", self.num_bins)));
+        }
+        Ok(())
+    }
+
     fn hash_text(&self, text: &[u8]) -> u64 {
         self.salt.map_or_else(|| fingerprint64(text), |[k0, k1]| SipHasher24::new_with_keys(k0, k1).hash(text))
     }
@@ -115,9 +123,7 @@ impl Hashing {
 
 impl PreprocessingLayer for Hashing {
     fn call(&self, column: &Column) -> Result<Column> {
-        if self.num_bins == 0 || self.num_bins > i64::MAX as usize {
-            return Err(setting(Self::LAYER, format!("it has {} bins, at least 1 is needed", self.num_bins)));
-        }
+        self.check()?;
         let ids = match column.values() {
             ValuesView::Bytes(texts) => self.text_bins(texts.iter())?,
             ValuesView::I64(numbers) => self.number_bins(numbers.iter().copied())?,
@@ -128,6 +134,51 @@ impl PreprocessingLayer for Hashing {
             }
         };
         encode(ids, column, self.output_mode, self.num_bins)
+    }
+
+    fn kind(&self) -> &'static str {
+        "Hashing"
+    }
+
+    fn input_type(&self) -> DType {
+        match &self.mask {
+            Some(mask) if mask.integer().is_some() => DType::I64,
+            _ => DType::Bytes,
+        }
+    }
+
+    fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
+        self.check()?;
+        Ok(encoded_shape(input, self.output_mode, self.num_bins))
+    }
+
+    fn graph(&self, graph: &mut GraphBuilder, input: GraphTensor, dims: &[usize]) -> Result<GraphTensor> {
+        self.check()?;
+        let (bins, first) = self.bins();
+        let (texts, masked) = match (input, &self.mask) {
+            (GraphTensor::I64(numbers), mask) => {
+                let mask = mask.as_ref().and_then(VocabularyToken::integer).map(|mask| graph.scalar(mask));
+                (graph.as_string(numbers), mask.map(|mask| graph.equal(numbers, mask)))
+            }
+            (input, mask) => {
+                let texts = input.texts()?;
+                let mask = mask.as_ref().and_then(VocabularyToken::text).map(|mask| graph.texts(&[], &[mask]));
+                (texts, mask.map(|mask| graph.equal(texts, mask)))
+            }
+        };
+        let hashed = match self.salt {
+            None => graph.hash_bucket(texts, bins as i64),
+            Some(key) => graph.keyed_hash_bucket(texts, bins as i64, key),
+        };
+        let ids = match masked {
+            Some(masked) if first == 1 => {
+                let (one, zero) = (graph.scalar(1_i64), graph.scalar(0_i64));
+                let hashed = graph.add(hashed, one);
+                graph.select(masked, zero, hashed)
+            }
+            _ => hashed,
+        };
+        encode_graph(graph, ids, dims, self.output_mode, self.num_bins)
     }
 }
 

@@ -1,12 +1,13 @@
 //! `Normalization`: numbers shifted and scaled to mean 0 and variance 1.
 
 use super::setting;
-use crate::PreprocessingLayer;
 use crate::adapt::each_batch;
 use crate::layout::in_layout_of;
 use crate::numbers::each_f32;
+use crate::{GraphTensor, PreprocessingLayer};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::{Column, Dataset, Values};
+use phalanx_formats::saved_model::GraphBuilder;
 
 /// Keras' `Normalization`: `(x - mean) / √variance`, with one mean and variance per index of the kept axes.
 ///
@@ -96,6 +97,23 @@ impl Normalization {
         Ok(Self { mean, variance, ..self })
     }
 
+    /// Returns the mean and the deviation of every value of a row.
+    fn moments(&self, kept_axes: &KeptAxes) -> Result<(Vec<f32>, Vec<f32>)> {
+        if self.mean.is_empty() {
+            return Err(setting(Self::LAYER, "it has no mean yet").help("adapt it to data, or give mean and variance"));
+        }
+        if self.mean.len() != 1 && self.mean.len() != kept_axes.count {
+            let what =
+                format!("rows of {} kept values do not match a Normalization of {}", kept_axes.count, self.mean.len());
+            return Err(Error::new(Code::ShapeMismatch, what).help("adapt it to rows of the shape it is called with"));
+        }
+        let of = |list: &[f32]| -> Vec<f32> {
+            kept_axes.of_element.iter().map(|&place| if list.len() == 1 { list[0] } else { list[place] }).collect()
+        };
+        let deviations = of(&self.variance).iter().map(|variance| variance.sqrt().max(SMALLEST)).collect();
+        Ok((of(&self.mean), deviations))
+    }
+
     /// Returns the means, one per kept index.
     #[must_use]
     pub fn mean(&self) -> &[f32] {
@@ -111,21 +129,7 @@ impl Normalization {
 
 impl PreprocessingLayer for Normalization {
     fn call(&self, column: &Column) -> Result<Column> {
-        let kept_axes = KeptAxes::of(column, &self.axis)?;
-        if self.mean.is_empty() {
-            return Err(setting(Self::LAYER, "it has no mean yet").help("adapt it to data, or give mean and variance"));
-        }
-        if self.mean.len() != 1 && self.mean.len() != kept_axes.count {
-            let what =
-                format!("rows of {} kept values do not match a Normalization of {}", kept_axes.count, self.mean.len());
-            return Err(Error::new(Code::ShapeMismatch, what).help("adapt it to rows of the shape it is called with"));
-        }
-        // Expand mean and deviation to every value of a row.
-        let of = |list: &[f32]| -> Vec<f32> {
-            kept_axes.of_element.iter().map(|&place| if list.len() == 1 { list[0] } else { list[place] }).collect()
-        };
-        let (means, variances) = (of(&self.mean), of(&self.variance));
-        let deviations: Vec<f32> = variances.iter().map(|variance| variance.sqrt().max(SMALLEST)).collect();
+        let (means, deviations) = self.moments(&KeptAxes::of(column, &self.axis)?)?;
         let mut values = Vec::new();
         let mut element = 0;
         each_f32(column, |value| {
@@ -134,6 +138,29 @@ impl PreprocessingLayer for Normalization {
             element = if element + 1 == means.len() { 0 } else { element + 1 };
         })?;
         in_layout_of(column, Values::F32(values))
+    }
+
+    fn kind(&self) -> &'static str {
+        Self::LAYER
+    }
+
+    fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
+        self.moments(&KeptAxes::of_rows(input, &self.axis)?)?;
+        Ok(input.to_vec())
+    }
+
+    fn graph(&self, graph: &mut GraphBuilder, input: GraphTensor, dims: &[usize]) -> Result<GraphTensor> {
+        let (means, deviations) = self.moments(&KeptAxes::of_rows(dims, &self.axis)?)?;
+        let numbers = input.floats(graph)?;
+        let shape: Vec<usize> = std::iter::once(1).chain(dims.iter().copied()).collect();
+        let (mean, deviation) = (graph.constant(&shape, &means), graph.constant(&shape, &deviations));
+        Ok(GraphTensor::F32(if self.invert {
+            let scaled = graph.mul(numbers, deviation);
+            graph.add(mean, scaled)
+        } else {
+            let shifted = graph.sub(numbers, mean);
+            graph.div(shifted, deviation)
+        }))
     }
 }
 
@@ -149,7 +176,11 @@ impl KeptAxes {
             return Err(Error::new(Code::DataColumn, "a Normalization layer was given rows of differing length")
                 .help("normalize dense columns; pad the rows, or normalize before they are made ragged"));
         }
-        let shape = if column.row_shape().is_empty() { &[1] } else { column.row_shape() };
+        Self::of_rows(column.row_shape(), axis)
+    }
+
+    fn of_rows(shape: &[usize], axis: &[i32]) -> Result<Self> {
+        let shape = if shape.is_empty() { &[1] } else { shape };
         let rank = shape.len() as i32 + 1;
         let mut kept = vec![false; shape.len()];
         for &axis in axis {

@@ -3,9 +3,11 @@
 use super::Numbers;
 use super::keys::{Keys, Rule, bump, place};
 use super::refusal::unknown;
+use crate::GraphTensor;
 use crate::numbers::each_i64;
 use phalanx_base::Result;
-use phalanx_data::{Column, Values};
+use phalanx_data::{Column, DType, Values};
+use phalanx_formats::saved_model::{GraphBuilder, Output};
 use std::cmp::Ordering;
 
 impl Keys for Numbers {
@@ -13,6 +15,7 @@ impl Keys for Numbers {
     type List = Vec<i64>;
 
     const LAYER: &'static str = "IntegerLookup";
+    const TYPE: DType = DType::I64;
 
     fn default_oov() -> i64 {
         -1
@@ -79,6 +82,28 @@ impl Keys for Numbers {
             _ => rule.oov.unwrap_or_default(),
         };
         Values::I64(ids.iter().map(token).collect())
+    }
+
+    fn ids_graph(&self, graph: &mut GraphBuilder, input: GraphTensor, rule: &Rule<i64>) -> Result<Output<i64>> {
+        let numbers = input.integers(graph)?;
+        let keys = graph.constant(&[self.len()], self.list());
+        let ids = rule.ids_of(graph, self.len(), false);
+        let table = graph.table(keys, ids);
+        let (none, buckets) = (graph.scalar(-1_i64), graph.scalar(rule.num_oov));
+        let found = graph.lookup(table, numbers, none);
+        let unknown = graph.floor_mod(numbers, buckets);
+        let mask = rule.mask.map(|mask| graph.scalar(mask));
+        let masked = mask.map(|mask| graph.equal(numbers, mask));
+        Ok(rule.chosen(graph, found, unknown, masked))
+    }
+
+    fn tokens_graph(&self, graph: &mut GraphBuilder, ids: Output<i64>, rule: &Rule<i64>) -> GraphTensor {
+        let tokens: Vec<i64> = rule.mask.into_iter().chain(self.list().iter().copied()).collect();
+        let keys = rule.ids_of(graph, self.len(), rule.mask.is_some());
+        let values = graph.constant(&[tokens.len()], &tokens);
+        let table = graph.table(keys, values);
+        let unknown = graph.scalar(rule.oov.unwrap_or_default());
+        GraphTensor::I64(graph.lookup(table, ids, unknown))
     }
 
     fn export(&self, special: &[i64]) -> Vec<i64> {

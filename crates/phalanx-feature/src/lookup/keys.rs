@@ -1,7 +1,9 @@
 //! The trait over string and integer vocabularies.
 
+use crate::GraphTensor;
 use phalanx_base::Result;
-use phalanx_data::{Column, Values};
+use phalanx_data::{Column, DType, Values};
+use phalanx_formats::saved_model::{GraphBuilder, Output};
 use std::cmp::Ordering;
 use std::fmt::Debug;
 
@@ -20,6 +22,34 @@ impl<T> Rule<T> {
     pub(crate) fn token_start(&self) -> i64 {
         self.oov_start + self.num_oov
     }
+
+    /// The ids of `count` tokens as a vector of a graph, after that of the mask if `with_mask`.
+    pub(super) fn ids_of(&self, graph: &mut GraphBuilder, count: usize, with_mask: bool) -> Output<i64> {
+        let start = self.token_start();
+        let ids: Vec<i64> = with_mask.then_some(0).into_iter().chain(start..start + count as i64).collect();
+        graph.constant(&[ids.len()], &ids)
+    }
+
+    /// Chooses in a graph between the ids of known, unknown and masked values. `found` is -1 for unknown ones.
+    pub(super) fn chosen(
+        &self,
+        graph: &mut GraphBuilder,
+        found: Output<i64>,
+        unknown: Output<i64>,
+        masked: Option<Output<bool>>,
+    ) -> Output<i64> {
+        let (none, start) = (graph.scalar(-1_i64), graph.scalar(self.oov_start));
+        let unknown = graph.add(unknown, start);
+        let is_known = graph.greater(found, none);
+        let ids = graph.select(is_known, found, unknown);
+        match masked {
+            Some(masked) => {
+                let mask_id = graph.scalar(self.mask_id);
+                graph.select(masked, mask_id, ids)
+            }
+            None => ids,
+        }
+    }
 }
 
 /// A vocabulary of one type of token: byte strings or integers.
@@ -32,6 +62,10 @@ pub trait Keys: Clone + Debug + Default + Send + Sync + 'static {
     /// The public name of the layer.
     #[doc(hidden)]
     const LAYER: &'static str;
+
+    /// The type of a column of tokens.
+    #[doc(hidden)]
+    const TYPE: DType;
 
     #[doc(hidden)]
     fn default_oov() -> Self::Token;
@@ -72,6 +106,14 @@ pub trait Keys: Clone + Debug + Default + Send + Sync + 'static {
     /// The token of every id.
     #[doc(hidden)]
     fn tokens(&self, ids: &[i64], rule: &Rule<Self::Token>) -> Values;
+
+    /// The id of every value, in a graph.
+    #[doc(hidden)]
+    fn ids_graph(&self, graph: &mut GraphBuilder, input: GraphTensor, rule: &Rule<Self::Token>) -> Result<Output<i64>>;
+
+    /// The token of every id, in a graph.
+    #[doc(hidden)]
+    fn tokens_graph(&self, graph: &mut GraphBuilder, ids: Output<i64>, rule: &Rule<Self::Token>) -> GraphTensor;
 
     /// The special tokens followed by all tokens in order.
     #[doc(hidden)]

@@ -13,12 +13,13 @@ pub(crate) use keys::Keys;
 pub(crate) use numbers::Numbers;
 pub(crate) use words::Words;
 
-use crate::encode::{OutputMode, encode};
+use crate::encode::{OutputMode, encode, encode_graph, encoded_shape};
 use crate::layout::in_layout_of;
-use crate::{PreprocessingLayer, numbers::each_i64};
+use crate::{GraphTensor, PreprocessingLayer, numbers::each_i64};
 use keys::Rule;
 use phalanx_base::Result;
-use phalanx_data::Column;
+use phalanx_data::{Column, DType};
+use phalanx_formats::saved_model::GraphBuilder;
 use refusal::{setting, vocabulary};
 use std::path::Path;
 use std::sync::Arc;
@@ -229,19 +230,60 @@ impl<K: Keys> Lookup<K> {
     }
 }
 
-impl<K: Keys> PreprocessingLayer for Lookup<K> {
-    fn call(&self, column: &Column) -> Result<Column> {
+impl<K: Keys> Lookup<K> {
+    fn check_vocabulary(&self) -> Result<()> {
         self.check()?;
         if self.keys.size() == 0 {
             return Err(vocabulary(K::LAYER, "it has none yet").help("set a vocabulary, or adapt the layer to data"));
         }
+        Ok(())
+    }
+
+    /// The width of rows of ones and counts.
+    fn depth(&self) -> usize {
+        self.max_tokens.filter(|_| self.pad_to_max_tokens).unwrap_or_else(|| self.vocabulary_size())
+    }
+}
+
+impl<K: Keys> PreprocessingLayer for Lookup<K> {
+    fn call(&self, column: &Column) -> Result<Column> {
+        self.check_vocabulary()?;
         if self.invert {
             let mut ids = Vec::new();
             each_i64(column, |id| ids.push(id))?;
             return in_layout_of(column, self.keys.tokens(&ids, &self.rule()));
         }
         let ids = self.keys.ids(column, &self.rule())?;
-        let depth = self.max_tokens.filter(|_| self.pad_to_max_tokens).unwrap_or_else(|| self.vocabulary_size());
-        encode(ids, column, self.output_mode, depth)
+        encode(ids, column, self.output_mode, self.depth())
+    }
+
+    fn kind(&self) -> &'static str {
+        K::LAYER
+    }
+
+    fn input_type(&self) -> DType {
+        if self.invert { DType::I64 } else { K::TYPE }
+    }
+
+    fn output_shape(&self, input: &[usize]) -> Result<Vec<usize>> {
+        self.check_vocabulary()?;
+        Ok(encoded_shape(input, self.output_mode, self.depth()))
+    }
+
+    fn graph(&self, graph: &mut GraphBuilder, input: GraphTensor, dims: &[usize]) -> Result<GraphTensor> {
+        self.check_vocabulary()?;
+        if self.invert {
+            let ids = input.integers(graph)?;
+            return Ok(self.keys.tokens_graph(graph, ids, &self.rule()));
+        }
+        if self.num_oov_indices == 0 {
+            return Err(setting(K::LAYER, "without indices for unknown values, a graph cannot refuse them")
+                .help("set num_oov_indices to 1 for the exported model"));
+        }
+        // Out of range, so that ones and counts drop it.
+        let rule = self.rule();
+        let rule = Rule { mask_id: if rule.mask_id == 0 { 0 } else { -1 }, ..rule };
+        let ids = self.keys.ids_graph(graph, input, &rule)?;
+        encode_graph(graph, ids, dims, self.output_mode, self.depth())
     }
 }

@@ -3,9 +3,11 @@
 use super::Words;
 use super::keys::{Keys, Rule, bump, place};
 use super::refusal::unknown;
+use crate::GraphTensor;
 use phalanx_base::Result;
-use phalanx_data::{Column, Strings, Values};
+use phalanx_data::{Column, DType, Strings, Values};
 use phalanx_formats::fingerprint::fingerprint64;
+use phalanx_formats::saved_model::{GraphBuilder, Output};
 use std::cmp::Ordering;
 
 impl Keys for Words {
@@ -13,6 +15,7 @@ impl Keys for Words {
     type List = Strings;
 
     const LAYER: &'static str = "StringLookup";
+    const TYPE: DType = DType::Bytes;
 
     fn default_oov() -> Vec<u8> {
         b"[UNK]".to_vec()
@@ -82,6 +85,29 @@ impl Keys for Words {
             });
         }
         Values::Bytes(out)
+    }
+
+    fn ids_graph(&self, graph: &mut GraphBuilder, input: GraphTensor, rule: &Rule<Vec<u8>>) -> Result<Output<i64>> {
+        let texts = input.texts()?;
+        let words: Vec<&[u8]> = self.list().iter().collect();
+        let keys = graph.texts(&[words.len()], &words);
+        let ids = rule.ids_of(graph, words.len(), false);
+        let table = graph.table(keys, ids);
+        let none = graph.scalar(-1_i64);
+        let found = graph.lookup(table, texts, none);
+        let unknown = graph.hash_bucket(texts, rule.num_oov);
+        let mask = rule.mask.as_ref().map(|mask| graph.texts(&[], &[mask]));
+        let masked = mask.map(|mask| graph.equal(texts, mask));
+        Ok(rule.chosen(graph, found, unknown, masked))
+    }
+
+    fn tokens_graph(&self, graph: &mut GraphBuilder, ids: Output<i64>, rule: &Rule<Vec<u8>>) -> GraphTensor {
+        let words: Vec<&[u8]> = rule.mask.as_deref().into_iter().chain(self.list().iter()).collect();
+        let keys = rule.ids_of(graph, self.len(), rule.mask.is_some());
+        let values = graph.texts(&[words.len()], &words);
+        let table = graph.table(keys, values);
+        let unknown = graph.texts(&[], &[rule.oov.as_deref().unwrap_or_default()]);
+        GraphTensor::Text(graph.lookup(table, ids, unknown))
     }
 
     fn export(&self, special: &[Vec<u8>]) -> Strings {

@@ -156,10 +156,9 @@ impl Builder {
     }
 
     fn numeric(&mut self, numeric: &Numeric) -> Slot {
-        let output =
-            Output::Numeric { raw: self.planner.raw(&numeric.key), numeric: numeric.clone(), start: self.dense_width };
-        self.outputs.push(output);
-        self.dense_slot(numeric.elements())
+        let raw = self.planner.numbers(numeric);
+        self.outputs.push(Output::Numeric { raw, numeric: numeric.clone(), start: self.dense_width });
+        self.dense_slot(numeric.width())
     }
 
     fn scatter(&mut self, column: &Categorical) -> Result<Slot> {

@@ -12,14 +12,13 @@ mod sequence;
 mod step;
 
 pub(crate) use cross::cross_columns;
-pub(crate) use derived::each_part;
+pub(crate) use derived::{RawInput, each_part, parse_integer};
 pub use features::{Features, SparseIds};
 pub(crate) use raw::fingerprint_of;
 pub(crate) use step::bucket;
 
 use crate::columns::{Combiner, EmbeddingTable};
 use crate::layout::matrix;
-use derived::RawInput;
 use id_rows::IdRows;
 use output::{Matrix, Output, prune};
 use phalanx_base::{Error, Result};

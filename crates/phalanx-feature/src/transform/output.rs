@@ -35,6 +35,10 @@ impl Matrix {
         let (functions, mut fault) = (&numeric.functions, None);
         let (mut row, mut element) = (start, 0);
         each_f32(raw.column, |value| {
+            if numeric.missing_indicator && value.is_nan() {
+                self.values[row + elements + element] = 1.0;
+            }
+            let value = numeric.filled(element, value);
             self.values[row + element] = functions.checked(raw.key, value, &mut fault);
             element += 1;
             if element == elements {

@@ -5,6 +5,7 @@ use super::derived::{RawInput, Reading};
 use super::step::IdStep;
 use crate::columns::kind::{Categorical, CrossInput, Numeric, Split, leaves};
 use phalanx_base::Result;
+use phalanx_data::DType;
 use std::sync::Arc;
 
 /// The inputs and steps of a list of columns, in execution order.
@@ -23,6 +24,12 @@ impl Planner {
         self.derived(key, Reading::Plain)
     }
 
+    /// The index of the input of a numeric column.
+    pub(super) fn numbers(&mut self, numeric: &Numeric) -> usize {
+        let RawInput { key, reading } = RawInput::of(numeric);
+        self.derived(&key, reading)
+    }
+
     /// The index of an input, or of what is derived from it.
     fn derived(&mut self, key: &Arc<str>, reading: Reading) -> usize {
         let wanted = RawInput { key: key.clone(), reading };
@@ -33,26 +40,31 @@ impl Planner {
         self.raws.len() - 1
     }
 
-    /// The index of an input of texts, split if they hold several values.
-    fn texts(&mut self, key: &Arc<str>, split: &Split) -> usize {
-        self.derived(key, split.clone().map_or(Reading::Plain, Reading::Split))
+    /// The index of an input of tokens, split if its texts hold several.
+    fn tokens(&mut self, key: &Arc<str>, split: &Split, dtype: DType) -> usize {
+        let reading = match split.clone() {
+            None => Reading::Plain,
+            Some(delimiter) if dtype == DType::Bytes => Reading::Split(delimiter),
+            Some(delimiter) => Reading::SplitIntegers(delimiter),
+        };
+        self.derived(key, reading)
     }
 
     /// The index of the step that computes a column's ids.
     pub(super) fn step(&mut self, column: &Categorical) -> Result<usize> {
         let step = match column {
-            Categorical::Identity { key, buckets, default } => {
-                IdStep::Identity { raw: self.raw(key), buckets: *buckets, default: *default }
+            Categorical::Identity { key, split, buckets, default } => {
+                IdStep::Identity { raw: self.tokens(key, split, DType::I64), buckets: *buckets, default: *default }
             }
             Categorical::Time { key, part, unit } => {
                 let raw = self.derived(key, Reading::Time(*part, *unit));
                 IdStep::Identity { raw, buckets: part.num_buckets(), default: None }
             }
             Categorical::Hash { key, split, buckets, dtype } => {
-                IdStep::Hash { raw: self.texts(key, split), buckets: *buckets, dtype: *dtype }
+                IdStep::Hash { raw: self.tokens(key, split, *dtype), buckets: *buckets, dtype: *dtype }
             }
             Categorical::Vocabulary { key, split, vocabulary, default, oov_buckets } => IdStep::Lookup {
-                raw: self.texts(key, split),
+                raw: self.tokens(key, split, vocabulary.dtype()),
                 tokens: vocabulary.tokens()?,
                 default: default.unwrap_or(-1),
                 oov_buckets: *oov_buckets,
@@ -60,7 +72,7 @@ impl Planner {
             Categorical::Bucketized { source, boundaries } => {
                 source.check_adapted()?;
                 let boundaries = boundaries.known(&source.key)?.clone();
-                IdStep::Bucket { raw: self.raw(&source.key), source: source.clone(), boundaries }
+                IdStep::Bucket { raw: self.numbers(source), source: source.clone(), boundaries }
             }
             Categorical::Crossed { parts, buckets, hash_key } => {
                 let parts = leaves(parts).into_iter().map(|part| self.part(part)).collect::<Result<_>>()?;
@@ -110,5 +122,6 @@ fn identity(step: &IdStep) -> String {
 }
 
 fn numeric_identity(numeric: &Numeric) -> String {
-    format!("{:?} {}", numeric.shape, numeric.functions.describe())
+    let default = numeric.marks_missing().then_some(&numeric.default);
+    format!("{:?} {default:?} {}", numeric.shape, numeric.functions.describe())
 }

@@ -95,7 +95,7 @@ fn bucketize(raw: &Raw<'_>, source: &Numeric, boundaries: &[f32]) -> Result<IdRo
     let mut element = 0;
     let mut fault = None;
     each_f32(raw.column, |value| {
-        let value = source.functions.checked(raw.key, value, &mut fault);
+        let value = source.functions.checked(raw.key, source.filled(element, value), &mut fault);
         ids.push((element * buckets + bucket(value, boundaries)) as i64);
         element += 1;
         if element == elements {

@@ -32,6 +32,12 @@ impl GraphBuilder {
         self.make("StringToHashBucketFast").input(x).attr("num_buckets", attr::int(buckets)).add()
     }
 
+    /// The hash of each string with a key, SipHash-2-4, as a number below `buckets`: Keras' salted `Hashing`.
+    pub fn keyed_hash_bucket(&mut self, x: Output<Text>, buckets: i64, key: [u64; 2]) -> Output<i64> {
+        let hashed = self.make("StringToHashBucketStrong").input(x).attr("num_buckets", attr::int(buckets));
+        hashed.attr("key", attr::ints(key.map(u64::cast_signed))).add()
+    }
+
     /// Numbers as decimal text.
     pub fn as_string<T: Number>(&mut self, x: Output<T>) -> Output<Text> {
         self.make("AsString").input(x).dtype::<T>("T").add()

@@ -1,10 +1,14 @@
 //! Losses to train models with.
 
+mod function;
 mod graph;
 mod labels;
+mod ranking;
 
 pub use crate::metrics::{Loss, Reduction, compute_average_loss};
+pub use function::{LossFunction, check_each};
 pub use labels::Labels;
+pub use ranking::{InBatchNegatives, bpr, pairwise_hinge, sigmoid_cross_entropy};
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor};

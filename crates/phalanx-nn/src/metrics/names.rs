@@ -1,10 +1,11 @@
 //! Metrics by their names in Keras.
 
+use crate::losses::LossFunction;
 use phalanx_base::{Code, Error, Result, nearest};
 
 use super::{
     Auc, BinaryAccuracy, BinaryCrossentropy, CategoricalAccuracy, CategoricalCrossentropy, CategoricalHinge,
-    CosineSimilarity, FalseNegatives, FalsePositives, Hinge, KlDivergence, LogCoshError, Loss, Mean, MeanAbsoluteError,
+    CosineSimilarity, FalseNegatives, FalsePositives, Hinge, KlDivergence, LogCoshError, Mean, MeanAbsoluteError,
     MeanAbsolutePercentageError, MeanMetric, MeanSquaredError, MeanSquaredLogarithmicError, Measure, Metric, Poisson,
     Precision, Recall, RootMeanSquaredError, SparseCategoricalAccuracy, SparseCategoricalCrossentropy,
     SparseTopKCategoricalAccuracy, SquaredHinge, Sum, TopKCategoricalAccuracy, TrueNegatives, TruePositives,
@@ -97,8 +98,8 @@ const BY_MODEL: &[&str] = &["accuracy", "acc", "crossentropy", "ce"];
 ///
 /// # Errors
 /// If there is none of that name.
-pub fn parse(name: &str, loss: Option<&Loss>, width: usize) -> Result<Box<dyn Metric>> {
-    let sparse = loss.is_some_and(Loss::takes_class_ids);
+pub fn parse(name: &str, loss: Option<&dyn LossFunction>, width: usize) -> Result<Box<dyn Metric>> {
+    let sparse = loss.is_some_and(LossFunction::takes_class_ids);
     match name.to_lowercase().as_str() {
         // Keras ignores the case of these four, which also covers the class `Accuracy`.
         "accuracy" | "acc" if width == 1 => Ok(BinaryAccuracy::make(Some(name))),
@@ -135,7 +136,7 @@ fn by_table(name: &str) -> Result<Box<dyn Metric>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Values;
+    use crate::metrics::{Loss, Values};
 
     #[test]
     fn every_name_makes_a_metric_under_the_name_keras_reports() {

@@ -6,6 +6,7 @@ use super::graph::{NodeKind, Symbol};
 use super::layer::Plan;
 use super::names::names;
 use super::random::mixed;
+use super::tables::TableLayer;
 use super::topology::Topology;
 use super::weights::Weight;
 use phalanx_base::{Code, Error, Result};
@@ -21,16 +22,19 @@ impl Model {
         let place = |symbols: &[&Symbol]| symbols.iter().map(|symbol| graph.place(symbol)).collect::<Vec<_>>();
         let (inputs, outputs) = (place(inputs), place(outputs));
         mark_last_uses(&mut steps, &outputs);
+        let fed = fed(&graph, &steps, (&inputs, &outputs), &names)?;
         let nodes = graph.layers();
         let mut layers = Vec::with_capacity(names.len());
         let mut weights = Vec::with_capacity(names.len());
         for (place, &number) in graph.order.iter().enumerate() {
             let made = weights_of(&plans[number], mixed(style.seed, place as u64));
             weights.push(made.map_err(|error| named(error, &names[number], nodes[number].layer()))?);
-            layers.push(NamedLayer { name: names[number].clone(), layer: nodes[number].layer().cloned() });
+            let (name, layer) = (names[number].clone(), nodes[number].layer().cloned());
+            layers.push(NamedLayer { name, layer, values: nodes[number].values() });
         }
-        let form = ModelStructure { style, layers, steps, chain: graph.is_chain(), inputs, outputs };
-        Ok(Self { form: Arc::new(form), weights })
+        let tables = tables(&graph, &plans, &steps, style.seed);
+        let form = ModelStructure { style, layers, steps, chain: graph.is_chain(), inputs, fed, outputs, tables };
+        Ok(Self { form: Arc::new(form), weights, source: None })
     }
 }
 
@@ -69,6 +73,22 @@ fn weights_of(plan: &Plan, seed: u64) -> Result<Vec<Weight>> {
     plan.weights.iter().enumerate().map(|(i, plan)| Weight::new(plan, mixed(seed, i as u64), &device)).collect()
 }
 
+/// Returns the tables: layers that only look up rows, by ids that are inputs of the model.
+fn tables(graph: &Topology, plans: &[Plan], steps: &[LayerCall], seed: u64) -> Vec<TableLayer> {
+    let table = |(place, &number): (usize, &usize)| {
+        let [plan] = plans[number].weights.as_slice() else { return None };
+        let input = |call: &LayerCall| match call.inputs.as_slice() {
+            // The ids must be there before anything is computed: an input, or what preprocessing makes of one.
+            &[(from, _)] if graph.nodes[from].layer().is_none_or(|layer| layer.on_host().is_some()) => Some(from),
+            _ => None,
+        };
+        let calls = steps.iter().filter(|step| step.layer == place).map(input).collect::<Option<_>>()?;
+        let initializer = plan.initializer.by_row(&plan.dims, mixed(mixed(seed, place as u64), 0))?;
+        plan.looked_up.then_some(TableLayer { layer: place, initializer, calls })
+    };
+    graph.order.iter().enumerate().filter_map(table).collect()
+}
+
 /// Checks that a layer that is called again needs the same weights, and that no tensor has too many axes.
 fn fits(plan: Plan, known: Option<&Plan>) -> Result<Plan> {
     check_axes(&plan.output)?;
@@ -99,6 +119,36 @@ fn check_ends(graph: &Topology, inputs: &[&Symbol], outputs: &[&Symbol], names: 
         }
     }
     Ok(())
+}
+
+/// Returns the steps whose values a model is given: inputs and outputs of preprocessing layers that other layers take, or
+/// that are outputs of the model.
+fn fed(
+    graph: &Topology,
+    steps: &[LayerCall],
+    (inputs, outputs): (&[usize], &[usize]),
+    names: &[String],
+) -> Result<Vec<usize>> {
+    let is_host = |at: usize| graph.nodes[at].layer().is_some_and(|layer| layer.on_host().is_some());
+    let (mut by_host, mut by_tensors) = (vec![false; steps.len()], vec![false; steps.len()]);
+    outputs.iter().for_each(|&at| by_tensors[at] = true);
+    for (at, step) in steps.iter().enumerate() {
+        for &(from, _) in &step.inputs {
+            let users = if is_host(at) { &mut by_host } else { &mut by_tensors };
+            users[from] = true;
+            if is_host(at) && graph.nodes[from].layer().is_some() && !is_host(from) {
+                let error =
+                    Error::new(Code::BadSetting, "a preprocessing layer takes the output of a layer of tensors")
+                        .because("preprocessing is computed on the host, before there are tensors")
+                        .help("let it take an Input, or another preprocessing layer");
+                return Err(named(error, &names[graph.layer_of[at]], graph.nodes[at].layer()));
+            }
+        }
+    }
+    // An input that nothing takes is given as before.
+    let of_inputs = inputs.iter().copied().filter(|&at| by_tensors[at] || !by_host[at]);
+    let of_host = (0..steps.len()).filter(|&at| is_host(at) && by_tensors[at]);
+    Ok(of_inputs.chain(of_host).collect())
 }
 
 fn mark_last_uses(steps: &mut [LayerCall], outputs: &[usize]) {

@@ -1,8 +1,9 @@
 //! Functional models.
 
-use super::graph::Inputs;
+use super::graph::{InputValues, Inputs};
 use super::layer::{Layer, Mode, shown};
 use super::random::mixed;
+use super::tables::{SourceOfRows, TableLayer};
 use super::weights::Weight;
 use super::{DynTensor, Weights};
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
@@ -30,6 +31,8 @@ pub struct Model {
     pub(crate) form: Arc<ModelStructure>,
     /// The weights of each layer, in Keras' order of layers.
     pub(crate) weights: Vec<Vec<Weight>>,
+    /// Where the rows of tables come from that are not among the weights.
+    pub(crate) source: Option<SourceOfRows>,
 }
 
 /// The parts of a model that training does not change.
@@ -41,7 +44,10 @@ pub(crate) struct ModelStructure {
     pub(crate) steps: Vec<LayerCall>,
     pub(crate) chain: bool,
     pub(crate) inputs: Vec<usize>,
+    /// The steps whose values [`Model::call`] takes: the inputs, or what preprocessing layers make of them.
+    pub(crate) fed: Vec<usize>,
     pub(crate) outputs: Vec<usize>,
+    pub(crate) tables: Vec<TableLayer>,
 }
 
 /// The options of a model.
@@ -57,6 +63,8 @@ pub(crate) struct ModelOptions {
 pub(crate) struct NamedLayer {
     pub(crate) name: String,
     pub(crate) layer: Option<Arc<dyn Layer>>,
+    /// The type of an input's values.
+    pub(crate) values: InputValues,
 }
 
 /// A call of a layer.
@@ -99,18 +107,19 @@ impl Model {
         Self::build(&inputs.into().0, &outputs.into().0, style)
     }
 
-    /// Returns the outputs for a batch, in the order of the model.
+    /// Returns the outputs for a batch, in the order of the model. `inputs` has what [`Model::host_graph`] returns, if the
+    /// model has preprocessing layers.
     ///
     /// # Errors
     /// If the number of inputs is not that of the model, or one has another shape than its [`Input`](super::Input).
     pub fn call(&self, inputs: Vec<DynTensor>, mode: Mode) -> Result<Vec<DynTensor>> {
         let form = &*self.form;
-        if inputs.len() != form.inputs.len() {
+        if inputs.len() != form.fed.len() {
             let what = format!("model {:?} was given {} inputs", form.style.name, inputs.len());
-            return Err(Error::new(Code::ShapeMismatch, what).because(format!("it has {}", form.inputs.len())));
+            return Err(Error::new(Code::ShapeMismatch, what).because(format!("it has {}", form.fed.len())));
         }
         let mut values: Vec<Option<DynTensor>> = form.steps.iter().map(|_| None).collect();
-        for (input, &at) in inputs.into_iter().zip(&form.inputs) {
+        for (input, &at) in inputs.into_iter().zip(&form.fed) {
             let (found, expected) = (input.dims(), &form.steps[at].dims);
             if found.get(1..) != Some(expected) {
                 let what =
@@ -121,7 +130,7 @@ impl Model {
         }
         for (at, step) in form.steps.iter().enumerate() {
             let placed = &form.layers[step.layer];
-            if let Some(layer) = &placed.layer {
+            if let Some(layer) = placed.layer.as_ref().filter(|layer| layer.on_host().is_none()) {
                 let take =
                     |&(from, last): &(usize, bool)| if last { values[from].take() } else { values[from].clone() };
                 let inputs: Vec<DynTensor> = step.inputs.iter().filter_map(take).collect();
@@ -130,7 +139,10 @@ impl Model {
                     // Two layers, or two calls of one, must not drop the same numbers.
                     Mode::Training { seed } => Mode::Training { seed: mixed(seed, at as u64) },
                 };
-                let output = layer.forward(inputs, &Weights(&self.weights[step.layer]), mode);
+                let output = match self.table_elsewhere(step.layer) {
+                    Some(table) => self.look_up(table, inputs),
+                    None => layer.forward(inputs, &Weights(&self.weights[step.layer]), mode),
+                };
                 values[at] = Some(output.map_err(|error| named(error, &placed.name, Some(layer)))?);
             }
         }
@@ -204,7 +216,7 @@ pub(crate) fn named(error: Error, name: &str, layer: Option<&Arc<dyn Layer>>) ->
 impl Model {
     fn change(self, change: impl FnMut(Weight) -> Weight + Copy) -> Self {
         let weights = self.weights.into_iter().map(|layer| layer.into_iter().map(change).collect()).collect();
-        Self { form: self.form, weights }
+        Self { form: self.form, weights, source: self.source }
     }
 }
 
@@ -246,7 +258,7 @@ impl Module for Model {
     }
 
     fn map<M: ModuleMapper>(self, mapper: &mut M) -> Self {
-        let Self { form, weights } = self;
+        let Self { form, weights, source } = self;
         let mut mapped = Vec::with_capacity(weights.len());
         for (placed, weights) in form.layers.iter().zip(weights) {
             mapper.enter_module(&placed.name, "Layer");
@@ -260,6 +272,6 @@ impl Module for Model {
             mapper.exit_module(&placed.name, "Layer");
             mapped.push(layer);
         }
-        Self { form, weights: mapped }
+        Self { form, weights: mapped, source }
     }
 }

@@ -18,8 +18,20 @@ pub(crate) struct Node {
 
 #[derive(Debug)]
 pub(crate) enum NodeKind {
-    Input { dims: Vec<usize>, name: Option<String> },
+    Input { dims: Vec<usize>, name: Option<String>, values: InputValues },
     Layer(Arc<dyn Layer>),
+}
+
+/// The type of the values of an input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InputValues {
+    /// What the layers that take it need.
+    #[default]
+    Inferred,
+    /// Integers.
+    Integers,
+    /// Texts, which only preprocessing layers take.
+    Texts,
 }
 
 impl Node {
@@ -27,6 +39,14 @@ impl Node {
         match &self.what {
             NodeKind::Layer(layer) => Some(layer),
             NodeKind::Input { .. } => None,
+        }
+    }
+
+    /// The type of an input's values.
+    pub(crate) fn values(&self) -> InputValues {
+        match &self.what {
+            NodeKind::Input { values, .. } => *values,
+            NodeKind::Layer(_) => InputValues::Inferred,
         }
     }
 
@@ -75,17 +95,29 @@ impl Input {
     #[allow(clippy::new_ret_no_self)]
     #[must_use]
     pub fn new(dims: impl Into<Vec<usize>>) -> Symbol {
-        Self::make(dims.into(), None)
+        Self::make(dims.into(), None, InputValues::Inferred)
     }
 
     /// Returns an input with a name.
     #[must_use]
     pub fn named(name: &str, dims: impl Into<Vec<usize>>) -> Symbol {
-        Self::make(dims.into(), Some(name.to_owned()))
+        Self::make(dims.into(), Some(name.to_owned()), InputValues::Inferred)
     }
 
-    fn make(dims: Vec<usize>, name: Option<String>) -> Symbol {
-        Symbol(Arc::new(Node { what: NodeKind::Input { dims, name }, call: 0, inputs: Vec::new() }))
+    /// Returns a named input of integers, which matters for exports: Keras' `Input(dtype="int64")`.
+    #[must_use]
+    pub fn integers(name: &str, dims: impl Into<Vec<usize>>) -> Symbol {
+        Self::make(dims.into(), Some(name.to_owned()), InputValues::Integers)
+    }
+
+    /// Returns a named input of texts for preprocessing layers: Keras' `Input(dtype="string")`.
+    #[must_use]
+    pub fn texts(name: &str, dims: impl Into<Vec<usize>>) -> Symbol {
+        Self::make(dims.into(), Some(name.to_owned()), InputValues::Texts)
+    }
+
+    fn make(dims: Vec<usize>, name: Option<String>, values: InputValues) -> Symbol {
+        Symbol(Arc::new(Node { what: NodeKind::Input { dims, name, values }, call: 0, inputs: Vec::new() }))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The initial values of weights.
 
 use super::random::Random;
+use phalanx_base::RowInitializer;
 
 /// The divisor of [`Initializer::VarianceScaling`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +153,27 @@ impl Initializer {
                 scaled(scale, fan, distribution, dims).values(dims, seed)
             }
             Self::Orthogonal { gain } => orthogonal(gain, dims, &mut random),
+        }
+    }
+}
+
+impl Initializer {
+    /// Returns the same distribution as a function of a row's id, for a table of this shape: any part of the table can then
+    /// be created anywhere. `None` if the rows depend on each other.
+    pub(crate) fn by_row(&self, dims: &[usize], seed: u64) -> Option<RowInitializer> {
+        match *self {
+            Self::Zeros => Some(RowInitializer::constant(0.0)),
+            Self::Ones => Some(RowInitializer::constant(1.0)),
+            Self::Constant(value) => Some(RowInitializer::constant(value)),
+            Self::RandomUniform { low, high } => Some(RowInitializer::uniform(low as f32, high as f32, seed)),
+            Self::RandomNormal { mean, deviation } => Some(RowInitializer::normal(mean as f32, deviation as f32, seed)),
+            Self::TruncatedNormal { mean, deviation } => {
+                Some(RowInitializer::truncated_normal(mean as f32, deviation as f32, seed))
+            }
+            Self::VarianceScaling { scale, fan, distribution } => {
+                scaled(scale, fan, distribution, dims).by_row(dims, seed)
+            }
+            Self::Orthogonal { .. } => None,
         }
     }
 }

@@ -60,19 +60,28 @@ pub struct WeightPlan {
     pub initializer: Initializer,
     /// Whether it is trained; otherwise it is a moving average, which has one axis.
     pub trainable: bool,
+    /// Whether it is the only weight of a layer that returns the row of each id of its only input, and nothing else. A
+    /// strategy may then keep its rows elsewhere, and give the model those that a batch needs.
+    pub looked_up: bool,
 }
 
 impl WeightPlan {
     /// Returns a trainable weight.
     #[must_use]
     pub fn new(name: &'static str, dims: impl Into<Vec<usize>>, initializer: Initializer) -> Self {
-        Self { name, dims: dims.into(), initializer, trainable: true }
+        Self { name, dims: dims.into(), initializer, trainable: true, looked_up: false }
+    }
+
+    /// Returns a table, of which the layer only looks up rows.
+    #[must_use]
+    pub fn table(name: &'static str, dims: [usize; 2], initializer: Initializer) -> Self {
+        Self { looked_up: true, ..Self::new(name, dims, initializer) }
     }
 
     /// Returns a moving average.
     #[must_use]
     pub fn moving(name: &'static str, length: usize, initializer: Initializer) -> Self {
-        Self { name, dims: vec![length], initializer, trainable: false }
+        Self { name, dims: vec![length], initializer, trainable: false, looked_up: false }
     }
 }
 
@@ -112,6 +121,15 @@ pub trait Layer: std::fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// If an input has a wrong type or value.
     fn forward(&self, inputs: Vec<DynTensor>, weights: &Weights<'_>, mode: Mode) -> Result<DynTensor>;
+
+    /// Returns the function that computes the layer on the host, before there are tensors, if it is such a layer: it takes
+    /// raw columns of data, texts among them. What it returns is up to the crate that reads data; [`Model::call`] takes
+    /// the layer's output as an input and never calls [`forward`](Self::forward).
+    ///
+    /// [`Model::call`]: super::Model::call
+    fn on_host(&self) -> Option<&(dyn std::any::Any + Send + Sync)> {
+        None
+    }
 
     /// Returns the operation for exports to other formats, `None` if there is no equivalent.
     fn op(&self) -> Option<Op> {

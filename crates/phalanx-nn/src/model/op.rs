@@ -8,6 +8,8 @@ use super::{Function, Model, Padding, Variable};
 pub enum Op {
     /// An input of the model.
     Input,
+    /// A layer that is computed on the host: [`HostGraph`](super::HostGraph) has it.
+    Host,
     /// `activation(x kernel + bias)` along the last axis.
     Dense {
         /// Whether there is a bias.
@@ -142,7 +144,10 @@ impl Model {
             let placed = &form.layers[step.layer];
             LayerNode {
                 layer: placed.name.clone(),
-                op: placed.layer.as_ref().map_or(Some(Op::Input), |layer| layer.op()),
+                op: placed.layer.as_ref().map_or(Some(Op::Input), |layer| match layer.on_host() {
+                    Some(_) => Some(Op::Host),
+                    None => layer.op(),
+                }),
                 inputs: step.inputs.iter().map(|&(from, _)| from).collect(),
                 dims: step.dims.clone(),
                 weights: self.variables_of(step.layer),

@@ -49,6 +49,8 @@ enum ParamRank {
     R3(Param<Tensor<3>>),
     R4(Param<Tensor<4>>),
     MovingAverage(MovingAverage),
+    /// A table whose rows are elsewhere.
+    Elsewhere,
 }
 
 /// A weight of a layer.
@@ -68,12 +70,13 @@ macro_rules! changed {
             ParamRank::R3($param) => ParamRank::R3($body),
             ParamRank::R4($param) => ParamRank::R4($body),
             ParamRank::MovingAverage(moving) => ParamRank::MovingAverage(moving.change(|$param| $body)),
+            ParamRank::Elsewhere => ParamRank::Elsewhere,
         }
     };
 }
 
 macro_rules! read {
-    ($held:expr, $param:ident => $body:expr) => {
+    ($held:expr, $param:ident => $body:expr, elsewhere => $other:expr) => {
         match $held {
             ParamRank::R1($param) => $body,
             ParamRank::R2($param) => $body,
@@ -83,6 +86,7 @@ macro_rules! read {
                 let $param = &*moving.lock();
                 $body
             }
+            ParamRank::Elsewhere => $other,
         }
     };
 }
@@ -91,6 +95,9 @@ impl Weight {
     /// Creates the planned weight.
     pub(crate) fn new(plan: &WeightPlan, seed: u64, device: &Device) -> Result<Self> {
         let shape = Shape::new(plan.dims.clone())?;
+        if let Some(held) = table(plan, seed, device) {
+            return Ok(Self { name: plan.name, shape, trainable: plan.trainable, held });
+        }
         let data = TensorData::new(plan.initializer.values(&plan.dims, seed), plan.dims.clone());
         let held = match (plan.dims.len(), plan.trainable) {
             (1, true) => ParamRank::R1(Param::from_tensor(Tensor::from_data(data, device))),
@@ -112,7 +119,11 @@ impl Weight {
 
     /// Returns its values.
     pub(crate) fn values(&self) -> Result<Vec<f32>> {
-        let data = read!(&self.held, param => param.val().into_data());
+        let elsewhere = || {
+            Error::new(Code::NoSuchVariable, format!("the rows of weight {:?} are on the parameter servers", self.name))
+                .help("Compiled::weights fetches them")
+        };
+        let data = read!(&self.held, param => param.val().into_data(), elsewhere => return Err(elsewhere()));
         data.try_into_vec::<f32>().map_err(|error| {
             Error::new(Code::ShapeMismatch, format!("weight {:?} does not hold 32-bit floats", self.name))
                 .because(format!("{error:?}"))
@@ -126,10 +137,34 @@ impl Weight {
             return Err(Error::new(Code::ShapeMismatch, what).because(format!("it holds {}", self.shape.elements())));
         }
         let data = TensorData::new(values, self.shape.dims().to_vec());
+        if matches!(self.held, ParamRank::Elsewhere) {
+            let tensor = Tensor::from_data(data, &crate::default_device());
+            self.held = ParamRank::R2(Param::from_tensor(tensor));
+            return Ok(());
+        }
         self.held = changed!(self.held.clone(), param => param.map(|old| {
             Tensor::from_data(data, &old.device()).set_require_grad(old.is_require_grad())
         }));
         Ok(())
+    }
+
+    /// Returns whether it has values that something has read or set. A table has none until then.
+    pub(crate) fn is_created(&self) -> bool {
+        match &self.held {
+            ParamRank::R2(param) => param.is_initialized(),
+            ParamRank::Elsewhere => false,
+            _ => true,
+        }
+    }
+
+    /// Drops the values of a table, whose rows are elsewhere.
+    pub(crate) fn leave_out(&mut self) {
+        self.held = ParamRank::Elsewhere;
+    }
+
+    /// Returns whether the rows are elsewhere.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(self.held, ParamRank::Elsewhere)
     }
 
     fn change(self, change: impl FnOnce(ParamRank) -> ParamRank) -> Self {
@@ -139,7 +174,7 @@ impl Weight {
 
 impl Module for Weight {
     fn collect_devices(&self, devices: Devices) -> Devices {
-        read!(&self.held, param => param.collect_devices(devices))
+        read!(&self.held, param => param.collect_devices(devices), elsewhere => devices)
     }
 
     fn fork(self, device: &Device) -> Self {
@@ -163,12 +198,23 @@ impl Module for Weight {
     }
 
     fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
-        read!(&self.held, param => param.visit(visitor));
+        read!(&self.held, param => param.visit(visitor), elsewhere => {});
     }
 
     fn map<M: ModuleMapper>(self, mapper: &mut M) -> Self {
         self.change(|held| changed!(held, param => Module::map(param, mapper)))
     }
+}
+
+/// Returns a table, which is created when its values are first used: where its rows are elsewhere, it never is.
+fn table(plan: &WeightPlan, seed: u64, device: &Device) -> Option<ParamRank> {
+    let (&[rows, dim], true) = (plan.dims.as_slice(), plan.looked_up) else { return None };
+    let initializer = plan.initializer.by_row(&plan.dims, seed)?;
+    let create = move |device: &Device, learns: bool| {
+        Tensor::<2>::from_data(TensorData::new(initializer.table(rows, dim), [rows, dim]), device)
+            .set_require_grad(learns)
+    };
+    Some(ParamRank::R2(Param::uninitialized(ParamId::new(), create, device.clone(), true, [rows, dim].into())))
 }
 
 /// The weights of one layer, in the order of its [`Plan`](super::Plan).

@@ -4,3 +4,4 @@ mod layers;
 mod layers_fixture;
 mod metrics;
 mod metrics_fixture;
+mod tables;

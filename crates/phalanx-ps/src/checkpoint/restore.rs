@@ -145,7 +145,7 @@ impl Restore<'_> {
                 }
             }
             if !mine.is_empty() {
-                let run = Rows { handle: table.handle, count: mine.len() as u64 };
+                let run = Rows { handle: table.handle, count: mine.len() as u64, continues: false };
                 let ids: Vec<u8> = mine.iter().flat_map(|&i| ids[i].to_le_bytes()).collect();
                 (self.target)(Assign { rows: vec![run], ..Assign::default() }, vec![ids.into(), rows.into()])?;
             }

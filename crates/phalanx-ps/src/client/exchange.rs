@@ -40,9 +40,17 @@ pub struct Push {
     pub base_version: Option<u64>,
     /// The worker's count of steps under a coordinator; 0 where there is none.
     pub clock: u64,
-    /// The learning rate of the dense gradients, where it differs from that of the variables' optimizers. Tables, and
-    /// variables of [`Layout::keep_rate_of`](crate::Layout::keep_rate_of), keep theirs.
+    /// The learning rate of the dense gradients, where it differs from that of the variables' optimizers. Tables other than
+    /// those of [`Layout::update_as_variable`](crate::Layout::update_as_variable), and variables of
+    /// [`Layout::keep_rate_of`](crate::Layout::keep_rate_of), keep theirs.
     pub learning_rate: Option<f32>,
+}
+
+impl Push {
+    /// Returns whether it changes anything.
+    fn has_gradients(&self) -> bool {
+        !self.rows.is_empty() || self.dense.iter().any(Option::is_some)
+    }
 }
 
 /// The result of an exchange.
@@ -202,6 +210,10 @@ impl Client {
                 header.input_position = push.input_position.to_vec();
                 header.clock = push.clock;
             }
+            if push.has_gradients() {
+                let tables = remote.layout.as_variables();
+                header.as_variables = tables.map(|table| remote.tables[server][table]).collect();
+            }
             header.on_behalf_of = (!own).then(|| task_to_wire(push.id.task, push.id.incarnation));
             for piece in &ask.pieces()[part.pieces.clone()] {
                 let shard = &remote.layout.shards()[piece.shard];
@@ -216,9 +228,11 @@ impl Client {
             for run in &part.row_push {
                 let rows = &push.rows[run.set];
                 let positions = &rows.set.on(server)[run.range.clone()];
-                header
-                    .row_push
-                    .push(Rows { handle: remote.tables[server][rows.set.table()], count: positions.len() as u64 });
+                header.row_push.push(Rows {
+                    handle: remote.tables[server][rows.set.table()],
+                    count: positions.len() as u64,
+                    continues: run.range.start > 0 || has_rows_before(push, run.set, server),
+                });
                 body.push(rows.set.ids_at(positions));
                 body.push(rows.gather(server, run.range.clone(), ask.dim(&rows.set)));
             }
@@ -230,9 +244,11 @@ impl Client {
             for run in &part.row_pull {
                 let set = &pull[run.set];
                 let positions = &set.on(server)[run.range.clone()];
-                header
-                    .row_pull
-                    .push(Rows { handle: remote.tables[server][set.table()], count: positions.len() as u64 });
+                header.row_pull.push(Rows {
+                    handle: remote.tables[server][set.table()],
+                    count: positions.len() as u64,
+                    continues: false,
+                });
                 body.push(set.ids_at(positions));
             }
         }
@@ -245,4 +261,10 @@ impl Client {
 pub(super) fn range(remote: &RemoteModel, piece: &Piece, held: u64) -> Range {
     let (start, count) = (piece.elements.start as u64, piece.elements.len() as u64);
     Range { handle: remote.handles[piece.shard], start, count, held, slot: 0 }
+}
+
+/// Whether a set before number `set` has rows of the same table on a server.
+fn has_rows_before(push: &Push, set: usize, server: usize) -> bool {
+    let table = push.rows[set].set.table();
+    push.rows[..set].iter().any(|rows| rows.set.table() == table && !rows.set.on(server).is_empty())
 }

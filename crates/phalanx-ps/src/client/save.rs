@@ -23,6 +23,9 @@ pub struct SnapshotInfo {
     pub bytes: u64,
     /// The number of committed steps, where that server counts them.
     pub global_step: u64,
+    /// How many messages had changed values on the server, rounds apart: two snapshots of one server with the same global step
+    /// and the same number have the same values.
+    pub changes: u64,
 }
 
 /// A server's part of a checkpoint, written and not yet published.
@@ -82,6 +85,7 @@ impl Client {
                 table_rows: taken.table_rows,
                 bytes: taken.bytes,
                 global_step: taken.global_step,
+                changes: taken.changes,
             }),
             other => Err(unexpected(&other)),
         };

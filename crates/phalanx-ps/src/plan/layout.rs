@@ -27,6 +27,8 @@ pub struct Layout {
     shards: Vec<Shard>,
     /// Indexes of the variables whose learning rate no update changes.
     keep_rate: HashSet<usize>,
+    /// Indexes of the tables that are updated as variables are.
+    as_variables: HashSet<usize>,
 }
 
 impl Layout {
@@ -66,7 +68,7 @@ impl Layout {
         for (shard, server) in shards.iter_mut().zip(placement.place(&bytes, servers)) {
             shard.server = server;
         }
-        Ok(Self { servers, variables, tables, shards, keep_rate: HashSet::new() })
+        Ok(Self { servers, variables, tables, shards, keep_rate: HashSet::new(), as_variables: HashSet::new() })
     }
 
     /// Returns the number of servers.
@@ -83,6 +85,17 @@ impl Layout {
     /// Whether no update changes the learning rate of the variable with this index.
     pub(crate) fn keeps_rate(&self, variable: usize) -> bool {
         self.keep_rate.contains(&variable)
+    }
+
+    /// Updates a table as variables are: it takes the learning rate of an update, and in synchronous mode the mean over all
+    /// updates of a round. Otherwise it keeps the rate of its optimizer, and averages each row over the updates that have it.
+    pub fn update_as_variable(&mut self, table: &str) {
+        self.as_variables.extend(self.tables.iter().position(|spec| spec.name == table));
+    }
+
+    /// Returns the indexes of the tables that are updated as variables are.
+    pub(crate) fn as_variables(&self) -> impl Iterator<Item = usize> {
+        self.as_variables.iter().copied()
     }
 
     /// Returns the variables, in the order in which they were given.

@@ -6,9 +6,9 @@ mod partitioner;
 mod placement;
 mod spec;
 
-pub use initializer::RowInitializer;
 pub use layout::{Layout, Shard, server_of_row};
 pub use partitioner::{Partitioner, split};
+pub use phalanx_base::RowInitializer;
 pub use placement::Placement;
 pub use spec::{ItemKind, ItemSpec, TableSpec, VariableSpec};
 

@@ -1,6 +1,6 @@
 //! What a model keeps on the servers.
 
-use super::{Partitioner, RowInitializer};
+use super::{Partitioner, RowInitializer, initializer};
 use crate::proto;
 use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_optim::Optimizer;
@@ -88,7 +88,7 @@ impl ItemSpec {
             ItemKind::Dense { shape, rows } => {
                 (shape.dims().iter().map(|&extent| extent as u64).collect(), rows.len() as u64, None)
             }
-            ItemKind::Table { dim, initializer } => (vec![*dim as u64], 0, Some(initializer.to_wire())),
+            ItemKind::Table { dim, initializer } => (vec![*dim as u64], 0, Some(initializer::to_wire(*initializer))),
         };
         let (name, optimizer) = (self.name.clone(), self.optimizer.to_words());
         proto::Spec { name, shape, first_row: self.first_row() as u64, rows, initializer, optimizer }
@@ -98,11 +98,11 @@ impl ItemSpec {
         let (name, optimizer) = (spec.name.clone(), Optimizer::from_words(&spec.optimizer)?);
         let dims: Result<Vec<usize>, _> = spec.shape.iter().map(|&extent| usize::try_from(extent)).collect();
         let shape = Shape::new(dims.map_err(|_| Error::new(Code::ShapeMismatch, "an extent is too large"))?)?;
-        if let Some(initializer) = &spec.initializer {
+        if let Some(wire) = &spec.initializer {
             if shape.dims().len() != 1 || shape.elements() == 0 || shape.elements() > 1 << 20 {
                 return Err(Error::new(Code::ShapeMismatch, format!("{shape} is not the width of a table")));
             }
-            let initializer = RowInitializer::from_wire(initializer)?;
+            let initializer = initializer::from_wire(wire)?;
             return Ok(Self { name, optimizer, kind: ItemKind::Table { dim: shape.elements(), initializer } });
         }
         let end = spec.first_row.checked_add(spec.rows).filter(|&end| end <= shape.rows() as u64);

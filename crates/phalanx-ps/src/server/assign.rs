@@ -130,6 +130,13 @@ impl Store {
             }
             values.push((shard, body.numbers(elements.len())?, elements));
         }
+        let mut rows = Vec::with_capacity(ask.rows.len().min(1024));
+        for run in &ask.rows {
+            let table = self.table(run.handle)?;
+            let ids = body.ids(run.count as usize)?;
+            let values = body.numbers(ids.len() * table.dim)?;
+            rows.push((table, ids, values));
+        }
         body.end()?;
         // Waits for updates in progress and blocks new ones. First this lock, then the sender's progress, as for an update.
         let _gate = self.snapshots.exclude_updates();
@@ -139,6 +146,8 @@ impl Store {
                 return Ok(());
             }
             values.into_iter().try_for_each(|(shard, numbers, range)| shard.replace(ask.closed, range, numbers))?;
+            rows.into_iter().try_for_each(|(table, ids, rows)| table.replace(ask.closed, &ids, rows))?;
+            self.changes.fetch_add(1, Ordering::AcqRel);
             *newest = Some((from, ask.number));
             Ok(())
         };

@@ -18,6 +18,7 @@ mod load;
 mod pages;
 mod pending_rows;
 mod restoring;
+mod round_counts;
 mod saving;
 mod service;
 mod slabs;

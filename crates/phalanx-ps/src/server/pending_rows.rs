@@ -3,7 +3,8 @@
 use super::index::hash;
 use hashbrown::HashTable;
 
-/// Sums of row gradients. Each row is averaged over the gradients that had it, as TensorFlow's sparse accumulator does.
+/// Sums of row gradients. Each row is averaged over the gradients that had it, as TensorFlow's sparse accumulator does, unless
+/// the table is updated as variables are.
 #[derive(Default)]
 pub(super) struct PendingRows {
     pub(super) round: u64,
@@ -33,11 +34,11 @@ impl PendingRows {
         sums[at * gradient.len()..].iter_mut().zip(gradient).for_each(|(sum, x)| *sum += x);
     }
 
-    /// Returns every row's id and the mean of its gradients, which have `dim` numbers.
-    pub(super) fn means(&mut self, dim: usize) -> impl Iterator<Item = (i64, &[f32])> {
+    /// Returns every row's id and the mean of its gradients, which have `dim` numbers: over those that had it, or over `all`.
+    pub(super) fn means(&mut self, dim: usize, all: Option<u32>) -> impl Iterator<Item = (i64, &[f32])> {
         let rows = self.ids.iter().zip(&self.counts).zip(self.sums.chunks_exact_mut(dim));
-        rows.map(|((&id, &count), sum)| {
-            let scale = 1.0 / count as f32;
+        rows.map(move |((&id, &count), sum)| {
+            let scale = 1.0 / all.unwrap_or(count).max(1) as f32;
             sum.iter_mut().for_each(|x| *x *= scale);
             (id, &*sum)
         })

@@ -121,6 +121,7 @@ impl Service {
                     table_rows: snapshot.table_rows(),
                     bytes: snapshot.bytes(),
                     global_step: snapshot.global_step,
+                    changes: snapshot.changes,
                 }))
             }
             request::Op::Save(ask) => Some(reply::Result::Saved(self.save(ask, &mut values).await?)),

@@ -36,7 +36,18 @@ struct RangeGradient<'a> {
 /// The gradients of a message, checked but not applied.
 struct Push<'a> {
     dense: Vec<RangeGradient<'a>>,
-    rows: Vec<(Arc<Table>, Vec<i64>, &'a [u8])>,
+    rows: Vec<RowsGradient<'a>>,
+    /// The tables that are updated as variables are.
+    as_variables: Vec<Arc<Table>>,
+}
+
+/// The gradients of rows of a table.
+struct RowsGradient<'a> {
+    table: Arc<Table>,
+    ids: Vec<i64>,
+    gradients: &'a [u8],
+    /// An earlier message of the same step had gradients of this table.
+    continues: bool,
 }
 
 /// The request of a message, checked: ranges with the version that the client holds, and rows.
@@ -52,6 +63,8 @@ pub struct Store {
     pub(crate) barrier: Mutex<Barrier>,
     pub(crate) clocks: Mutex<Clocks>,
     pub(super) global_step: AtomicU64,
+    /// How many messages have changed values; gradients of rounds do so when their round is closed, and do not count.
+    pub(super) changes: AtomicU64,
     /// Every exchange is an update to it.
     pub(super) snapshots: Snapshots<StoreSnapshot>,
     pub(super) input_positions: InputPositions,
@@ -75,6 +88,7 @@ impl Default for Store {
             barrier: Mutex::default(),
             clocks: Mutex::default(),
             global_step: AtomicU64::default(),
+            changes: AtomicU64::default(),
             snapshots,
             input_positions: InputPositions::default(),
             ready: AtomicBool::default(),
@@ -152,9 +166,11 @@ impl Store {
             let table = self.table(push.handle)?;
             let ids = body.ids(push.count as usize)?;
             let gradients = body.numbers(ids.len() * table.dim)?;
-            rows.push((table, ids, gradients));
+            rows.push(RowsGradient { table, ids, gradients, continues: push.continues });
         }
-        Ok(Push { dense, rows })
+        let as_variables = ask.as_variables.iter().map(|&handle| self.table(handle)).collect::<Result<Vec<_>>>()?;
+        as_variables.iter().try_for_each(|table| check_rate(&table.optimizer, ask.learning_rate))?;
+        Ok(Push { dense, rows, as_variables })
     }
 
     fn read_pull(&self, ask: &Exchange, body: &mut Body<'_>) -> Result<Pull> {
@@ -193,7 +209,8 @@ impl Store {
         let counts = ask.counts && ask.round.is_none() && update.is_last();
         let outcome = self.applied.once(from, update, |outcome, progress| {
             if outcome == UpdateOutcome::Fresh {
-                answer.stale = !Self::apply(ask, push, executor)?;
+                answer.stale = !Self::apply(ask, part == 0, push, executor)?;
+                self.changes.fetch_add(ask.round.is_none().into(), Ordering::AcqRel);
                 if progress.behind {
                     self.missed.fetch_add(progress.missed(step), Ordering::Relaxed);
                 }
@@ -213,7 +230,12 @@ impl Store {
     }
 
     /// Applies gradients, or adds them to their round; returns false if that round is closed already.
-    fn apply(ask: &Exchange, Push { dense, rows }: Push<'_>, executor: Executor) -> Result<bool> {
+    fn apply(
+        ask: &Exchange,
+        is_first_part: bool,
+        Push { dense, rows, as_variables }: Push<'_>,
+        executor: Executor,
+    ) -> Result<bool> {
         let mut block = F32Block::default();
         let mut taken = true;
         for RangeGradient { shard, gradient, elements, rate } in dense {
@@ -222,11 +244,18 @@ impl Store {
                 Some(round) => taken &= shard.contribute(round, elements, gradient, rate, &mut block)?,
             }
         }
-        for (table, ids, gradients) in rows {
+        if let Some(round) = ask.round {
+            for table in &as_variables {
+                table.count_in_round(round, ask.learning_rate, is_first_part)?;
+            }
+        }
+        for RowsGradient { table, ids, gradients, continues } in rows {
             match ask.round {
                 None => {
-                    let rate = scheduled_rate(&table.optimizer, ask);
-                    table.push(&ids, gradients, rate, executor)?;
+                    let takes_rate = as_variables.iter().any(|other| Arc::ptr_eq(other, &table));
+                    let rate = ask.learning_rate.filter(|_| takes_rate);
+                    let rate = rate.or_else(|| scheduled_rate(&table.optimizer, ask));
+                    table.push(&table.rule(rate, continues), &ids, gradients, executor)?;
                 }
                 // A round is a global step: the schedule needs nothing else.
                 Some(round) => taken &= table.contribute(round, &ids, gradients)?,

@@ -7,6 +7,7 @@ use super::table::Table;
 use super::{Store, TaskIncarnation, TaskProgress};
 use phalanx_base::{Code, Error, Result, TaskId};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// An item in a snapshot, with its counts.
@@ -23,6 +24,8 @@ pub struct StoreSnapshot {
     /// How long no update could be applied.
     pub(crate) pause: Duration,
     pub(crate) global_step: u64,
+    /// How many messages had changed values, rounds apart.
+    pub(crate) changes: u64,
     pub(crate) items: Vec<SnapshotItem>,
     pub(crate) progress: Vec<(TaskIncarnation, TaskProgress)>,
     pub(crate) input_positions: Vec<(TaskId, Vec<u8>)>,
@@ -97,8 +100,9 @@ impl Store {
                 });
             }
             let (progress, input_positions) = (self.applied.all(), self.input_positions.all());
-            let (global_step, pause, released) = (self.global_step(), started.elapsed(), Released::default());
-            Ok(StoreSnapshot { id, number, pause, global_step, items, progress, input_positions, released })
+            let (global_step, changes) = (self.global_step(), self.changes.load(Ordering::Acquire));
+            let (pause, released) = (started.elapsed(), Released::default());
+            Ok(StoreSnapshot { id, number, pause, global_step, changes, items, progress, input_positions, released })
         })
     }
 

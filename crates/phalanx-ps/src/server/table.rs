@@ -4,6 +4,7 @@
 
 use super::index::{STRIPES, stripe_of, tag};
 use super::lock;
+use super::round_counts::RoundCounts;
 use super::slabs::{BLOCK, RowLocation};
 use super::snapshot::Clock;
 use super::stripe::{Stripe, stages};
@@ -24,6 +25,8 @@ pub(crate) struct Table {
     stripes: Vec<Mutex<Stripe>>,
     updates: AtomicU64,
     closed: AtomicU64,
+    /// The updates of each round, where the table is updated as variables are. Locked after a stripe, or alone.
+    rounds: Mutex<RoundCounts>,
     clock: Arc<Clock>,
 }
 
@@ -38,7 +41,8 @@ impl Table {
         let width = dim * (1 + optimizer.slot_count());
         let stripes = (0..STRIPES).map(|_| Mutex::new(Stripe::new(width))).collect();
         let (updates, closed) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { name, dim, initializer, optimizer, width, stripes, updates, closed, clock }
+        let rounds = Mutex::default();
+        Self { name, dim, initializer, optimizer, width, stripes, updates, closed, rounds, clock }
     }
 
     /// Returns the number of numbers in a row, slots included.
@@ -76,19 +80,24 @@ impl Table {
         })
     }
 
-    /// Applies row gradients at once, with `rate` in place of the optimizer's if there is one. Ids are unique.
-    pub(crate) fn push(&self, ids: &[i64], gradients: &[u8], rate: Option<f32>, executor: Executor) -> Result<()> {
-        let step = self.updates.fetch_add(1, Ordering::AcqRel).saturating_add(1);
-        let rule = rate.map_or(self.optimizer, |rate| self.optimizer.with_learning_rate(rate)).at_step(step);
-        self.push_by(&rule, ids, gradients, executor)
+    /// Counts an update and returns its rule, with `rate` in place of the optimizer's if there is one. An update that
+    /// `continues` one in an earlier message is not counted again.
+    pub(crate) fn rule(&self, rate: Option<f32>, continues: bool) -> Rule {
+        let step = if continues {
+            self.updates.load(Ordering::Acquire).max(1)
+        } else {
+            self.updates.fetch_add(1, Ordering::AcqRel).saturating_add(1)
+        };
+        rate.map_or(self.optimizer, |rate| self.optimizer.with_learning_rate(rate)).at_step(step)
     }
 
-    fn push_by(&self, rule: &Rule, ids: &[i64], gradients: &[u8], executor: Executor) -> Result<()> {
+    /// Applies row gradients at once. Ids are unique.
+    pub(crate) fn push(&self, rule: &Rule, ids: &[i64], gradients: &[u8], executor: Executor) -> Result<()> {
         if executor.splits(ids.len() * self.dim, BLOCK) {
             let (first, second) = ids.split_at(ids.len() / 2);
             let (one, other) = gradients.split_at(4 * self.dim * first.len());
-            let (one, other) = executor
-                .join(|| self.push_by(rule, first, one, executor), || self.push_by(rule, second, other, executor));
+            let (one, other) =
+                executor.join(|| self.push(rule, first, one, executor), || self.push(rule, second, other, executor));
             return one.and(other);
         }
         let mut gradient = vec![0.0; self.dim];
@@ -106,6 +115,22 @@ impl Table {
             }
             Ok(())
         })
+    }
+
+    /// Counts an update of a round whose mean is over all its updates, with or without rows here; `counts` is false for the
+    /// later parts of one that was counted.
+    pub(crate) fn count_in_round(&self, round: u64, rate: Option<f32>, counts: bool) -> Result<()> {
+        if round < self.close(round) {
+            return Ok(());
+        }
+        if lock(&self.rounds).count(round, rate, counts) {
+            // Every stripe takes the rounds before, so that their counts are not needed any more.
+            for stripe in &self.stripes {
+                self.settle(&mut lock(stripe), round)?;
+            }
+            lock(&self.rounds).drop_before(round);
+        }
+        Ok(())
     }
 
     /// Adds row gradients to their round; returns `false` if the round is closed already.
@@ -143,6 +168,18 @@ impl Table {
         self.each_stripe(ids, |stripe, group| {
             for &at in group {
                 read_f32s(&rows[at as usize * bytes..][..bytes], self.row(stripe, ids[at as usize]));
+            }
+            Ok(())
+        })
+    }
+
+    /// Replaces the values of rows in a model in training, with the gradients of rounds below `closed`; slots are kept.
+    pub(crate) fn replace(&self, closed: u64, ids: &[i64], rows: &[u8]) -> Result<()> {
+        let closed = self.close(closed);
+        self.each_stripe(ids, |stripe, group| {
+            self.settle(stripe, closed)?;
+            for &at in group {
+                read_f32s(self.slice(rows, at), &mut self.row(stripe, ids[at as usize])[..self.dim]);
             }
             Ok(())
         })
@@ -217,8 +254,11 @@ impl Table {
             return Ok(());
         }
         let mut pending = std::mem::take(&mut stripe.pending);
-        let rule = self.optimizer.at_step(pending.round + 1);
-        for (id, mean) in pending.means(self.dim) {
+        let counted = lock(&self.rounds).of(pending.round);
+        let rate = counted.and_then(|(_, rate)| rate);
+        let optimizer = rate.map_or(self.optimizer, |rate| self.optimizer.with_learning_rate(rate));
+        let rule = optimizer.at_step(pending.round + 1);
+        for (id, mean) in pending.means(self.dim, counted.map(|(updates, _)| updates)) {
             rule.apply(self.row(stripe, id), mean)?;
         }
         Ok(())
@@ -312,7 +352,8 @@ mod tests {
     #[test]
     fn only_touched_rows_change() {
         let table = table(Sgd::new(0.5));
-        table.push(&[7, -3], &bytes(&[1.0, 2.0, 4.0, 0.0]), None, Executor::Serial).unwrap();
+        let rule = table.rule(None, false);
+        table.push(&rule, &[7, -3], &bytes(&[1.0, 2.0, 4.0, 0.0]), Executor::Serial).unwrap();
         assert_eq!(rows(&table, &[-3, 5, 7]), [-1.0, 1.0, 1.0, 1.0, 0.5, 0.0]);
     }
 
@@ -336,7 +377,9 @@ mod tests {
         let gradients: Vec<f32> = (0..2 * ids.len()).map(|i| (i % 977) as f32 / 100.0).collect();
         let pushed = |executor| {
             let table = table(Adagrad::new(0.1));
-            (0..2).for_each(|_| table.push(&ids, &bytes(&gradients), None, executor).unwrap());
+            (0..2).for_each(|_| {
+                table.push(&table.rule(None, false), &ids, &bytes(&gradients), executor).unwrap();
+            });
             let mut out = vec![0; 8 * ids.len()];
             table.pull(&ids, &mut out, executor).unwrap();
             out
@@ -353,5 +396,23 @@ mod tests {
         table.close(1);
         assert_eq!(rows(&table, &[1, 2]), [0.0, 0.0, -1.0, -1.0]);
         assert!(!table.contribute(0, &[1], &bytes(&[9.0, 9.0])).unwrap());
+    }
+
+    #[test]
+    fn a_round_of_a_table_like_a_variable_averages_over_all_its_updates() {
+        let table = table(Sgd::new(1.0));
+        table.count_in_round(0, None, true).unwrap();
+        assert!(table.contribute(0, &[1, 2], &bytes(&[1.0, 1.0, 1.0, 1.0])).unwrap());
+        table.count_in_round(0, None, false).unwrap();
+        table.count_in_round(0, None, true).unwrap();
+        assert!(table.contribute(0, &[2], &bytes(&[2.0, 2.0])).unwrap());
+        // The next round has begun before anybody looks at the rows, and has another learning rate.
+        table.count_in_round(1, Some(0.5), true).unwrap();
+        assert!(table.contribute(1, &[1], &bytes(&[1.0, 1.0])).unwrap());
+        table.close(2);
+        assert_eq!(rows(&table, &[1, 2]), [0.0, 0.0, -0.5, -0.5]);
+        table.count_in_round(0, None, true).unwrap();
+        table.replace(2, &[2], &bytes(&[7.0, 8.0])).unwrap();
+        assert_eq!(rows(&table, &[1, 2]), [0.0, 0.0, 7.0, 8.0]);
     }
 }

@@ -61,13 +61,15 @@ pub(crate) struct Saver {
     lock: Option<RunLock>,
     /// Notices about the directory, to be logged.
     notices: Vec<Error>,
+    /// The newest checkpoint that was saved, and the changes of every server that are in it.
+    newest: Option<(String, Vec<u64>)>,
 }
 
 impl Saver {
     /// Creates a saver into the directory of `checkpoints`, which is locked unless it only restores; `rounds` for
     /// synchronous training.
     pub(crate) fn new(checkpoints: CheckpointStore, lock: Option<RunLock>, rounds: bool) -> Self {
-        Self { checkpoints, rounds, seen: None, lock, notices: Vec::new() }
+        Self { checkpoints, rounds, seen: None, lock, notices: Vec::new(), newest: None }
     }
 
     /// Takes the notices about the directory since the last call.
@@ -113,7 +115,7 @@ impl Saver {
         self.seen = None;
     }
 
-    /// Saves now. Returns `None` where the newest checkpoint already has that step.
+    /// Saves now. Returns `None` where the newest checkpoint already has that step and everything else that the servers have.
     ///
     /// # Errors
     /// When a server or the directory does not do its part. Nothing is changed then: the newest checkpoint stays the
@@ -155,7 +157,11 @@ impl Saver {
         direct: bool,
     ) -> Result<Option<(String, u64, Vec<Error>)>> {
         let name = self.checkpoints.name(cuts[0].global_step);
-        if self.checkpoints.newest_first().first() == Some(&name) {
+        let changes: Vec<u64> = cuts.iter().map(|cut| cut.changes).collect();
+        // One server counts the steps. A snapshot between the parts of an asynchronous update has its step, but not all of its
+        // values; and values can be replaced without a step. Such a checkpoint is saved again under its name.
+        let lacks_changes = self.newest.as_ref().is_some_and(|(saved, had)| *saved == name && *had != changes);
+        if self.checkpoints.newest_first().first() == Some(&name) && !lacks_changes {
             return Ok(None);
         }
         let dir = self.checkpoints.dir().clone();
@@ -173,7 +179,9 @@ impl Saver {
             // The staged files that were not published are of no use.
             parts.iter().for_each(|part| drop(dir.remove(&part.staged)));
         }
-        Ok(Some((name, parts.iter().map(|part| part.bytes).sum(), published?)))
+        let undeleted = published?;
+        self.newest = Some((name.clone(), changes));
+        Ok(Some((name, parts.iter().map(|part| part.bytes).sum(), undeleted)))
     }
 
     fn publish(&mut self, dir: &Dir, name: &str, parts: &[StagedPart]) -> Result<Vec<Error>> {

@@ -10,8 +10,8 @@ use crate::{Server, Session};
 use phalanx_base::{Code, Context, Error, Incarnation, Result, TaskId};
 use phalanx_cluster::schedule::{RefusalReason, SchedulerOptions, StepEffect, TaskIncarnation, WorkerView};
 use phalanx_nn::burn::module::Module;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How old updates were when they were applied.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Staleness {
     /// The number of updates by their age: entry n counts those applied n steps after the values that they were computed on,
@@ -38,17 +38,18 @@ pub(crate) struct Call {
     pub(crate) steps_before: u64,
 }
 
-/// Hands steps to workers; [`ParameterServerStrategy::run`](super::ParameterServerStrategy::run) creates one.
+/// Hands steps to workers: TensorFlow's `ClusterCoordinator`. [`Strategy::coordinate`](crate::Strategy::coordinate) creates one.
 ///
 /// ```
 /// use phalanx_nn::burn::nn::{Linear, LinearConfig};
 /// use phalanx_optim::Sgd;
-/// use phalanx_train::{MiniCluster, ParameterServerStrategy, StepFunctions, Supervisor};
+/// use phalanx_train::{MiniCluster, ParameterServerOptions, StepFunctions, Strategy};
 /// let sum = MiniCluster::start(1, 2)?.run(|server| {
 ///     let mut steps = StepFunctions::<Linear>::new();
 ///     let square = steps.evaluation(|_, x: f64| Ok(x * x));
 ///     let model = LinearConfig::new(2, 1).init(&phalanx_nn::default_device());
-///     ParameterServerStrategy::new(Supervisor::new(server, Sgd::new(0.1))).run(model, steps, |coordinator| {
+///     let strategy = Strategy::parameter_server_on(server, ParameterServerOptions::default())?;
+///     strategy.coordinate(model, Sgd::new(0.1), steps, |coordinator| {
 ///         let squares = [1.0, 2.0, 3.0].map(|x| coordinator.schedule(&square, x));
 ///         coordinator.join()?;
 ///         squares.into_iter().map(|value| value?.fetch()).sum::<phalanx_base::Result<f64>>()

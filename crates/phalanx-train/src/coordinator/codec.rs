@@ -9,6 +9,22 @@ use serde::de::DeserializeOwned;
 /// The most bytes that one step may take or return: they go into one frame, beside the largest header.
 pub(super) const LARGEST: usize = FRAME_BYTES - HEADER_BYTES;
 
+/// The most bytes that a call of the program may return: every task keeps the outcomes of all calls.
+const LARGEST_OUTCOME: usize = 1 << 20;
+
+/// Encodes the outcome of a call: the committed steps at its end, and the value that every task returns.
+pub(super) fn encode_outcome<T: Serialize>(steps: u64, value: &T) -> Result<Bytes> {
+    let bytes = encode("the outcome of a call", &(steps, value))?;
+    check_within(LARGEST_OUTCOME, "the outcome of a call", bytes.len())?;
+    Ok(bytes)
+}
+
+/// Returns the committed steps at the end of a call.
+pub(super) fn steps_of_outcome(outcome: &[u8]) -> Result<u64> {
+    let steps = postcard::take_from_bytes(outcome).map(|(steps, _)| steps);
+    steps.map_err(|error| Error::new(Code::BadMessage, "the outcome of a call is malformed").because(error))
+}
+
 /// Encodes a value that is sent; `what` names it in errors.
 pub(super) fn encode<T: Serialize>(what: &str, value: &T) -> Result<Bytes> {
     let bytes = postcard::to_stdvec(value).map_err(|error| {
@@ -21,11 +37,15 @@ pub(super) fn encode<T: Serialize>(what: &str, value: &T) -> Result<Bytes> {
 }
 
 pub(super) fn check_size(what: &str, bytes: usize) -> Result<()> {
-    if bytes <= LARGEST {
+    check_within(LARGEST, what, bytes)
+}
+
+fn check_within(most: usize, what: &str, bytes: usize) -> Result<()> {
+    if bytes <= most {
         return Ok(());
     }
     Err(Error::new(Code::BadSetting, format!("{what} takes {bytes} bytes"))
-        .because(format!("at most {LARGEST} fit into a message"))
+        .because(format!("at most {most} fit into a message"))
         .help("send less: read data from files, and values from the servers"))
 }
 
@@ -47,6 +67,7 @@ pub(super) fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T>
 mod tests {
     use super::*;
     use crate::HostTensor;
+    use crate::fit::{History, Logs};
     use serde::Deserialize;
 
     #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,6 +87,19 @@ mod tests {
         let ids = HostTensor::from(vec![i64::MIN, -1, i64::MAX]);
         assert_eq!(decode::<HostTensor>("a result", &encode("a result", &ids).unwrap()).unwrap(), ids);
         decode::<()>("a result", &encode("a result", &()).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn an_outcome_has_the_steps_of_its_call_and_any_value() {
+        let mut history = History::default();
+        history.push(3, [("loss", 0.25), ("accuracy", f64::INFINITY)].into_iter().collect());
+        history.push(4, Logs::default());
+        let bytes = encode_outcome(300, &history).unwrap();
+        assert_eq!(steps_of_outcome(&bytes).unwrap(), 300);
+        assert_eq!(decode::<(u64, History)>("the outcome", &bytes).unwrap(), (300, history));
+        assert!(steps_of_outcome(&[0xff; 3]).is_err() && decode::<(u64, Logs)>("the outcome", &[]).is_err());
+        let error = encode_outcome(1, &vec![0.0_f32; LARGEST_OUTCOME]).unwrap_err();
+        assert_eq!(error.what(), "the outcome of a call takes 4194308 bytes");
     }
 
     #[test]

@@ -46,15 +46,15 @@ impl<K: ?Sized> std::fmt::Debug for Handle<K> {
 
 /// Tells the handles of one registry from those of another one.
 #[derive(Clone, Default)]
-pub(super) struct RegistryId(Arc<u8>);
+pub(crate) struct RegistryId(Arc<u8>);
 
 impl RegistryId {
-    pub(super) fn handle<K: ?Sized>(&self, index: usize) -> Handle<K> {
+    pub(crate) fn handle<K: ?Sized>(&self, index: usize) -> Handle<K> {
         Handle { registry: self.address(), index, kind: PhantomData }
     }
 
     /// Returns the position that a handle of this registry refers to.
-    pub(super) fn index<K: ?Sized>(&self, handle: &Handle<K>) -> Result<usize> {
+    pub(crate) fn index<K: ?Sized>(&self, handle: &Handle<K>) -> Result<usize> {
         if handle.registry == self.address() {
             return Ok(handle.index);
         }

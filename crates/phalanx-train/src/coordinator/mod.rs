@@ -2,7 +2,7 @@
 //!
 //! | read | for |
 //! | --- | --- |
-//! | [`ParameterServerStrategy`] | a job with a coordinator |
+//! | [`Strategy::coordinate`](crate::Strategy::coordinate) | a job with a coordinator |
 //! | [`StepFunctions`], [`StepHandle`] | the steps that workers run, and what names one |
 //! | [`StepContext`] | a step's input, resources, metrics and model |
 //! | [`Coordinator`] | the chief: schedule, join, fetch |
@@ -20,6 +20,7 @@ mod inputs;
 mod messages;
 mod metrics;
 mod on_servers;
+mod other_tasks;
 mod outcomes;
 mod remote_value;
 mod service;
@@ -27,7 +28,6 @@ mod state;
 mod step_functions;
 mod step_poller;
 mod step_queue;
-mod strategy;
 mod variables;
 mod watcher;
 mod worker;
@@ -36,13 +36,13 @@ pub(crate) use chief::Call;
 pub use chief::{Coordinator, Staleness};
 pub use context::StepContext;
 pub use dataset_part::DatasetPart;
+pub(crate) use handle::RegistryId;
 pub use handle::{DatasetHandle, Handle, MetricHandle, PerWorker, ResourceHandle, StepHandle};
 pub use remote_value::RemoteValue;
 pub use step_functions::StepFunctions;
-pub use strategy::ParameterServerStrategy;
 pub use variables::{ShardedVariable, VariableShard};
 
-pub(crate) use messages::proto;
-pub(crate) use on_servers::OnServers;
-pub(crate) use outcomes::Outcome;
+pub(crate) use on_servers::{OnServers, ProgramModel};
+pub(crate) use other_tasks::{ended_early, stop_reason, wait_for_confirmations, wait_for_trainers};
+pub(crate) use outcomes::{confirm, wait_for_outcome};
 pub(crate) use service::CoordinatorService;

@@ -1,20 +1,43 @@
 //! A model on parameter servers: this task's part of every call that the program makes with it.
 
-use super::outcomes::{Outcome, confirm, wait_for_outcome};
+use super::codec::{decode, encode_outcome, steps_of_outcome};
+use super::other_tasks::{wait_for_confirmations, wait_for_trainers};
+use super::outcomes::{confirm, wait_for_outcome};
 use super::{Call, Coordinator, StepFunctions, worker};
-use crate::job_state::HeartbeatWriter;
-use crate::{Server, Session, StepGradients, Supervisor};
+use crate::heartbeat::Heartbeat;
+use crate::tables::{ModelTables, ServerRows};
+use crate::{Server, Session, StepGradients, Supervisor, TableId};
 use bytes::Bytes;
-use phalanx_base::{Code, Error, Result, Role, TaskId};
+use phalanx_base::{Code, Error, Result, Role};
 use phalanx_cluster::schedule::{Consistency, SchedulerOptions};
 use phalanx_nn::ParameterRegistry;
 use phalanx_nn::burn::module::Module;
-use std::collections::BTreeSet;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// How long the chief waits for tasks to take the outcome of a call and the values that go with it.
-const CONFIRMATIONS: Duration = Duration::from_secs(30);
+/// The model of this task's program as it goes into a call.
+pub(crate) struct ProgramModel<M> {
+    /// Without its tables.
+    pub(crate) module: M,
+    pub(crate) tables: ModelTables,
+    /// Lets a model with tables look their rows up on the servers.
+    pub(crate) with_rows: fn(M, Arc<ServerRows>) -> M,
+    /// Whether its values are to replace those on the servers.
+    pub(crate) changed: bool,
+}
+
+impl<M: Module> ProgramModel<M> {
+    /// A model that the program has not changed, and whose tables, if any, are the supervisor's.
+    pub(crate) fn of(module: M) -> Self {
+        Self { module, tables: ModelTables::default(), with_rows: |module, _| module, changed: false }
+    }
+
+    fn unchanged(&self) -> Self {
+        Self { module: self.module.clone(), tables: self.tables.clone(), with_rows: self.with_rows, changed: false }
+    }
+}
 
 /// This task's part of a job whose variables are on parameter servers.
 ///
@@ -27,11 +50,15 @@ pub(crate) struct OnServers<M: Module> {
     session: Option<Session<M>>,
     /// The outcomes of the calls before.
     outcomes: Vec<Bytes>,
-    heartbeat: Option<HeartbeatWriter>,
+    heartbeat: Heartbeat,
     /// The worker of a job that is this process alone.
     companion: Option<Box<Self>>,
     /// How many trainers take steps of their own.
     trainers: usize,
+    /// Where models look up rows, once there is a session of a model with tables.
+    rows: Option<Arc<ServerRows>>,
+    /// The learning rate that the program has set.
+    rate: Option<f32>,
 }
 
 impl<M: Module> OnServers<M> {
@@ -40,8 +67,8 @@ impl<M: Module> OnServers<M> {
             chief.take_any_workers();
         }
         let trainers = supervisor.server().config().trainers().len();
-        let (session, outcomes, heartbeat, companion) = (None, Vec::new(), None, None);
-        Self { supervisor, options, session, outcomes, heartbeat, companion, trainers }
+        let (session, outcomes, heartbeat, companion) = (None, Vec::new(), Heartbeat::default(), None);
+        Self { supervisor, options, session, outcomes, heartbeat, companion, trainers, rows: None, rate: None }
     }
 
     /// Lets `worker` compute the steps beside this task, in a job of one process.
@@ -55,30 +82,51 @@ impl<M: Module> OnServers<M> {
     }
 
     /// Takes a step of this trainer's own: fetches the newest values, computes, and hands over the gradients. In synchronous
-    /// training it waits until the update is made. `compute` returns its value, and the gradients if it has any.
+    /// training it waits until the update is made. `compute` returns its value, and the gradients if it has any. An error ends
+    /// this task's part, unless the job is ending: then dropping this ends it.
     pub(crate) fn step<T>(
         &mut self,
-        (model, changed): (M, bool),
-        compute: impl FnOnce(&M, &ParameterRegistry) -> Result<(T, Option<StepGradients>)>,
+        model: ProgramModel<M>,
+        compute: impl FnOnce(&M, &ParameterRegistry, Option<&Arc<ServerRows>>) -> Result<(T, Option<StepGradients>)>,
     ) -> Result<T> {
-        self.prepare((model, changed))?;
+        let stepped = self.try_step(model, compute);
+        if let Err(error) = &stepped
+            && !self.server().should_stop()
+        {
+            self.fail(error);
+        }
+        stepped
+    }
+
+    fn try_step<T>(
+        &mut self,
+        model: ProgramModel<M>,
+        compute: impl FnOnce(&M, &ParameterRegistry, Option<&Arc<ServerRows>>) -> Result<(T, Option<StepGradients>)>,
+    ) -> Result<T> {
+        self.prepare(model)?;
         let session = self.session.as_mut().ok_or_else(gone)?;
         if session.is_coordinated() {
             self.supervisor.let_drive(session)?;
-            session.wait_for_round(self.trainers)?;
+            session.wait_for_trainers(self.trainers, self.supervisor.server().options().formation_deadline)?;
+        }
+        let rows = self.rows.as_ref();
+        if let Some(rate) = self.rate {
+            session.set_learning_rate(rate);
         }
         let (mut value, mut pushes) = (None, false);
         let step = session.step_with_gradients(&[], |module, registry, _| {
-            let (computed, gradients) = compute(module, registry)?;
+            let (computed, gradients) = compute(module, registry, rows)?;
             (value, pushes) = (Some(computed), gradients.is_some());
-            let nothing = || StepGradients { loss: 0.0, dense: Vec::new(), rows: Vec::new() };
+            let nothing = || StepGradients { loss: 0.0, dense: Vec::new(), rows: Vec::new(), looked_up: Vec::new() };
             Ok(gradients.unwrap_or_else(nothing))
         })?;
         if !pushes {
             session.forget_last_step();
         }
-        let goes_on = step.is_some() && session.complete_round()?;
-        value.filter(|_| goes_on).ok_or_else(|| {
+        if session.is_synchronous() {
+            session.commit()?;
+        }
+        value.filter(|_| step.is_some()).ok_or_else(|| {
             let job = self.supervisor.server().job();
             let ended = || Error::new(Code::JobFailed, "the job ended before this step did").relayed();
             job.interrupted().or_else(|| job.failure()).unwrap_or_else(ended)
@@ -92,9 +140,12 @@ impl<M: Module> OnServers<M> {
 
     /// Sets the learning rate of this trainer's own steps.
     pub(crate) fn set_learning_rate(&mut self, rate: f32) {
-        if let Some(session) = &mut self.session {
-            session.set_learning_rate(rate);
-        }
+        self.rate = Some(rate);
+    }
+
+    /// Returns whether this is the only trainer that takes steps of its own.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.trainers < 2
     }
 
     /// Returns the number of updates, as this task knows it.
@@ -103,80 +154,109 @@ impl<M: Module> OnServers<M> {
     }
 
     /// Makes a call. Every task gives the same `steps`; only the chief runs `coordinate`, unless a former incarnation of it
-    /// has completed the call. The model tells whether its values are to replace those on the servers. Also returns this
-    /// task's model with the values at the end of the call.
-    pub(crate) fn call<T: Outcome>(
+    /// has completed the call. Also returns this task's model with the values at the end of the call. `None` if the chief was
+    /// asked to stop before there was an outcome.
+    pub(crate) fn call<T: Serialize + DeserializeOwned>(
         &mut self,
-        (model, changed): (M, bool),
+        model: ProgramModel<M>,
         steps: StepFunctions<M>,
         coordinate: impl FnOnce(&mut Coordinator<M>) -> Result<T>,
-    ) -> Result<(T, M)> {
+    ) -> Result<Option<(T, ProgramModel<M>)>> {
         let server = self.server().clone();
-        let done = match self.take_part(&server, (model, changed), steps, coordinate) {
-            Ok(outcome) => self.newest_model().and_then(|model| Ok((T::from_bytes(split(&outcome)?.1)?, model))),
+        let (tables, with_rows) = (model.tables.clone(), model.with_rows);
+        let done = match self.take_part(&server, model, steps, coordinate) {
+            Ok(Some(outcome)) => self.newest_model(tables).and_then(|(module, tables)| {
+                let (_, value): (u64, T) = decode("the outcome of this call", &outcome)?;
+                Ok((value, ProgramModel { module, tables, with_rows, changed: false }))
+            }),
+            // If the chief cannot save, the job has failed after all.
+            Ok(None) => return server.wait_as_done().map(|()| None),
             Err(error) => Err(error),
         };
         let done = done.and_then(|done| self.confirmed(&server).map(|()| done));
         if let Err(error) = &done {
-            server.leave(Some(error));
+            self.fail(error);
         }
-        done
+        done.map(Some)
     }
 
-    fn take_part<T: Outcome>(
+    /// Ends this task's part with an error, which every other task gets. A training that was asked to stop has not failed.
+    fn fail(&mut self, error: &Error) {
+        if !is_stop(error) {
+            self.heartbeat.fail(error);
+        }
+        self.server().leave(Some(error));
+    }
+
+    fn take_part<T: Serialize>(
         &mut self,
         server: &Server,
-        (model, changed): (M, bool),
+        model: ProgramModel<M>,
         steps: StepFunctions<M>,
         coordinate: impl FnOnce(&mut Coordinator<M>) -> Result<T>,
-    ) -> Result<Bytes> {
+    ) -> Result<Option<Bytes>> {
         let call = self.outcomes.len() as u64 + 1;
         if server.task().role == Role::Ps {
-            let outcome = wait_for_outcome(server, call)?;
+            let Some(outcome) = wait_for_outcome(server, call)? else { return Ok(None) };
             // The model is there now: what the program does with it afterwards needs its values.
-            self.prepare((model, false))?;
+            self.prepare(model.unchanged())?;
             self.outcomes.push(outcome.clone());
-            return Ok(outcome);
+            return Ok(Some(outcome));
         }
         if !server.is_chief() {
-            return self.serve(server, model, &steps);
+            return self.serve(server, model.unchanged(), &steps);
         }
-        let outcome = self.lead(server, call, (model, changed), steps, coordinate)?;
+        let outcome = self.lead(server, call, model, steps, coordinate)?;
         self.outcomes.push(outcome.clone());
-        Ok(outcome)
+        Ok(Some(outcome))
     }
 
     /// A worker's part: it computes steps until the call is over.
-    fn serve(&mut self, server: &Server, model: M, steps: &StepFunctions<M>) -> Result<Bytes> {
+    fn serve(&mut self, server: &Server, model: ProgramModel<M>, steps: &StepFunctions<M>) -> Result<Option<Bytes>> {
         let call = self.outcomes.len() as u64 + 1;
-        self.prepare((model, false))?;
+        self.prepare(model)?;
         let session = self.session.as_mut().ok_or_else(gone)?;
         session.follow_coordinator()?;
         server.record_failure(worker::serve(server, session, steps, call, &self.outcomes))?;
         let outcome = wait_for_outcome(server, call)?;
-        self.outcomes.push(outcome.clone());
+        self.outcomes.extend(outcome.clone());
         Ok(outcome)
     }
 
     /// Connects to the model on the servers, once. A model that was changed since then replaces theirs.
-    fn prepare(&mut self, (model, changed): (M, bool)) -> Result<()> {
+    fn prepare(&mut self, ProgramModel { module, tables, with_rows, changed }: ProgramModel<M>) -> Result<()> {
         let chief = self.server().is_chief();
+        if let Some(rows) = &self.rows {
+            // From now on the servers have newer ones than this task.
+            rows.give(None);
+        }
         match &mut self.session {
-            Some(session) if changed && chief => session.replace(&model),
+            Some(session) if changed && chief => {
+                session.replace(&module)?;
+                tables.held().try_for_each(|(table, rows)| session.replace_rows(TableId(table), rows))
+            }
             Some(_) => Ok(()),
             None => {
                 let rounds = chief && matches!(self.options.consistency, Consistency::Rounds { .. });
-                self.session = Some(self.supervisor.prepare_coordinated(model, rounds)?.coordinated());
+                self.supervisor.set_first_rows(tables.held().map(|(table, rows)| (table, Arc::clone(rows))).collect());
+                let mut session = self.supervisor.prepare_coordinated(module, rounds)?;
+                self.supervisor.set_first_rows(Vec::new());
+                if !tables.is_empty() {
+                    let rows = session.rows()?;
+                    self.rows = Some(Arc::clone(&rows));
+                    session.change_model(|module| with_rows(module, rows));
+                }
+                self.session = Some(session);
                 Ok(())
             }
         }
     }
 
-    fn lead<T: Outcome>(
+    fn lead<T: Serialize>(
         &mut self,
         server: &Server,
         call: u64,
-        (model, changed): (M, bool),
+        model: ProgramModel<M>,
         steps: StepFunctions<M>,
         coordinate: impl FnOnce(&mut Coordinator<M>) -> Result<T>,
     ) -> Result<Bytes> {
@@ -186,10 +266,10 @@ impl<M: Module> OnServers<M> {
                 .help("add a worker job to the cluster"));
         }
         let Some(mut companion) = self.companion.take() else {
-            return self.coordinate(server, call, (model, changed), steps, coordinate);
+            return self.coordinate(server, call, model, steps, coordinate);
         };
         let (led, companion) = std::thread::scope(|scope| {
-            let (model_there, steps_there) = (model.clone(), steps.clone());
+            let (model_there, steps_there) = (model.unchanged(), steps.clone());
             let beside = scope.spawn(move || {
                 let server = companion.server().clone();
                 let served = companion.serve(&server, model_there, &steps_there);
@@ -199,7 +279,7 @@ impl<M: Module> OnServers<M> {
                 }
                 companion
             });
-            let led = self.coordinate(server, call, (model, changed), steps, coordinate);
+            let led = self.coordinate(server, call, model, steps, coordinate);
             if let Err(error) = &led {
                 server.leave(Some(error));
             }
@@ -209,18 +289,18 @@ impl<M: Module> OnServers<M> {
         led
     }
 
-    fn coordinate<T: Outcome>(
+    fn coordinate<T: Serialize>(
         &mut self,
         server: &Server,
         call: u64,
-        (model, changed): (M, bool),
+        model: ProgramModel<M>,
         steps: StepFunctions<M>,
         coordinate: impl FnOnce(&mut Coordinator<M>) -> Result<T>,
     ) -> Result<Bytes> {
-        self.prepare((model, changed))?;
-        if self.heartbeat.is_none() {
+        self.prepare(model)?;
+        if let Some(dir) = self.supervisor.kept_in() {
             // For evaluators, which only follow the checkpoints.
-            self.heartbeat = self.supervisor.kept_in().map(HeartbeatWriter::start).transpose()?;
+            self.heartbeat.start(dir)?;
         }
         if let Some(session) = self.session.as_mut().filter(|session| !session.is_coordinated()) {
             // From now on nobody waits for this trainer.
@@ -229,24 +309,20 @@ impl<M: Module> OnServers<M> {
         }
         let mut session = self.session.take().ok_or_else(gone)?;
         session.follow_coordinator()?;
-        let steps_before = self.outcomes.last().map_or(Ok(0), |outcome| split(outcome).map(|(steps, _)| steps))?;
+        let steps_before = self.outcomes.last().map_or(Ok(0), |outcome| steps_of_outcome(outcome))?;
         let this = Call { number: call, steps_before };
         let mut coordinator = server.record_failure(Coordinator::start(server, session, steps, self.options, this))?;
         // A former incarnation of the chief may have completed it.
         let known = server.coordinator_service()?.outcome(call);
         let done = match known {
             Some(outcome) => Ok(outcome),
-            None => coordinate(&mut coordinator).and_then(|done| {
-                let steps = coordinator.global_step()?;
-                Ok([&steps.to_le_bytes()[..], &done.to_bytes()].concat().into())
-            }),
+            None => coordinate(&mut coordinator).and_then(|done| encode_outcome(coordinator.global_step()?, &done)),
         };
         let mut session = coordinator.finish()?;
         // A program that was asked to stop saves; after a mistake nothing is worth saving.
-        let asked = |error: &Error| matches!(error.code(), Code::Interrupted | Code::Terminated);
         let saved = match &done {
             Ok(_) => session.save(),
-            Err(error) if asked(error) => session.save_last(),
+            Err(error) if is_stop(error) => session.save_last(),
             Err(_) => Ok(()),
         };
         self.session = Some(session);
@@ -255,63 +331,38 @@ impl<M: Module> OnServers<M> {
         Ok(outcome)
     }
 
-    /// Waits until every other trainer has ended its own steps and is in this call, or is lost: the call is to find all
-    /// their updates. A trainer that has not joined the job is waited for until the formation deadline.
+    /// Waits for the trainers' own steps. A trainer that has not joined the job is waited for until the formation deadline.
     fn wait_for_trainers(&mut self, server: &Server, call: u64) -> Result<()> {
-        let service = Arc::clone(server.coordinator_service()?);
-        let (began, own) = (Instant::now(), server.task());
-        let mut logged = Duration::ZERO;
-        loop {
-            let job = server.job();
-            if let Some(error) = job.interrupted().or_else(|| job.failure()) {
-                return Err(error);
-            }
-            let lost: BTreeSet<TaskId> = job.ever_lost().into_iter().map(|(task, _)| task).collect();
-            let live: BTreeSet<TaskId> = server.live().into_iter().map(|(task, _)| task).collect();
-            let late = began.elapsed() > server.options().formation_deadline;
-            let is_away = |task: &TaskId| {
-                let comes = live.contains(task) || !(late || lost.contains(task));
-                *task != own && comes && !service.is_in(call, *task)
-            };
-            let away: Vec<TaskId> =
-                server.config().trainers().into_iter().map(|(task, _)| task).filter(is_away).collect();
-            if away.is_empty() || self.companion.is_some() {
-                return Ok(());
-            }
-            if began.elapsed() > logged + Duration::from_secs(10) {
-                logged = began.elapsed();
-                let names: Vec<String> = away.iter().map(ToString::to_string).collect();
-                server.in_scope(|| tracing::info!("waiting for {} to end their steps", names.join(", ")));
-            }
-            if let Some(session) = &mut self.session {
-                session.finish_lost_updates()?;
-            }
-            std::thread::sleep(Duration::from_millis(2));
+        if self.companion.is_some() {
+            return Ok(());
         }
+        let until = Instant::now() + server.options().formation_deadline;
+        let is_lost = |task| server.job().ever_lost().iter().any(|(lost, _)| *lost == task);
+        let may_join = |task| Instant::now() < until && !is_lost(task);
+        wait_for_trainers(server, call, may_join, || self.session.as_mut().map_or(Ok(()), Session::finish_lost_updates))
     }
 
-    /// Returns the model with the newest values.
-    fn newest_model(&mut self) -> Result<M> {
+    /// Returns the model with the newest values, and its tables.
+    fn newest_model(&mut self, mut tables: ModelTables) -> Result<(M, ModelTables)> {
         let session = self.session.as_mut().ok_or_else(gone)?;
         session.refresh()?;
-        session.model().cloned()
+        if let Some(rows) = &self.rows {
+            tables.connect(rows);
+            tables.take_small()?;
+            tables.give_held();
+        }
+        Ok((session.model()?.clone(), tables))
+    }
+
+    /// Returns where models look up rows, if the model has tables and is on the servers.
+    pub(crate) fn rows(&self) -> Option<&Arc<ServerRows>> {
+        self.rows.as_ref()
     }
 
     /// Tells the chief that this task has what the call left. The chief waits for that, so that no server ends before.
     fn confirmed(&self, server: &Server) -> Result<()> {
-        let Some(service) = server.is_chief().then(|| server.coordinator_service()).transpose()? else {
-            return confirm(server, self.outcomes.len() as u64);
-        };
-        let until = Instant::now() + CONFIRMATIONS;
-        let own = server.task();
-        // A parameter server need not run the program; one that has asked for the outcome does.
-        let takes_part = |task: TaskId| task.role != Role::Ps || service.is_in(self.outcomes.len() as u64, task);
-        let has_not = |task: TaskId| task != own && takes_part(task) && !service.newest_is_known_by(task);
-        let waits = || server.live().iter().any(|(task, _)| has_not(*task));
-        while waits() && Instant::now() < until && server.job().failure().is_none() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        Ok(())
+        let call = self.outcomes.len() as u64;
+        if server.is_chief() { wait_for_confirmations(server, call) } else { confirm(server, call) }
     }
 }
 
@@ -328,22 +379,21 @@ impl<M: Module> Drop for OnServers<M> {
             // The other trainers may still be at work.
             ended = self.supervisor.stop_with_workers(session);
         } else {
-            // The values were saved at the end of the last call.
-            // Nothing, if it has left because of an error.
+            // The values were saved at the end of the last call. A task that failed has left already.
+            let session = self.session.as_ref().filter(|_| !server.has_left());
+            session.into_iter().for_each(Session::end_summaries);
             server.leave(None);
         }
-        let heartbeat = self.heartbeat.take().map_or(Ok(()), |heartbeat| heartbeat.end(ended.as_ref().err()));
-        for error in [ended.err(), heartbeat.err()].into_iter().flatten() {
+        if let Err(error) = ended {
+            self.heartbeat.fail(&error);
             server.in_scope(|| tracing::error!(code = %error.code(), "{error}"));
         }
     }
 }
 
-/// Splits an outcome into the committed steps at the end of its call and the value.
-fn split(outcome: &[u8]) -> Result<(u64, &[u8])> {
-    let malformed = || Error::new(Code::BadMessage, "the outcome of a call is malformed");
-    let (steps, value) = outcome.split_first_chunk::<8>().ok_or_else(malformed)?;
-    Ok((u64::from_le_bytes(*steps), value))
+/// Returns whether a process ended because it was asked to.
+fn is_stop(error: &Error) -> bool {
+    matches!(error.code(), Code::Interrupted | Code::Terminated)
 }
 
 fn gone() -> Error {

@@ -8,7 +8,7 @@ use super::messages::{encode_task, proto};
 use crate::{Server, identity};
 use bytes::Bytes;
 use phalanx_base::{Code, Context, Error, Fault, Incarnation, Result, TaskId};
-use phalanx_wire::{OutFrame, Outcome as Answer, bulk};
+use phalanx_wire::{OutFrame, Outcome, bulk};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -16,22 +16,13 @@ use std::time::{Duration, Instant};
 const HOLD: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// A value that a call returns in every task of a job.
-pub(crate) trait Outcome: Sized {
-    fn to_bytes(&self) -> Vec<u8>;
-
-    /// # Errors
-    /// When the bytes are not such a value.
-    fn from_bytes(bytes: &[u8]) -> Result<Self>;
-}
-
 /// The chief's record of calls.
 #[derive(Default)]
 pub(super) struct Outcomes {
     /// The outcomes of the completed calls, in order.
     completed: Vec<Bytes>,
-    /// The tasks that have the newest outcome and its values.
-    have_newest: BTreeSet<TaskId>,
+    /// The incarnations that have the newest outcome and its values.
+    have_newest: BTreeSet<(TaskId, Incarnation)>,
     /// The call that each incarnation asked about last.
     calls: BTreeMap<(TaskId, Incarnation), u64>,
 }
@@ -61,44 +52,46 @@ impl Outcomes {
         self.calls.get(&task).is_some_and(|&own| own > call)
     }
 
-    /// Returns whether a task has asked about this call.
-    pub(super) fn was_asked_by(&self, call: u64, task: TaskId) -> bool {
-        self.calls.iter().any(|((known, _), own)| *known == task && *own >= call)
+    /// Returns whether a task has asked about this call or a later one: this incarnation of it, or any.
+    pub(super) fn was_asked_by(&self, call: u64, task: TaskId, incarnation: Option<Incarnation>) -> bool {
+        let is_meant = |known: &(TaskId, Incarnation)| known.0 == task && incarnation.is_none_or(|own| known.1 == own);
+        self.calls.iter().any(|(known, own)| is_meant(known) && *own >= call)
     }
 
-    pub(super) fn has_newest(&mut self, task: TaskId, call: u64) {
+    pub(super) fn has_newest(&mut self, task: (TaskId, Incarnation), call: u64) {
         if call == self.completed.len() as u64 {
             self.have_newest.insert(task);
         }
     }
 
-    pub(super) fn newest_is_known_by(&self, task: TaskId) -> bool {
+    pub(super) fn newest_is_known_by(&self, task: (TaskId, Incarnation)) -> bool {
         self.have_newest.contains(&task)
     }
 }
 
-/// Asks the chief for the outcome of a call, and waits for it.
+/// Asks the chief for the outcome of a call, and waits for it. `None` if the job ends before that without failing: its
+/// chief was asked to stop.
 ///
 /// # Errors
-/// When the job fails or ends before that, or this process is asked to stop.
-pub(super) fn wait_for_outcome(server: &Server, call: u64) -> Result<Bytes> {
+/// When the job fails before that, or this process is asked to stop.
+pub(crate) fn wait_for_outcome(server: &Server, call: u64) -> Result<Option<Bytes>> {
     let asking = ChiefCalls::new(server, call)?;
     loop {
         if let Some(outcome) = asking.ask(proto::Purpose::Outcome, HOLD)?.and_then(|reply| reply.outcome) {
-            return Ok(outcome.into());
+            return Ok(Some(outcome.into()));
         }
         let job = server.job();
         if let Some(error) = job.interrupted().or_else(|| job.failure()) {
             return Err(error);
         }
         if server.should_stop() {
-            return Err(Error::new(Code::JobFailed, "the job ended before this part of it did").relayed());
+            return Ok(None);
         }
     }
 }
 
 /// Tells the chief that this task has the outcome of a call and needs nothing more of it.
-pub(super) fn confirm(server: &Server, call: u64) -> Result<()> {
+pub(crate) fn confirm(server: &Server, call: u64) -> Result<()> {
     let asking = ChiefCalls::new(server, call)?;
     let until = Instant::now() + DEADLINE;
     while asking.ask(proto::Purpose::Done, Duration::ZERO)?.is_none() {
@@ -141,8 +134,8 @@ impl<'a> ChiefCalls<'a> {
             ..proto::Poll::default()
         };
         match self.runtime.block_on(self.lane.call(OutFrame::new(&poll), DEADLINE + hold)) {
-            Answer::Done(frame) => frame.header().map(Some),
-            Answer::Failed(error) | Answer::Unknown(error) => {
+            Outcome::Done(frame) => frame.header().map(Some),
+            Outcome::Failed(error) | Outcome::Unknown(error) => {
                 if error.code().fault() != Fault::Infrastructure || error.code() == Code::Fenced {
                     return Err(error);
                 }
@@ -170,9 +163,24 @@ mod tests {
         assert_eq!((outcomes.of(1), outcomes.of(2)), (Some(&Bytes::from(vec![1])), Some(&Bytes::from(vec![2]))));
         assert!(outcomes.of(0).is_none() && outcomes.of(3).is_none() && outcomes.of(u64::MAX).is_none());
         outcomes.complete(3, Bytes::from(vec![3]));
-        outcomes.has_newest(worker.0, 2);
-        assert!(!outcomes.newest_is_known_by(worker.0), "that is an older one");
-        outcomes.has_newest(worker.0, 3);
-        assert!(outcomes.newest_is_known_by(worker.0));
+        outcomes.has_newest(worker, 2);
+        assert!(!outcomes.newest_is_known_by(worker), "that is an older one");
+        outcomes.has_newest(worker, 3);
+        assert!(outcomes.newest_is_known_by(worker));
+    }
+
+    #[test]
+    fn a_task_that_was_started_again_is_not_where_its_former_incarnation_was() {
+        let task = TaskId::new(Role::Worker, 0);
+        let (former, present) = (Incarnation(7), Incarnation(8));
+        let mut outcomes = Outcomes::default();
+        outcomes.learn((task, former), 1, vec![]);
+        assert!(outcomes.was_asked_by(1, task, Some(former)) && outcomes.was_asked_by(1, task, None));
+        assert!(!outcomes.was_asked_by(1, task, Some(present)), "it trains again");
+        outcomes.complete(1, Bytes::new());
+        outcomes.has_newest((task, former), 1);
+        assert!(!outcomes.newest_is_known_by((task, present)));
+        outcomes.learn((task, present), 2, vec![]);
+        assert!(outcomes.was_asked_by(1, task, Some(present)), "a later call is after this one");
     }
 }

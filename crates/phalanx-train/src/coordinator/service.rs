@@ -50,7 +50,7 @@ impl CoordinatorService {
     }
 
     /// Completes a call: every task that is in it gets the outcome.
-    pub(super) fn complete(&self, call: u64, outcome: Bytes) {
+    pub(crate) fn complete(&self, call: u64, outcome: Bytes) {
         let mut calls = self.lock();
         (calls.current, calls.coordinator) = (call, None);
         calls.outcomes.complete(call, outcome);
@@ -69,13 +69,13 @@ impl CoordinatorService {
         calls.outcomes.is_after(calls.current, task)
     }
 
-    /// Returns whether a task has asked for a step or an outcome of this call.
-    pub(super) fn is_in(&self, call: u64, task: TaskId) -> bool {
-        self.lock().outcomes.was_asked_by(call, task)
+    /// Returns whether a task has asked for a step or an outcome of this call or a later one: this incarnation of it, or any.
+    pub(super) fn is_in(&self, call: u64, task: TaskId, incarnation: Option<Incarnation>) -> bool {
+        self.lock().outcomes.was_asked_by(call, task, incarnation)
     }
 
-    /// Returns whether a task has the newest outcome and its values.
-    pub(super) fn newest_is_known_by(&self, task: TaskId) -> bool {
+    /// Returns whether an incarnation has the newest outcome and its values.
+    pub(super) fn newest_is_known_by(&self, task: (TaskId, Incarnation)) -> bool {
         self.lock().outcomes.newest_is_known_by(task)
     }
 
@@ -108,7 +108,7 @@ impl CoordinatorService {
                 return Ok(OutFrame::new(&self.wait_for_outcome(poll.call, wait).await));
             }
             proto::Purpose::Done => {
-                self.lock().outcomes.has_newest(task.0, poll.call);
+                self.lock().outcomes.has_newest(task, poll.call);
                 return Ok(OutFrame::new(&proto::PollReply::default()));
             }
         }

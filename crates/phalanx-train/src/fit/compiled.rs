@@ -5,13 +5,14 @@ use super::objective::{LossChoices, MetricChoice, Objective};
 use super::progress::{ProgressMode, Verbose};
 use super::step::check_losses;
 use super::{Data, Fit};
-use crate::{DistributedDataset, Replicated, Strategy};
+use crate::{DistributedDataset, Preprocessing, Replicated, Strategy};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
 use phalanx_nn::Network;
-use phalanx_nn::metrics::Loss;
+use phalanx_nn::losses::LossFunction;
 use phalanx_nn::model::DynTensor;
 use phalanx_optim::{Optimizer, OptimizerChoice};
+use std::sync::Arc;
 
 /// A model ready to be trained, made by [`Compile::compile`].
 ///
@@ -45,7 +46,22 @@ pub struct Compiled<M: Network> {
 /// ```
 pub trait Compile<M: Network>: Sized {
     /// Sets the optimizer, the loss (one, or one for each output) and the metrics of every output, as values or by Keras'
-    /// names: `compile("adam", "mse", ["mae"])`.
+    /// names: `compile("adam", "mse", ["mae"])`. A loss can also be a closure, or a
+    /// [`LossFunction`](phalanx_nn::losses::LossFunction) of your own: see [`LossChoice`](super::LossChoice). A metric of your
+    /// own is a [`MetricChoice::of`] anything that implements [`Metric`](phalanx_nn::metrics::Metric).
+    ///
+    /// ```
+    /// use phalanx_nn::burn::tensor::Tensor;
+    /// use phalanx_nn::model::{Dense, Sequential};
+    /// use phalanx_train::fit::Compile;
+    /// let asymmetric = |labels: Tensor<2>, predictions: Tensor<2>| {
+    ///     let error = labels - predictions;
+    ///     (error.clone().clamp_min(0.0) * 3.0 - error.clamp_max(0.0)).mean_dim(1).squeeze_dim::<1>(1)
+    /// };
+    /// let model = Sequential::new().add(Dense::new(1)).build([4])?.compile("adam", asymmetric, ["mae"])?;
+    /// # let _ = model;
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Fails if a name is unknown or a setting out of range.
@@ -82,10 +98,10 @@ impl<M: Network> Compile<M> for M {
 impl<M: Network> Compiled<M> {
     fn new(model: Replicated<M>, losses: LossChoices, metrics: Vec<MetricChoice>) -> Result<Self> {
         let outputs = model.module().output_names();
-        let losses: Vec<(Loss, f32)> =
-            losses.0.into_iter().map(|(loss, weight)| Ok((loss.0?, weight))).collect::<Result<_>>()?;
+        let losses: Vec<(Arc<dyn LossFunction>, f32)> =
+            losses.0.into_iter().map(|(loss, weight)| Ok((loss.resolve()?, weight))).collect::<Result<_>>()?;
         let losses = match (losses.len(), outputs.len()) {
-            (1, many) => vec![losses[0]; many],
+            (1, many) => vec![losses[0].clone(); many],
             (given, many) if given == many => losses,
             (given, many) => {
                 return Err(Error::new(Code::BadSetting, format!("{given} losses for a model of {many} outputs"))
@@ -97,7 +113,9 @@ impl<M: Network> Compiled<M> {
         let mut objectives: Vec<Objective> = outputs.iter().zip(losses).map(objective).collect();
         objectives.iter_mut().try_for_each(|objective| objective.measure(&metrics, false))?;
         check_losses(&objectives)?;
-        let mapping = InputMapping { inputs: model.module().input_names(), outputs, ..InputMapping::default() };
+        let preprocessing = Preprocessing::find(model.module())?.map(Arc::new);
+        let inputs = model.module().input_names();
+        let mapping = InputMapping { inputs, preprocessing, outputs, ..InputMapping::default() };
         Ok(Self { model, objectives, mapping })
     }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 type Function = dyn Fn(&InputContext) -> Result<Dataset> + Send + Sync;
 
-/// Keras' `DatasetCreator`: a function that creates a batched dataset from an [`InputContext`]. Under a
-/// [`ParameterServerStrategy`](crate::ParameterServerStrategy) every worker calls it, and sees all rows unless the
-/// function shards them. Elsewhere it is called once, as for a single reader, and the dataset is distributed like any
+/// Keras' `DatasetCreator`: a function that creates a batched dataset from an [`InputContext`]. With
+/// parameter servers ([`Strategy::parameter_server`](crate::Strategy::parameter_server)) every worker calls it, and sees
+/// all rows unless the function shards them. Elsewhere it is called once, as for a single reader, and the dataset is distributed like any
 /// other.
 ///
 /// ```

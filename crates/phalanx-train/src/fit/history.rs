@@ -3,6 +3,7 @@
 use super::Logs;
 use super::logs::no_such;
 use phalanx_base::Result;
+use serde::{Deserialize, Serialize};
 
 /// The logs of every epoch that was trained.
 ///
@@ -15,7 +16,7 @@ use phalanx_base::Result;
 /// assert_eq!(history.last("loss")?, 0.3);
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
     epochs: Vec<usize>,
     logs: Vec<Logs>,

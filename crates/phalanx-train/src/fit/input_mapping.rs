@@ -1,19 +1,24 @@
 //! How the columns of a batch map to a model's inputs, labels and weights.
 
 use super::data::WEIGHT;
-use crate::batch_tensors::{floats, whole};
+use crate::Preprocessing;
+use crate::batch_tensors::{dynamic, floats, whole};
 use phalanx_base::{Code, Error, Result};
-use phalanx_data::{Batch, Column, DType, ValuesView};
+use phalanx_data::{Batch, Column, ValuesView};
 use phalanx_nn::burn::tensor::Device;
-use phalanx_nn::losses::Labels;
-use phalanx_nn::metrics::{Loss, Values};
+use phalanx_nn::losses::{Labels, LossFunction};
+use phalanx_nn::metrics::Values;
 use phalanx_nn::model::DynTensor;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The columns that a model takes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InputMapping {
     pub(super) inputs: Vec<String>,
+    /// The layers that make the model's inputs of these columns.
+    pub(super) preprocessing: Option<Arc<Preprocessing>>,
     pub(super) outputs: Vec<String>,
     pub(super) sample_weight: Option<String>,
     pub(super) class_weight: BTreeMap<i64, f32>,
@@ -46,9 +51,19 @@ impl InputMapping {
     /// Returns the model's inputs: the columns that have the inputs' names, or else the columns in their order. A single
     /// input takes several numeric columns, concatenated.
     pub(super) fn inputs(&self, batch: &Batch, device: &Device) -> Result<Vec<DynTensor>> {
+        let columns = self.columns(batch)?;
+        let columns = match &self.preprocessing {
+            Some(preprocessing) => preprocessing.apply(columns)?,
+            None => columns,
+        };
+        columns.iter().map(|column| dynamic(column, device)).collect()
+    }
+
+    /// Returns the columns of the inputs.
+    fn columns<'a>(&self, batch: &'a Batch) -> Result<Vec<Cow<'a, Column>>> {
         let by_name: Vec<&Column> = self.inputs.iter().filter_map(|name| find(batch, name)).collect();
         if !by_name.is_empty() && by_name.len() == self.inputs.len() {
-            return by_name.into_iter().map(|column| value(column, device)).collect();
+            return Ok(by_name.into_iter().map(Cow::Borrowed).collect());
         }
         let features: Vec<&Column> = batch
             .iter()
@@ -57,9 +72,11 @@ impl InputMapping {
             .map(|(_, (_, c))| c)
             .collect();
         match (features.as_slice(), self.inputs.len()) {
-            ([column], 0 | 1) => Ok(vec![value(column, device)?]),
-            (columns, count) if columns.len() == count => columns.iter().map(|column| value(column, device)).collect(),
-            (columns, 0 | 1) if !columns.is_empty() => Ok(vec![side_by_side(columns, batch.rows(), device)?]),
+            ([column], 0 | 1) => Ok(vec![Cow::Borrowed(column)]),
+            (columns, count) if columns.len() == count => {
+                Ok(columns.iter().map(|column| Cow::Borrowed(*column)).collect())
+            }
+            (columns, 0 | 1) if !columns.is_empty() => Ok(vec![Cow::Owned(side_by_side(columns, batch.rows())?)]),
             (columns, count) => {
                 let what = format!("the model has {count} inputs, the data {} columns beside the label", columns.len());
                 Err(Error::new(Code::DataColumn, what)
@@ -81,7 +98,7 @@ impl InputMapping {
     }
 
     /// Returns the labels of output `number`.
-    pub(super) fn target(&self, batch: &Batch, number: usize, loss: &Loss) -> Result<Target> {
+    pub(super) fn target(&self, batch: &Batch, number: usize, loss: &dyn LossFunction) -> Result<Target> {
         let column = if self.outputs.len() > 1 {
             batch.column(&self.outputs[number]).map_err(|error| {
                 error.because("with several outputs, each takes its labels from the column of its name")
@@ -138,18 +155,7 @@ fn find<'a>(batch: &'a Batch, name: &str) -> Option<&'a Column> {
     batch.schema().find(name).map(|at| &batch.columns()[at])
 }
 
-fn dims(column: &Column) -> Vec<usize> {
-    std::iter::once(column.rows()).chain(column.row_shape().iter().copied()).collect()
-}
-
-fn value(column: &Column, device: &Device) -> Result<DynTensor> {
-    match column.dtype() {
-        DType::I64 => DynTensor::integers(column.as_i64()?.to_vec(), &dims(column), device),
-        _ => DynTensor::floats(floats(column)?, &dims(column), device),
-    }
-}
-
-fn side_by_side(columns: &[&Column], rows: usize, device: &Device) -> Result<DynTensor> {
+fn side_by_side(columns: &[&Column], rows: usize) -> Result<Column> {
     let width: usize = columns.iter().map(|column| column.width()).sum();
     let mut numbers = vec![0.0; rows * width];
     let mut start = 0;
@@ -160,7 +166,7 @@ fn side_by_side(columns: &[&Column], rows: usize, device: &Device) -> Result<Dyn
         }
         start += own;
     }
-    DynTensor::floats(numbers, &[rows, width], device)
+    Column::f32(numbers).with_row_shape([width])
 }
 
 /// Returns the weights of a column with one number per row.
@@ -201,12 +207,7 @@ mod tests {
 
     fn mapping(inputs: &[&str]) -> InputMapping {
         let inputs = inputs.iter().map(|name| (*name).to_owned()).collect();
-        InputMapping {
-            inputs,
-            outputs: vec!["y".into()],
-            sample_weight: Some("w".into()),
-            class_weight: BTreeMap::new(),
-        }
+        InputMapping { inputs, outputs: vec!["y".into()], sample_weight: Some("w".into()), ..InputMapping::default() }
     }
 
     #[test]

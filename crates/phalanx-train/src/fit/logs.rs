@@ -1,6 +1,7 @@
 //! Named values of losses and metrics.
 
 use phalanx_base::{Code, Error, Result, nearest};
+use serde::{Deserialize, Serialize};
 
 /// The values of a pass over the data: `loss` first, then the metrics, then those of the validation.
 ///
@@ -10,7 +11,7 @@ use phalanx_base::{Code, Error, Result, nearest};
 /// assert_eq!(logs.get("accuracy"), Some(0.9));
 /// assert!(logs.find("acuracy").unwrap_err().next().unwrap().contains("accuracy"));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Logs(Vec<(String, f64)>);
 
 impl Logs {

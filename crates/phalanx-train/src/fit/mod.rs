@@ -49,6 +49,7 @@ mod trained_state;
 mod weights;
 
 pub use compiled::{Compile, Compiled};
+pub(crate) use coordinated::WorkerProgress;
 pub use data::Data;
 pub use dataset_creator::DatasetCreator;
 pub use history::History;

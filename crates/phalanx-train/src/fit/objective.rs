@@ -1,21 +1,97 @@
 //! The objectives of a model's outputs: losses and metrics, as values or by Keras' names.
 
+use crate::IntoLoss;
 use phalanx_base::{Code, Error, Result};
-use phalanx_nn::metrics::{Loss, Metric, parse};
+use phalanx_nn::burn::tensor::Tensor;
+use phalanx_nn::losses::{Labels, Loss, LossFunction};
+use phalanx_nn::metrics::{Metric, parse};
+use std::fmt;
+use std::sync::Arc;
 
-/// A loss, as a value or by Keras' name.
-#[derive(Clone, Debug)]
-pub struct LossChoice(pub(super) Result<Loss>);
+/// A loss: by Keras' name, as a [`Loss`], as a closure, or as a [`LossFunction`] of your own.
+///
+/// A closure gets labels and predictions as `[rows, width]` and returns the loss of each row, or a `Result` of it. Every
+/// replica and every worker calls it.
+///
+/// ```
+/// use phalanx_nn::burn::tensor::Tensor;
+/// use phalanx_train::fit::LossChoice;
+/// // The quantile loss at 0.9.
+/// let quantile = |labels: Tensor<2>, predictions: Tensor<2>| {
+///     let error = labels - predictions;
+///     (error.clone() * 0.9).max_pair(error * -0.1).mean_dim(1).squeeze_dim::<1>(1)
+/// };
+/// let loss: LossChoice = quantile.into();
+/// # let _ = loss;
+/// ```
+#[derive(Clone)]
+pub struct LossChoice(Result<Arc<dyn LossFunction>>);
+
+impl LossChoice {
+    /// A loss of your own that implements [`LossFunction`].
+    #[must_use]
+    pub fn of(loss: impl LossFunction + 'static) -> Self {
+        Self(Ok(Arc::new(loss)))
+    }
+
+    /// Returns the loss.
+    ///
+    /// # Errors
+    /// Fails if no loss has the given name.
+    pub fn resolve(self) -> Result<Arc<dyn LossFunction>> {
+        self.0
+    }
+}
 
 impl From<Loss> for LossChoice {
     fn from(loss: Loss) -> Self {
+        Self::of(loss)
+    }
+}
+
+impl From<Arc<dyn LossFunction>> for LossChoice {
+    fn from(loss: Arc<dyn LossFunction>) -> Self {
         Self(Ok(loss))
     }
 }
 
 impl From<&str> for LossChoice {
     fn from(name: &str) -> Self {
-        Self(Loss::parse(name))
+        Self(Loss::parse(name).map(|loss| Arc::new(loss) as Arc<dyn LossFunction>))
+    }
+}
+
+impl<F, R> From<F> for LossChoice
+where
+    F: Fn(Tensor<2>, Tensor<2>) -> R + Send + Sync + 'static,
+    R: IntoLoss + 'static,
+{
+    fn from(function: F) -> Self {
+        Self::of(LossClosure(function))
+    }
+}
+
+impl fmt::Debug for LossChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.0.as_ref().map(|loss| loss.name());
+        f.debug_tuple("LossChoice").field(&name).finish()
+    }
+}
+
+/// A loss that is a closure of labels and predictions.
+struct LossClosure<F>(F);
+
+impl<F, R> LossFunction for LossClosure<F>
+where
+    F: Fn(Tensor<2>, Tensor<2>) -> R + Send + Sync,
+    R: IntoLoss,
+{
+    fn forward(&self, labels: Labels, prediction: Tensor<2>) -> Result<Tensor<1>> {
+        let labels = match labels {
+            Labels::Rows(numbers) => numbers,
+            Labels::Ids(ids) => ids.float().unsqueeze_dim(1),
+        };
+        (self.0)(labels, prediction).into_loss()
     }
 }
 
@@ -69,12 +145,26 @@ impl From<Box<dyn Metric>> for MetricChoice {
 }
 
 impl MetricChoice {
-    /// A metric with settings of your choice.
+    /// A metric with settings of your choice, or your own: a [`Metric`], or the mean of a
+    /// [`Measure`](phalanx_nn::metrics::Measure).
     ///
     /// ```
-    /// use phalanx_nn::metrics::Auc;
+    /// use phalanx_nn::metrics::{Auc, MeanMetric, Measure, Pair, Values};
     /// use phalanx_train::fit::MetricChoice;
-    /// let metrics = ["accuracy".into(), MetricChoice::of(Auc::new())];
+    ///
+    /// /// Whether a prediction is less than 1 from its label.
+    /// #[derive(Clone)]
+    /// struct Near;
+    ///
+    /// impl Measure for Near {
+    ///     const NAME: &'static str = "near";
+    ///     fn measure(&self, label: Values<'_>, prediction: Values<'_>, out: &mut Vec<f64>) -> phalanx_base::Result<()> {
+    ///         let rows = Pair::new(label, prediction)?;
+    ///         out.extend(rows.rows().map(|(label, prediction)| f64::from((label[0] - prediction[0]).abs() < 1.0)));
+    ///         Ok(())
+    ///     }
+    /// }
+    /// let metrics = ["accuracy".into(), MetricChoice::of(Auc::new()), MetricChoice::of(MeanMetric::of(Near))];
     /// # let _ = metrics;
     /// ```
     #[must_use]
@@ -98,7 +188,7 @@ impl ObjectiveMetric {
 /// The loss and metrics of one output.
 pub(super) struct Objective {
     pub(super) output: String,
-    pub(super) loss: Loss,
+    pub(super) loss: Arc<dyn LossFunction>,
     pub(super) weight: f32,
     pub(super) metrics: Vec<ObjectiveMetric>,
     /// Metrics given by name, until the width of the output is known.
@@ -109,7 +199,7 @@ pub(super) struct Objective {
 
 impl Objective {
     /// Creates an objective without metrics.
-    pub(super) fn new(output: &str, loss: Loss, weight: f32) -> Self {
+    pub(super) fn new(output: &str, loss: Arc<dyn LossFunction>, weight: f32) -> Self {
         let (metrics, named, reported) = (Vec::new(), Vec::new(), Vec::new());
         Self { output: output.to_owned(), loss, weight, metrics, named, reported }
     }
@@ -119,7 +209,7 @@ impl Objective {
         let metric = |own: &ObjectiveMetric| ObjectiveMetric { metric: own.fresh(), weighted: own.weighted };
         Self {
             output: self.output.clone(),
-            loss: self.loss,
+            loss: Arc::clone(&self.loss),
             weight: self.weight,
             metrics: self.metrics.iter().map(metric).collect(),
             named: self.named.clone(),
@@ -134,7 +224,7 @@ impl Objective {
                 Kind::Named(name) => {
                     let place = self.metrics.len() + self.named.len();
                     self.named.push((place, name.clone(), weighted));
-                    parse(name, Some(&self.loss), 1)?.name().to_owned()
+                    parse(name, Some(&*self.loss), 1)?.name().to_owned()
                 }
                 Kind::Made(metric) => {
                     self.metrics.push(ObjectiveMetric { metric: metric.fresh(), weighted });
@@ -154,7 +244,7 @@ impl Objective {
     /// Creates the metrics given by name: what `accuracy` means depends on the loss and the output's width.
     pub(super) fn resolve(&mut self, width: usize) -> Result<()> {
         for (place, name, weighted) in std::mem::take(&mut self.named) {
-            let metric = parse(&name, Some(&self.loss), width)?;
+            let metric = parse(&name, Some(&*self.loss), width)?;
             self.metrics.insert(place.min(self.metrics.len()), ObjectiveMetric { metric, weighted });
         }
         Ok(())

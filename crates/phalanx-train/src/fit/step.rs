@@ -7,6 +7,7 @@ use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
 use phalanx_nn::Network;
 use phalanx_nn::burn::tensor::{Device, Tensor, TensorData};
+use phalanx_nn::losses::check_each;
 use phalanx_nn::metrics::Values;
 use phalanx_nn::model::{DynTensor, Mode};
 
@@ -27,7 +28,17 @@ impl StepPlan<'_> {
         device: &Device,
         mode: Mode,
     ) -> Result<Vec<DynTensor>> {
-        let outputs = model.call(self.mapping.inputs(batch, device)?, mode)?;
+        self.outputs_for(model, self.mapping.inputs(batch, device)?, mode)
+    }
+
+    /// Returns the outputs for these inputs.
+    pub(super) fn outputs_for<M: Network>(
+        &self,
+        model: &M,
+        inputs: Vec<DynTensor>,
+        mode: Mode,
+    ) -> Result<Vec<DynTensor>> {
+        let outputs = model.call(inputs, mode)?;
         if outputs.len() == self.objectives.len() {
             return Ok(outputs);
         }
@@ -48,7 +59,7 @@ impl StepPlan<'_> {
         let weights = self.mapping.weights(batch, self.learning)?;
         let mut total: Option<Tensor<1>> = None;
         for (number, (output, objective)) in outputs.into_iter().zip(self.objectives).enumerate() {
-            let target = self.mapping.target(batch, number, &objective.loss)?;
+            let target = self.mapping.target(batch, number, &*objective.loss)?;
             let prediction = rows(output)?;
             let [count, width] = prediction.dims();
             if !count.is_multiple_of(batch.rows().max(1)) {
@@ -58,6 +69,7 @@ impl StepPlan<'_> {
                 );
             }
             let each = objective.loss.forward(target.truth(width, device)?, prediction.clone())?;
+            let each = check_each(objective.loss.name(), each, count)?;
             // The loss of an example with several rows is their mean.
             let by_example = count / batch.rows().max(1);
             let weights = weights.as_deref().map(|weights| spread(weights, by_example));

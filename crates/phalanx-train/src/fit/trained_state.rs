@@ -60,7 +60,8 @@ impl<M: Network> TrainedState for Compiled<M> {
     }
 
     fn states(&mut self) -> Result<Vec<Weight>> {
-        Ok(Self::weights(self)?.split_off(self.model.registry.parameters().len()))
+        let trained = self.model.registry.parameters().len() + self.model.tables.specs().len();
+        Ok(Self::weights(self)?.split_off(trained))
     }
 
     fn set_weights(&mut self, weights: Vec<Weight>) -> Result<()> {

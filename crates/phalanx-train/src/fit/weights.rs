@@ -6,6 +6,7 @@ use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_formats::bundle::{BundleIndex, BundleReader, BundleWriter, CheckpointState, data_file, index_file};
 use phalanx_formats::object_graph::{KerasLayer, KerasWeights, OBJECT_GRAPH_KEY, read_keras_weights};
 use phalanx_formats::safetensors::{SafeTensors, SafeTensorsWriter};
+use phalanx_nn::model::ModelTable;
 use phalanx_nn::{HostBuffer, Network};
 use phalanx_ps::checkpoint::Files;
 use phalanx_storage::Dir;
@@ -26,10 +27,10 @@ pub struct Weight {
 }
 
 impl<M: Network> Compiled<M> {
-    /// Returns the weights of the model, including moving averages.
+    /// Returns the weights of the model, including moving averages. With parameter servers, all rows of its tables are fetched.
     ///
     /// # Errors
-    /// Fails if they are not 32-bit floats.
+    /// Fails if they are not 32-bit floats, or the rows of a table cannot be fetched.
     pub fn weights(&self) -> Result<Vec<Weight>> {
         let (registry, module) = (&self.model.registry, self.module());
         let listed = registry.parameters().iter().chain(registry.states());
@@ -39,7 +40,34 @@ impl<M: Network> Compiled<M> {
             shape: parameter.shape.clone(),
             values: values.into(),
         };
-        Ok(listed.zip(values).map(weight).collect())
+        let mut weights: Vec<Weight> = listed.zip(values).map(weight).collect();
+        for (table, weight) in self.table_weights()?.into_iter().enumerate() {
+            let values = self.model.tables.values(table)?;
+            weights.insert(self.model.tables.specs()[table].place, Weight { values, ..weight });
+        }
+        Ok(weights)
+    }
+
+    /// Returns the names and shapes of the tables on parameter servers.
+    fn table_weights(&self) -> Result<Vec<Weight>> {
+        let weight = |table: &ModelTable| {
+            let shape = Shape::new(vec![table.rows, table.dim])?;
+            Ok(Weight { name: table.name.clone(), shape, values: Vec::new() })
+        };
+        self.model.tables.specs().iter().map(weight).collect()
+    }
+
+    /// Returns the weights of the model without their values.
+    fn without_values(&self) -> Result<Vec<Weight>> {
+        let listed = self.model.registry.parameters().iter().chain(self.model.registry.states());
+        let weight = |parameter: &phalanx_nn::Parameter| Weight {
+            name: parameter.name.clone(),
+            shape: parameter.shape.clone(),
+            values: Vec::new(),
+        };
+        let mut weights: Vec<Weight> = listed.map(weight).collect();
+        weights.extend(self.table_weights()?);
+        Ok(weights)
     }
 
     /// Replaces weights by name and leaves the others. Every worker must do the same.
@@ -51,10 +79,17 @@ impl<M: Network> Compiled<M> {
         let learning = registry.parameters().len();
         let listed: Vec<_> = registry.parameters().iter().chain(registry.states()).collect();
         let mut values: Vec<Option<Vec<f32>>> = vec![None; listed.len()];
+        let tables: Vec<String> = self.model.tables.specs().iter().map(|table| table.name.clone()).collect();
         for weight in weights {
+            if let Some(table) = tables.iter().position(|name| *name == weight.name) {
+                self.model.set_table(table, &weight.shape, weight.values)?;
+                continue;
+            }
             let at = listed.iter().position(|known| known.name == weight.name).ok_or_else(|| {
-                Error::new(Code::NoSuchVariable, format!("the model has no weight {:?}", weight.name))
-                    .help(format!("it has {}", listed.iter().map(|known| &*known.name).collect::<Vec<_>>().join(", ")))
+                Error::new(Code::NoSuchVariable, format!("the model has no weight {:?}", weight.name)).help(format!(
+                    "it has {}",
+                    listed.iter().map(|known| &known.name).chain(&tables).cloned().collect::<Vec<_>>().join(", ")
+                ))
             })?;
             if listed[at].shape != weight.shape || weight.values.len() != weight.shape.elements() {
                 let what = format!("weight {:?} has shape {}", weight.name, listed[at].shape);
@@ -107,7 +142,7 @@ impl<M: Network> Compiled<M> {
     pub fn load_weights(&mut self, location: &str) -> Result<()> {
         let at = |error: Error| error.at(location.to_owned());
         let (dir, name) = dir_and_name(location)?;
-        let wanted = self.weights()?;
+        let wanted = self.without_values()?;
         let read = if name.ends_with(".safetensors") {
             read_safetensors(&dir, &name, wanted)
         } else {

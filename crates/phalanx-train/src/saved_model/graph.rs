@@ -1,58 +1,55 @@
 //! Models made of Phalanx's layers as graphs of TensorFlow ops.
 
+use crate::preprocessing::function;
 use phalanx_base::{Code, Error, Result};
-use phalanx_formats::saved_model::{AnyOutput, GraphBuilder, Normalization, Output, Padding};
-use phalanx_nn::model::{Function, LayerGraph, LayerNode, Model, Op, Padding as Border, Variable};
+use phalanx_data::DType;
+use phalanx_feature::GraphTensor;
+use phalanx_formats::saved_model::{GraphBuilder, Normalization, Output, Padding};
+use phalanx_nn::model::{
+    Function, HostCall, InputValues, LayerGraph, LayerNode, Model, Op, Padding as Border, Variable,
+};
 use std::collections::HashMap;
-
-/// The output of a model's node.
-#[derive(Clone, Copy, Debug)]
-pub enum GraphTensor {
-    /// Numbers.
-    F32(Output<f32>),
-    /// Ids.
-    I64(Output<i64>),
-}
-
-impl From<GraphTensor> for AnyOutput {
-    fn from(tensor: GraphTensor) -> Self {
-        match tensor {
-            GraphTensor::F32(output) => output.into(),
-            GraphTensor::I64(output) => output.into(),
-        }
-    }
-}
 
 /// An input of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelInput {
     /// The name of the input's layer.
     pub name: String,
-    /// Whether the values are ids that are looked up in a table.
-    pub ids: bool,
+    /// The type of its values: integers if they are looked up in a table, texts if a layer looks them up in a vocabulary.
+    pub dtype: DType,
     /// The shape without the batch axis.
     pub dims: Vec<usize>,
 }
 
 /// Returns the inputs of a model, in order.
-#[must_use]
-pub fn model_inputs(model: &Model) -> Vec<ModelInput> {
-    let nodes = model.nodes();
-    let of = |&at: &usize| ModelInput {
-        name: nodes.all[at].layer.clone(),
-        ids: nodes.all.iter().any(|node| node.op == Some(Op::Embedding) && node.inputs.contains(&at)),
-        dims: nodes.all[at].dims.clone(),
-    };
-    nodes.inputs.iter().map(of).collect()
+///
+/// # Errors
+/// Fails if a layer on the host is no [`Preprocess`](crate::Preprocess).
+pub fn model_inputs(model: &Model) -> Result<Vec<ModelInput>> {
+    let (nodes, host) = (model.nodes(), model.host_graph());
+    let mut inputs = Vec::with_capacity(nodes.inputs.len());
+    for (number, (&at, input)) in nodes.inputs.iter().zip(host.inputs).enumerate() {
+        let is_looked_up = |node: &LayerNode| node.op == Some(Op::Embedding) && node.inputs.contains(&at);
+        let dtype = match (input.values, host.calls.iter().find(|call| call.inputs.contains(&number))) {
+            (InputValues::Texts, _) => DType::Bytes,
+            (InputValues::Integers, _) => DType::I64,
+            (InputValues::Inferred, Some(call)) => function(&*call.layer)?.input_type(),
+            (InputValues::Inferred, None) if nodes.all.iter().any(is_looked_up) => DType::I64,
+            (InputValues::Inferred, None) => DType::F32,
+        };
+        inputs.push(ModelInput { name: input.name, dtype, dims: input.dims });
+    }
+    Ok(inputs)
 }
 
 /// Adds a model to a graph and returns its outputs. Variables have the names of the model's weights.
 ///
 /// # Errors
 /// Fails if a layer is a custom one, or TensorFlow has no op for it.
-pub fn model_graph(graph: &mut GraphBuilder, model: &Model, inputs: &[GraphTensor]) -> Result<Vec<Output<f32>>> {
+pub fn model_graph(graph: &mut GraphBuilder, model: &Model, inputs: &[GraphTensor]) -> Result<Vec<GraphTensor>> {
     let nodes = model.nodes();
     let mut writer = Writer { graph, variables: HashMap::new(), made: vec![None; nodes.all.len()] };
+    let mut on_host = model.host_graph().calls.into_iter();
     if inputs.len() != nodes.inputs.len() {
         return Err(Error::new(Code::Internal, format!("{} tensors for {} inputs", inputs.len(), nodes.inputs.len())));
     }
@@ -61,11 +58,16 @@ pub fn model_graph(graph: &mut GraphBuilder, model: &Model, inputs: &[GraphTenso
     }
     for at in 0..nodes.all.len() {
         if writer.made[at].is_none() {
-            let made = writer.node(&nodes, at).map_err(|error| error.at(format!("layer {:?}", nodes.all[at].layer)))?;
-            writer.made[at] = Some(GraphTensor::F32(made));
+            // Both list the layers on the host in the order of computation.
+            let host = if nodes.all[at].op == Some(Op::Host) { on_host.next() } else { None };
+            let made = match host {
+                Some(call) => writer.host(&nodes, at, &call),
+                None => writer.node(&nodes, at).map(GraphTensor::F32),
+            };
+            writer.made[at] = Some(made.map_err(|error| error.at(format!("layer {:?}", nodes.all[at].layer)))?);
         }
     }
-    nodes.outputs.iter().map(|&at| writer.floats(at)).collect()
+    nodes.outputs.iter().map(|&at| writer.value(at)).collect()
 }
 
 struct Writer<'a> {
@@ -76,12 +78,21 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    fn value(&self, at: usize) -> Result<GraphTensor> {
+        self.made[at].ok_or_else(|| Error::new(Code::Internal, format!("node {at} is used before it is built")))
+    }
+
     fn floats(&mut self, at: usize) -> Result<Output<f32>> {
-        match self.made[at] {
-            Some(GraphTensor::F32(output)) => Ok(output),
-            Some(GraphTensor::I64(output)) => Ok(self.graph.cast(output)),
-            None => Err(Error::new(Code::Internal, format!("node {at} is used before it is built"))),
-        }
+        self.value(at)?.floats(self.graph)
+    }
+
+    /// A preprocessing layer.
+    fn host(&mut self, nodes: &LayerGraph, at: usize, call: &HostCall) -> Result<GraphTensor> {
+        let &[from] = nodes.all[at].inputs.as_slice() else {
+            return Err(Error::new(Code::Internal, "a preprocessing layer takes one input"));
+        };
+        let input = self.value(from)?;
+        function(&*call.layer)?.graph(self.graph, input, &nodes.all[from].dims)
     }
 
     fn variable(&mut self, variable: &Variable) -> Output<f32> {
@@ -100,13 +111,7 @@ impl Writer<'_> {
     fn node(&mut self, nodes: &LayerGraph, at: usize) -> Result<Output<f32>> {
         let node = &nodes.all[at];
         if let (Some(Op::Embedding), [from]) = (node.op, node.inputs.as_slice()) {
-            let ids = match self.made[*from] {
-                Some(GraphTensor::I64(ids)) => ids,
-                _ => {
-                    let numbers = self.floats(*from)?;
-                    self.graph.cast(numbers)
-                }
-            };
+            let ids = self.value(*from)?.integers(self.graph)?;
             let table = self.weights(node)[0];
             return Ok(self.graph.gather(table, ids));
         }

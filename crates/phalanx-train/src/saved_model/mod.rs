@@ -4,7 +4,8 @@ mod folder;
 mod graph;
 
 pub use folder::{Folder, is_free};
-pub use graph::{GraphTensor, ModelInput, activated, model_graph, model_inputs};
+pub use graph::{ModelInput, activated, model_graph, model_inputs};
+pub use phalanx_feature::GraphTensor;
 
 use crate::fit::Compiled;
 use phalanx_base::{Code, Context, Error, Result};
@@ -21,7 +22,7 @@ use std::path::Path;
 
 impl Compiled<Model> {
     /// Writes the model as a SavedModel to a new folder, with the signature `serving_default`. As in Keras, inputs and
-    /// outputs have the names of their layers.
+    /// outputs have the names of their layers. Preprocessing layers are part of it, so that it takes raw features.
     ///
     /// To check the export, its variables are read back and used to predict the batch `held`; the largest difference is
     /// written to `assets.extra/phalanx.json`.
@@ -45,14 +46,10 @@ impl Compiled<Model> {
         let mut graph = GraphBuilder::new();
         let mut signature = Signature::predict();
         let mut inputs = Vec::new();
-        for input in model_inputs(model) {
+        for input in model_inputs(model)? {
             let dims: Vec<Option<usize>> = std::iter::once(None).chain(input.dims.iter().copied().map(Some)).collect();
             let name = format!("{DEFAULT_SIGNATURE}_{}", input.name);
-            let given = if input.ids {
-                GraphTensor::I64(graph.placeholder(&name, &dims))
-            } else {
-                GraphTensor::F32(graph.placeholder(&name, &dims))
-            };
+            let given = GraphTensor::placeholder(&mut graph, &name, input.dtype, &dims);
             signature = signature.input(&input.name, given);
             inputs.push(given);
         }

@@ -2,9 +2,12 @@
 
 mod connect;
 mod mortal;
+mod part;
 mod start;
 
 use mortal::MortalTransport;
+use part::Part;
+pub(crate) use part::{catch_panic, panic_text};
 pub(crate) use start::warn_of_strangers;
 
 use crate::ServerOptions;
@@ -60,8 +63,8 @@ struct Inner {
     /// Set when a test kills the task.
     killed: Arc<AtomicBool>,
     progress: Arc<ProgressCounters>,
-    /// The first error of this task's own part, for a program that drops the task without a reason.
-    failure: Mutex<Option<Error>>,
+    /// How far this task's own part is, for a program that drops the task without a reason.
+    part: Mutex<Part>,
 }
 
 impl Server {
@@ -149,7 +152,8 @@ impl Server {
 
     /// Leaves, if this task has not left yet, as dropping the last clone does.
     pub(crate) fn abandon(&self) {
-        self.inner.abandon();
+        // The other tasks get the error.
+        let _ = self.inner.end_part();
     }
 
     /// Returns whether this task has left its job.
@@ -195,8 +199,7 @@ impl Server {
             _ => error,
         });
         if let Err(error) = &result {
-            let mut failure = self.inner.failure.lock().unwrap_or_else(PoisonError::into_inner);
-            failure.get_or_insert_with(|| error.clone());
+            self.inner.part.lock().unwrap_or_else(PoisonError::into_inner).fail(error);
         }
         result
     }
@@ -303,19 +306,21 @@ impl Inner {
         self.job.kill(Error::new(Code::JobFailed, format!("{} was killed", self.task)));
     }
 
-    /// Leaves with the recorded error: the job would wait for a task that is gone without a reason.
-    fn abandon(&self) {
-        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let unplanned = || {
-            Error::new(Code::JobFailed, format!("{} stopped without finishing its part", self.task))
-                .help("end a trainer's part with Supervisor::stop, and a parameter server's with Server::join")
-        };
-        self.leave(Some(&failure.unwrap_or_else(unplanned)));
+    /// Leaves without an error if this task's part is done, and otherwise with one: the job would wait for a task that is gone
+    /// without a reason.
+    fn end_part(&self) -> Result<()> {
+        if *self.gone.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Ok(());
+        }
+        let ended = self.part.lock().unwrap_or_else(PoisonError::into_inner).end(self.task);
+        self.leave(ended.as_ref().err());
+        ended
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.abandon();
+        // Nobody is left to take the error.
+        let _ = self.end_part();
     }
 }

@@ -37,7 +37,7 @@ impl Server {
     /// # Errors
     /// When the task's port cannot be used.
     pub fn start_with(config: TaskConfig, options: ServerOptions) -> Result<Self> {
-        let Some(task) = config.task() else { return crate::local::start(options) };
+        let Some(task) = config.task() else { return crate::local::start(&config, options) };
         if task.role == Role::Evaluator {
             return Err(Error::new(Code::ConfigEvaluator, "an evaluator has no server")
                 .at(task.to_string())
@@ -56,7 +56,7 @@ impl Server {
     /// # Errors
     /// When the operating system gives us no port.
     pub fn local() -> Result<Self> {
-        crate::local::start(ServerOptions::default())
+        crate::local::start(&TaskConfig::local(), ServerOptions::default())
     }
 
     pub(crate) fn start_on(
@@ -103,7 +103,7 @@ impl Server {
             StatusWriter::new(dir, known_as, store.clone(), &progress).start(move || job.phase())?;
         }
         let listening = Mutex::new(Some(listening));
-        let (gone, failure, killed) = (Mutex::new(false), Mutex::new(None), Arc::default());
+        let (gone, part, killed) = (Mutex::new(false), Mutex::default(), Arc::default());
         let inner = Inner {
             config,
             task,
@@ -121,7 +121,7 @@ impl Server {
             gone,
             killed,
             progress,
-            failure,
+            part,
         };
         Ok(Self { inner: Arc::new(inner) })
     }

@@ -1,11 +1,10 @@
 //! Bounded staleness: no trainer runs far ahead of the slowest one.
 
+use super::connection::Connection;
 use super::rounds::WAIT;
-use super::unfinished_updates::UnfinishedUpdates;
-use crate::Server;
 use phalanx_base::Result;
 use phalanx_ps::Client;
-use phalanx_ps::client::{Pulled, Push, RemoteModel, RowSet, UpdateMode};
+use phalanx_ps::client::{Pulled, Push, RowSet, UpdateMode};
 
 /// Asynchronous training in which no trainer is more than `steps` steps ahead of the slowest one. Trainers that have left
 /// or are lost do not count.
@@ -24,7 +23,7 @@ pub struct BoundedStaleness {
 }
 
 /// A trainer's clock, which counts its steps. The first server compares the clocks of all trainers.
-pub(crate) struct Lead {
+pub(super) struct Lead {
     most: u64,
     /// The clock when this trainer joined, and the steps that it had sent by then.
     start: u64,
@@ -33,31 +32,28 @@ pub(crate) struct Lead {
 
 impl Lead {
     /// Joins with the clock of the slowest trainer.
-    pub(crate) fn join(client: &Client, bound: BoundedStaleness, sent: u64) -> Result<Self> {
+    pub(super) fn join(client: &Client, bound: BoundedStaleness, sent: u64) -> Result<Self> {
         Ok(Self { most: bound.steps, start: client.join_clocks()?, sent })
     }
 
     /// Sends a step, waits until this trainer is not too far ahead, then fetches values. `None` when the job is over.
     pub(super) fn exchange(
         &mut self,
-        server: &Server,
-        client: &Client,
-        remote: &mut RemoteModel,
+        connection: &mut Connection,
         push: Option<&Push>,
         sets: &[RowSet],
-        unfinished: &mut UnfinishedUpdates,
     ) -> Result<Option<Pulled>> {
         if let Some(push) = push {
-            client.push(remote, push, UpdateMode::Asynchronous)?;
+            connection.push(push, UpdateMode::Asynchronous)?;
             let clock = self.start.saturating_add(push.id.sequence.saturating_sub(self.sent));
-            while !client.advance_clock(clock, self.most, WAIT)? {
-                if server.should_stop() {
+            while !connection.client.advance_clock(clock, self.most, WAIT)? {
+                if connection.server.should_stop() {
                     return Ok(None);
                 }
                 // The slowest trainer may be lost; its clock counts until it is fenced.
-                unfinished.finish(server, client, remote, false)?;
+                connection.finish_lost_updates(false)?;
             }
         }
-        client.exchange(remote, None, sets, UpdateMode::Asynchronous).map(Some)
+        connection.exchange(None, sets, UpdateMode::Asynchronous).map(Some)
     }
 }

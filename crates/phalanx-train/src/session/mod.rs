@@ -3,91 +3,55 @@
 //! Every step sends the gradients of the step before in the message that asks for the newest values, so a step costs
 //! one round trip. Between two steps one gradient is therefore pending; [`Session::finish`] sends the last one. Where
 //! steps overlap, even that round trip proceeds during the computation.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `mod` | [`Session`]: its steps |
+//! | `values` | [`Session`]: values, input positions, checkpoints, and what a coordinator needs |
+//! | `state` | the state machine: how steps reach the servers; `overlap`, `rounds`, `bounded` are states |
+//! | `connection`, `unfinished_updates` | the model on the servers; updates of lost trainers |
+//! | `local_model` | the trainer's own copy of the model |
+//! | `gradients`, `clip`, `pending` | from gradients to an update with an id |
+//! | `clock` | the global step |
 
 mod bounded;
 mod clip;
-mod directive;
+mod clock;
+mod connection;
+mod gradients;
+mod local_model;
 mod loss;
 mod overlap;
 mod pending;
 mod rounds;
+mod state;
 mod step;
 mod unfinished_updates;
 mod values;
 
+pub use bounded::BoundedStaleness;
+pub(crate) use local_model::{LocalModel, wire_values};
+pub use loss::IntoLoss;
+pub use rounds::SyncReplicas;
+pub(crate) use state::StepDirective;
+pub use step::{NonFinite, RowValues, Step, StepGradients};
+
 use crate::services::Services;
 use crate::{Server, TableId};
 use bytes::Bytes;
-use clip::GradientClipper;
-pub use loss::IntoLoss;
-use overlap::Overlap;
+use clock::StepClock;
+use connection::Connection;
+use gradients::GradientPolicy;
 use pending::Pending;
-use phalanx_base::{Code, Error, Result};
+use phalanx_base::Result;
 use phalanx_nn::burn::module::Module;
-use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
+use phalanx_nn::burn::tensor::{Gradients, Tensor};
 use phalanx_nn::{HostBuffer, ParameterRegistry, Rows};
 use phalanx_ps::Client;
-use phalanx_ps::client::{BackgroundExchange, Push, RemoteModel, UpdateMode};
-pub(crate) use rounds::Rounds;
-use std::sync::Arc;
-use unfinished_updates::UnfinishedUpdates;
-
-pub use bounded::BoundedStaleness;
-pub(crate) use bounded::Lead;
-
-pub(crate) use directive::StepDirective;
-pub use rounds::SyncReplicas;
-pub use step::StepGradients;
-pub(crate) use values::to_wire;
-
-/// The policy for a gradient or a loss that is not finite.
-///
-/// ```
-/// use phalanx_optim::Sgd;
-/// use phalanx_train::{NonFinite, Server, Supervisor};
-/// let supervisor = Supervisor::new(&Server::local()?, Sgd::new(0.1)).non_finite(NonFinite::Skip);
-/// # let _ = supervisor;
-/// # Ok::<(), phalanx_base::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NonFinite {
-    /// End the job with an error that names the variable, the step and the worker.
-    #[default]
-    Stop,
-    /// Drop the step's gradients, log it, and continue.
-    Skip,
-}
-
-/// The result of one step.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
-    /// The loss on this step's batch.
-    pub loss: f32,
-    /// The steps that all trainers have committed so far.
-    pub global_step: u64,
-}
-
-/// The rows of one table that a batch needs.
-#[derive(Clone, Debug)]
-pub struct RowValues {
-    /// The unique rows, concatenated.
-    pub values: Vec<f32>,
-    /// How many numbers a row has.
-    pub dim: usize,
-    /// For each id of the batch, the index of its unique row.
-    pub positions: Vec<u32>,
-}
-
-/// What a trainer waits for between two steps.
-pub(crate) enum Pace {
-    /// Nothing: asynchronous training, or a coordinator decides.
-    Free,
-    /// The end of a round.
-    Rounds(Rounds),
-    /// Trainers that are far behind.
-    Bounded(Lead),
-}
+use phalanx_ps::client::{Pulled, Push, RemoteModel, RowSet, UpdateMode};
+use state::StepState;
+use std::time::{Duration, Instant};
+use values::InputPosition;
 
 /// A worker's connection to the model on the servers.
 ///
@@ -107,100 +71,32 @@ pub(crate) enum Pace {
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
 pub struct Session<M> {
-    server: Server,
-    client: Arc<Client>,
-    remote: RemoteModel,
-    registry: ParameterRegistry,
-    /// `None` only while values are being put into it.
-    module: Option<M>,
-    device: Device,
-    non_finite: NonFinite,
-    /// Whether the servers keep the moving averages of the model, as variables that follow its own.
-    moving_averages: bool,
-    /// What this trainer waits for between two steps.
-    pace: Pace,
-    /// The global step at which training ends.
-    last_step: Option<u64>,
-    /// Set where exchanges overlap with computation.
-    overlap: Option<Overlap>,
-    services: Services,
-    unfinished: UnfinishedUpdates,
-    /// A coordinator handles lost trainers, not this session.
-    coordinated: bool,
-    directive: StepDirective,
-    /// The learning rate of dense gradients, where it differs from that of the supervisor's optimizer.
-    learning_rate: Option<f32>,
-    clipper: GradientClipper,
+    connection: Connection,
+    local: LocalModel<M>,
+    state: StepState,
+    gradients: GradientPolicy,
     pending: Pending,
-    /// The position in the input that goes with the next gradients.
-    position: Bytes,
-    /// The position that a former incarnation of this task saved, or the checkpoint has of it.
-    restored_position: Option<Vec<u8>>,
-    global_step: u64,
-    /// The committed steps that the present values include.
-    base_version: u64,
-    skipped: u64,
+    input: InputPosition,
+    clock: StepClock,
+    services: Services,
 }
 
 impl<M: Module> Session<M> {
-    /// A session over `client`, whose servers hold the model.
+    /// A session over `client`, whose servers hold the model. Its steps are direct.
     pub(crate) fn new(
         server: Server,
         client: Client,
         remote: RemoteModel,
-        registry: ParameterRegistry,
-        module: M,
+        local: LocalModel<M>,
+        non_finite: NonFinite,
         services: Services,
     ) -> Result<Self> {
-        let device = module.devices().into_iter().next().unwrap_or_else(phalanx_nn::default_device);
-        let (global_step, restored_position) = (client.global_step()?, client.input_position()?);
-        let clipper = GradientClipper::of(remote.layout());
+        let clock = StepClock::at(client.global_step()?);
+        let input = InputPosition::restored(client.input_position()?);
+        let gradients = GradientPolicy::new(remote.layout(), non_finite);
         let pending = Pending::new(client.options().task, client.options().incarnation);
-        Ok(Self {
-            server,
-            client: Arc::new(client),
-            remote,
-            registry,
-            module: Some(module),
-            device,
-            non_finite: NonFinite::default(),
-            moving_averages: false,
-            pace: Pace::Free,
-            last_step: None,
-            overlap: None,
-            services,
-            unfinished: UnfinishedUpdates::default(),
-            coordinated: false,
-            directive: StepDirective::default(),
-            learning_rate: None,
-            clipper,
-            pending,
-            position: Bytes::new(),
-            restored_position,
-            global_step,
-            base_version: global_step,
-            skipped: 0,
-        })
-    }
-
-    pub(crate) fn non_finite(mut self, policy: NonFinite) -> Self {
-        self.non_finite = policy;
-        self
-    }
-
-    /// The layout has the moving averages of the model.
-    pub(crate) fn moving_averages(mut self, kept: bool) -> Self {
-        self.moving_averages = kept;
-        self
-    }
-
-    /// Overlaps exchanges with computation from now on, unless the servers are in this process, where nothing is waited for.
-    pub(crate) fn overlapped(mut self) -> Result<Self> {
-        if !self.client.is_inside() {
-            let ahead = BackgroundExchange::start(Arc::clone(&self.client), self.remote.layout().clone())?;
-            self.overlap = Some(Overlap::new(ahead));
-        }
-        Ok(self)
+        let connection = Connection::new(server, client, remote);
+        Ok(Self { connection, local, state: StepState::Direct, gradients, pending, input, clock, services })
     }
 
     /// Computes one step: `loss` gets the model with the newest values and returns the loss of this task's batch, or a
@@ -222,7 +118,7 @@ impl<M: Module> Session<M> {
         ids: &[(TableId, &[i64])],
         loss: impl FnOnce(&M, &[Rows]) -> L,
     ) -> Result<Option<Step>> {
-        let device = self.device.clone();
+        let device = self.local.device().clone();
         self.step_with_values(ids, |model, values| {
             let rows: Vec<Rows> =
                 values.into_iter().map(|of| Rows::new(of.values, of.dim, &of.positions, &device)).collect();
@@ -259,9 +155,9 @@ impl<M: Module> Session<M> {
         ids: &[(TableId, &[i64])],
         compute: impl FnOnce(&M, &ParameterRegistry, Vec<RowValues>) -> Result<StepGradients>,
     ) -> Result<Option<Step>> {
-        let span = tracing::debug_span!(parent: self.server.log().span(), "step", step = self.global_step + 1);
+        let span = tracing::debug_span!(parent: self.server().log().span(), "step", step = self.clock.global_step + 1);
         let step = span.in_scope(|| self.compute(ids, compute));
-        self.server.record_failure(step)
+        self.server().record_failure(step)
     }
 
     /// Ends training at this global step: once all trainers together have committed that many, [`Self::step`] returns
@@ -283,66 +179,118 @@ impl<M: Module> Session<M> {
     /// # Ok::<(), phalanx_base::Error>(())
     /// ```
     pub fn stop_at(&mut self, last: impl Into<Option<u64>>) {
-        self.last_step = last.into();
+        self.clock.last_step = last.into();
     }
 
     /// Returns whether the global step of [`Self::stop_at`] is reached.
     #[must_use]
     pub fn has_reached_last_step(&self) -> bool {
-        self.last_step.is_some_and(|last| self.global_step >= last)
+        self.clock.is_over()
     }
 
     /// Returns whether each update is made of the gradients of several trainers.
     #[must_use]
     pub fn is_synchronous(&self) -> bool {
-        matches!(self.pace, Pace::Rounds(_))
+        self.state.is_synchronous()
     }
 
-    /// Returns the model with the values that were fetched last.
-    ///
-    /// # Errors
-    /// When an earlier step panicked half-way.
-    pub fn model(&self) -> Result<&M> {
-        self.module.as_ref().ok_or_else(|| Error::new(Code::Internal, "the model is gone"))
-    }
-
-    /// Returns the table of this name.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn table(&self, name: &str) -> Result<TableId> {
-        let tables = self.remote.layout().tables();
-        tables.iter().position(|table| table.name == name).map(TableId).ok_or_else(|| {
-            let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
-            Error::new(Code::NoSuchVariable, format!("the model has no table {name:?}"))
-                .help(format!("it has {}", names.join(", ")))
-        })
-    }
-
-    /// Returns the number of committed steps, as of the last exchange.
+    /// Returns the global step: the number of updates that all trainers have sent, as of this task's last exchange. An
+    /// update is a step; in synchronous training it is a round. The gradients of the last step are not in it before they
+    /// are sent.
     #[must_use]
     pub fn global_step(&self) -> u64 {
-        self.global_step
+        self.clock.global_step
     }
 
-    /// Returns the number of steps dropped because something was not finite.
-    #[must_use]
-    pub fn skipped(&self) -> u64 {
-        self.skipped
+    /// Announces the ids of the step *after* the next one, for each table that it uses. Where steps overlap
+    /// ([`Supervisor::overlap`](crate::Supervisor::overlap)), their rows are fetched while the next step is computed;
+    /// elsewhere this does nothing. A step with other ids than were announced fetches its rows itself.
+    ///
+    /// ```
+    /// # use phalanx_nn::burn::nn::LinearConfig;
+    /// # use phalanx_optim::Sgd;
+    /// # use phalanx_ps::{TableSpec, plan::RowInitializer};
+    /// # use phalanx_train::{Server, Supervisor};
+    /// # let server = Server::local()?;
+    /// let table = TableSpec { name: "table".into(), dim: 2, initializer: RowInitializer::constant(0.5), optimizer: Sgd::new(0.1).into() };
+    /// let mut supervisor = Supervisor::new(&server, Sgd::new(0.1)).overlap(true);
+    /// let table = supervisor.table(table)?;
+    /// # let device = phalanx_nn::default_device();
+    /// let mut session = supervisor.prepare_or_wait_for_session(LinearConfig::new(2, 1).init(&device))?;
+    /// let batches = [[1_i64, 2], [2, 3], [1, 3]];
+    /// for (at, ids) in batches.iter().enumerate() {
+    ///     if let Some(next) = batches.get(at + 1) {
+    ///         session.announce(&[(table, next)])?;
+    ///     }
+    ///     session.step_with_rows(&[(table, ids)], |model, rows| model.forward(rows[0].lookup()).sum())?;
+    /// }
+    /// supervisor.stop(session)?;
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When there is no such table.
+    pub fn announce(&mut self, ids: &[(TableId, &[i64])]) -> Result<()> {
+        match &mut self.state {
+            StepState::Overlapped(overlap) => overlap.announce(&self.connection, ids),
+            _ => Ok(()),
+        }
     }
 
-    /// Returns the number of gradients that came too late for their round, in synchronous training.
+    /// Drops the gradients of the last step, if they have not been sent, and returns whether it did: that step then does
+    /// not count. Gradients whose exchange failed cannot be dropped, because a server may have applied them; they go with the
+    /// next step.
+    ///
+    /// ```
+    /// # use phalanx_nn::burn::{nn::LinearConfig, tensor::Tensor};
+    /// # use phalanx_optim::Sgd;
+    /// # use phalanx_train::{Server, Supervisor};
+    /// # let device = phalanx_nn::default_device();
+    /// # let server = Server::local()?;
+    /// # let supervisor = Supervisor::new(&server, Sgd::new(0.1));
+    /// # let mut session = supervisor.prepare_or_wait_for_session(LinearConfig::new(2, 1).init(&device))?;
+    /// # let batch = Tensor::<2>::ones([4, 2], &device);
+    /// session.step(|model| model.forward(batch.clone()).mean())?;
+    /// assert!(session.forget_last_step());
+    /// session.step(|model| model.forward(batch.clone()).mean())?;
+    /// session.finish()?;
+    /// assert_eq!(session.global_step(), 1);
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    pub fn forget_last_step(&mut self) -> bool {
+        self.pending.forget()
+    }
+
+    /// Sends the pending gradients now instead of with the next step, and fetches the newest values. In synchronous training
+    /// it waits until the round of the gradients is closed, or until they are needed in another one.
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub fn commit(&mut self) -> Result<()> {
+        self.settle()?;
+        self.exchange(&[])?.map_or(Ok(()), |pulled| self.take(pulled))
+    }
+
+    /// Synchronous training: waits until this many trainers take part in the rounds, for at most `longest`, so that the first
+    /// rounds have a gradient of each. Nobody waits for a trainer that comes later.
     ///
     /// # Errors
     /// When the server that counts does not answer.
-    pub fn stale(&self) -> Result<u64> {
-        Ok(self.client.describe(0)?.stale)
-    }
-
-    /// Returns the task that this session belongs to.
-    #[must_use]
-    pub fn server(&self) -> &Server {
-        &self.server
+    pub fn wait_for_trainers(&self, trainers: usize, longest: Duration) -> Result<()> {
+        let (began, mut logged) = (Instant::now(), Duration::ZERO);
+        while self.is_synchronous() && !self.server().should_stop() && began.elapsed() < longest {
+            let members = self.connection.client.describe(0)?.members;
+            if members >= trainers as u64 {
+                break;
+            }
+            if began.elapsed() > logged + Duration::from_secs(5) {
+                logged = began.elapsed();
+                self.server()
+                    .in_scope(|| tracing::info!("waiting for {trainers} trainers to step: {members} are here"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 
     /// Sends the pending gradients. In synchronous training they belong to a round that will not be completed, and are
@@ -352,7 +300,7 @@ impl<M: Module> Session<M> {
     /// When a server does not answer.
     pub fn finish(&mut self) -> Result<()> {
         let finished = self.send_pending();
-        self.server.record_failure(finished)
+        self.server().record_failure(finished)
     }
 
     fn send_pending(&mut self) -> Result<()> {
@@ -361,34 +309,109 @@ impl<M: Module> Session<M> {
         if self.is_synchronous() {
             self.pending.forget();
         } else if let Some(pending) = self.pending.mark_sent() {
-            self.global_step = self.client.push(&mut self.remote, pending, UpdateMode::Asynchronous)?.0;
+            self.clock.global_step = self.connection.push(pending, UpdateMode::Asynchronous)?;
             self.acknowledged();
         }
-        if !matches!(self.pace, Pace::Free) {
-            self.client.leave_rounds()?;
+        if self.state.is_awaited() {
+            self.connection.client.leave_rounds()?;
         }
         self.finish_lost_updates()
     }
 
-    /// Every server has what was pending. A chief keeps it, to complete the update of a lost trainer with it.
+    /// The chief: fences lost trainers, and completes the update that one of them left on some servers only. A coordinator
+    /// does that itself.
+    pub(crate) fn finish_lost_updates(&mut self) -> Result<()> {
+        self.state.finish_lost_updates(&mut self.connection)
+    }
+
+    fn compute(
+        &mut self,
+        ids: &[(TableId, &[i64])],
+        compute: impl FnOnce(&M, &ParameterRegistry, Vec<RowValues>) -> Result<StepGradients>,
+    ) -> Result<Option<Step>> {
+        if self.server().should_stop() {
+            return Ok(None);
+        }
+        let (sets, pulled) = match self.fetch(ids) {
+            Ok(Some(fetched)) => fetched,
+            Ok(None) => return Ok(None),
+            // The servers may go before a slow trainer hears that the job is over.
+            Err(_) if self.server().should_stop() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let lag = self.clock.begin_step(pulled.global_step, self.state.steps_in_flight());
+        self.local.load(pulled.dense)?;
+        if self.clock.is_over() {
+            return Ok(None);
+        }
+        let rows = self.connection.row_values(&sets, pulled.rows);
+        let computed = self.local.compute(rows, compute)?;
+        let loss = computed.loss;
+        self.keep(computed, sets)?;
+        let global_step = self.clock.global_step;
+        self.services.stepped(global_step, loss);
+        self.server().progress().stepped(global_step, lag, loss);
+        Ok(Some(Step { loss, global_step }))
+    }
+
+    /// Sends the pending gradients, and fetches new values and the rows of these ids. `None` when the job is over.
+    fn fetch(&mut self, ids: &[(TableId, &[i64])]) -> Result<Option<(Vec<RowSet>, Pulled)>> {
+        if let StepState::Overlapped(overlap) = &mut self.state {
+            return overlap.fetch(&mut self.connection, &mut self.pending, ids).map(Some);
+        }
+        let sets = self.connection.row_sets(ids)?;
+        Ok(self.exchange(&sets)?.map(|pulled| (sets, pulled)))
+    }
+
+    fn exchange(&mut self, sets: &[RowSet]) -> Result<Option<Pulled>> {
+        // Stays pending if this fails: sent again under the same name, it counts once.
+        let pulled = self.state.exchange(&mut self.connection, self.pending.mark_sent(), sets)?;
+        self.acknowledged();
+        self.connection.look_up_closed_rounds(self.state.mode());
+        Ok(pulled)
+    }
+
+    /// Every server has what was pending.
     fn acknowledged(&mut self) {
         if let Some(update) = self.pending.take_sent() {
-            self.keep_pushed(update);
+            self.connection.keep_pushed(update);
         }
     }
 
-    fn keep_pushed(&mut self, update: Push) {
-        if self.server.is_chief() && !self.coordinated {
-            self.unfinished.keep_pushed(update);
-        }
+    /// Waits for the in-flight exchange, if any, to complete.
+    fn settle(&mut self) -> Result<()> {
+        let arrived = match &mut self.state {
+            StepState::Overlapped(overlap) => overlap.settle(&mut self.connection)?,
+            _ => None,
+        };
+        arrived.map_or(Ok(()), |pulled| self.take(pulled))
     }
 
-    /// The chief: fences lost trainers, and completes the update that one of them left on some servers only.
-    pub(crate) fn finish_lost_updates(&mut self) -> Result<()> {
-        if self.coordinated {
-            return Ok(());
+    /// Takes new values, without their rows.
+    fn take(&mut self, pulled: Pulled) -> Result<()> {
+        self.clock.reached(pulled.global_step);
+        self.local.load(pulled.dense)
+    }
+
+    /// Gives this step's gradients their id and keeps them for the next message.
+    fn keep(&mut self, mut computed: StepGradients, mut sets: Vec<RowSet>) -> Result<()> {
+        // Gradients that are missing at the end are none.
+        computed.rows.resize_with(sets.len(), || None);
+        for (table, ids, gradients) in std::mem::take(&mut computed.looked_up) {
+            sets.extend(self.connection.row_sets(&[(table, &ids)])?);
+            computed.rows.push(Some(gradients));
         }
-        let synchronous = self.is_synchronous();
-        self.unfinished.finish(&self.server, &self.client, &mut self.remote, synchronous)
+        let known = (&self.connection.server, self.local.registry(), self.connection.layout());
+        let update = self.gradients.apply(known, self.clock.global_step + 1, computed, sets)?;
+        let Some((dense, rows)) = update else { return Ok(()) };
+        let clock = self.state.directive().clock;
+        let (id, input_position) = match self.state.take_lost_update() {
+            // The position in the input is this task's, not that of the lost one.
+            Some(id) => (id, Bytes::new()),
+            None => (self.pending.own_name(), self.input.take()),
+        };
+        let (base_version, learning_rate) = (Some(self.clock.base_version), self.gradients.learning_rate);
+        self.pending.keep(Push { id, dense, rows, input_position, base_version, clock, learning_rate });
+        Ok(())
     }
 }

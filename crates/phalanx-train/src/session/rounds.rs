@@ -1,10 +1,9 @@
 //! Synchronous training: rounds of gradients, averaged.
 
-use super::unfinished_updates::UnfinishedUpdates;
-use crate::Server;
+use super::connection::Connection;
 use phalanx_base::Result;
 use phalanx_ps::Client;
-use phalanx_ps::client::{Pulled, Push, RemoteModel, RowSet, UpdateMode};
+use phalanx_ps::client::{Pulled, Push, RowSet, UpdateMode};
 use std::time::Duration;
 
 /// How long a call waits at the barrier before it is repeated; in between, the task checks whether the job is over.
@@ -27,14 +26,14 @@ pub struct SyncReplicas {
     pub replicas_to_aggregate: Option<u32>,
 }
 
-pub(crate) struct Rounds {
+pub(super) struct Rounds {
     /// The round to compute for.
     round: u64,
     replicas: u32,
 }
 
 impl Rounds {
-    pub(crate) fn join(client: &Client, replicas_to_aggregate: u32) -> Result<Self> {
+    pub(super) fn join(client: &Client, replicas_to_aggregate: u32) -> Result<Self> {
         Ok(Self { round: client.join_rounds(replicas_to_aggregate)?, replicas: replicas_to_aggregate })
     }
 
@@ -42,44 +41,27 @@ impl Rounds {
         UpdateMode::Synchronous { round: self.round, closed: self.round }
     }
 
-    /// Contributes, and waits until the round is closed. Returns `false` when the job is over.
-    pub(super) fn contribute(
-        &mut self,
-        server: &Server,
-        client: &Client,
-        remote: &mut RemoteModel,
-        push: &Push,
-        unfinished: &mut UnfinishedUpdates,
-    ) -> Result<bool> {
-        client.push(remote, push, self.mode())?;
-        loop {
-            if let Some(round) = client.arrive(push.id.sequence, self.round, self.replicas, WAIT)? {
-                self.round = round;
-                return Ok(true);
-            }
-            if server.should_stop() {
-                return Ok(false);
-            }
-            // The round may wait for a trainer that is lost, and closes only once that one is fenced.
-            unfinished.finish(server, client, remote, true)?;
-        }
-    }
-
     /// Contributes, waits until the round is closed, then fetches what came of it. `None` when the job is over.
     pub(super) fn exchange(
         &mut self,
-        server: &Server,
-        client: &Client,
-        remote: &mut RemoteModel,
+        connection: &mut Connection,
         push: Option<&Push>,
         sets: &[RowSet],
-        unfinished: &mut UnfinishedUpdates,
     ) -> Result<Option<Pulled>> {
-        if let Some(push) = push
-            && !self.contribute(server, client, remote, push, unfinished)?
-        {
-            return Ok(None);
+        if let Some(push) = push {
+            connection.push(push, self.mode())?;
+            loop {
+                if let Some(round) = connection.client.arrive(push.id.sequence, self.round, self.replicas, WAIT)? {
+                    self.round = round;
+                    break;
+                }
+                if connection.server.should_stop() {
+                    return Ok(None);
+                }
+                // The round may wait for a trainer that is lost, and closes only once that one is fenced.
+                connection.finish_lost_updates(true)?;
+            }
         }
-        client.exchange(remote, None, sets, self.mode()).map(Some)
+        connection.exchange(None, sets, self.mode()).map(Some)
     }
 }

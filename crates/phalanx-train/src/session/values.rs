@@ -1,21 +1,88 @@
-//! The values of a session: fetch, look up, replace, save.
+//! The values of a session: fetch, look up, replace, save. And what a coordinator needs of it.
 
-use super::{Pace, RowValues, Session};
-use crate::TableId;
-use crate::checkpoint::Saved;
+use super::bounded::{BoundedStaleness, Lead};
+use super::overlap::Overlap;
+use super::rounds::Rounds;
+use super::state::{StepDirective, StepState};
+use super::{RowValues, Session};
+use crate::checkpoint::{Saved, StepSource};
+use crate::services::ProgressWriter;
 use crate::summary::SummaryWriter;
+use crate::tables::ServerRows;
+use crate::{Server, TableId};
 use bytes::Bytes;
-use phalanx_base::{Code, Error, Result, Shape};
+use phalanx_base::{Code, Error, Result, Shape, UpdateId};
 use phalanx_nn::burn::module::Module;
-use phalanx_nn::{HostBuffer, Parameter, ParameterRegistry};
+use phalanx_ps::Layout;
 use phalanx_ps::client::UpdateMode;
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// How long a save that the caller waits for may take.
 const SAVE: Duration = Duration::from_secs(3600);
 
+/// The position in a task's input.
+pub(super) struct InputPosition {
+    /// Goes with the next gradients.
+    next: Bytes,
+    /// What a former incarnation of this task saved, or the checkpoint has of it.
+    restored: Option<Vec<u8>>,
+}
+
+impl InputPosition {
+    pub(super) fn restored(restored: Option<Vec<u8>>) -> Self {
+        Self { next: Bytes::new(), restored }
+    }
+
+    /// Takes the position that goes with the next gradients.
+    pub(super) fn take(&mut self) -> Bytes {
+        std::mem::take(&mut self.next)
+    }
+}
+
 impl<M: Module> Session<M> {
+    /// Returns the task that this session belongs to.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        &self.connection.server
+    }
+
+    /// Returns the model with the values that were fetched last.
+    ///
+    /// # Errors
+    /// When an earlier step panicked half-way.
+    pub fn model(&self) -> Result<&M> {
+        self.local.module()
+    }
+
+    /// Returns the table of this name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn table(&self, name: &str) -> Result<TableId> {
+        let tables = self.layout().tables();
+        tables.iter().position(|table| table.name == name).map(TableId).ok_or_else(|| {
+            let names: Vec<&str> = tables.iter().map(|table| table.name.as_str()).collect();
+            Error::new(Code::NoSuchVariable, format!("the model has no table {name:?}"))
+                .help(format!("it has {}", names.join(", ")))
+        })
+    }
+
+    /// Returns the number of steps dropped because something was not finite.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.gradients.skipped
+    }
+
+    /// Returns the number of gradients that came too late for their round, in synchronous training.
+    ///
+    /// # Errors
+    /// When the server that counts does not answer.
+    pub fn stale(&self) -> Result<u64> {
+        Ok(self.connection.client.describe(0)?.stale)
+    }
+
     /// Saves a checkpoint and waits for it, where this task is the chief and has a run directory. Other trainers continue.
     ///
     /// # Errors
@@ -26,80 +93,30 @@ impl<M: Module> Session<M> {
 
     /// Saves at the end of training; within seconds where this process was asked to stop.
     pub(crate) fn save_last(&mut self) -> Result<()> {
-        self.services.summaries.stopped(self.global_step);
-        self.services.save_within(match self.server.job().interrupted().map(|why| why.code()) {
+        self.end_summaries();
+        self.services.save_within(match self.server().job().interrupted().map(|why| why.code()) {
             None => SAVE,
             Some(Code::Terminated) => Duration::from_secs(20),
             Some(_) => Duration::from_secs(4),
         })
     }
 
-    /// In synchronous training: waits until this many trainers take part in rounds, so that the first one has a step of each.
-    /// Continues without those that do not come before the formation deadline.
-    pub(crate) fn wait_for_round(&self, trainers: usize) -> Result<()> {
-        let (began, longest) = (Instant::now(), self.server.options().formation_deadline);
-        let mut logged = Duration::ZERO;
-        while self.is_synchronous() && !self.server.should_stop() && began.elapsed() < longest {
-            let members = self.client.describe(0)?.members;
-            if members >= trainers as u64 {
-                break;
-            }
-            if began.elapsed() > logged + Duration::from_secs(5) {
-                logged = began.elapsed();
-                self.server.in_scope(|| tracing::info!("waiting for {trainers} trainers to step: {members} are here"));
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        Ok(())
-    }
-
-    /// In synchronous training: sends the gradients of the last step now, and waits until their round is closed. Returns
-    /// `false` when the job is over.
-    pub(crate) fn complete_round(&mut self) -> Result<bool> {
-        let Pace::Rounds(rounds) = &mut self.pace else { return Ok(true) };
-        let Some(push) = self.pending.mark_sent() else { return Ok(true) };
-        if !rounds.contribute(&self.server, &self.client, &mut self.remote, push, &mut self.unfinished)? {
-            return Ok(false);
-        }
-        self.acknowledged();
-        Ok(true)
-    }
-
-    /// Drops the gradients of the last step, if they have not been sent, and returns whether it did: that step then does
-    /// not count. Gradients whose exchange failed cannot be dropped, because a server may have applied them; they go with the
-    /// next step.
-    ///
-    /// ```
-    /// # use phalanx_nn::burn::{nn::LinearConfig, tensor::Tensor};
-    /// # use phalanx_optim::Sgd;
-    /// # use phalanx_train::{Server, Supervisor};
-    /// # let device = phalanx_nn::default_device();
-    /// # let server = Server::local()?;
-    /// # let supervisor = Supervisor::new(&server, Sgd::new(0.1));
-    /// # let mut session = supervisor.prepare_or_wait_for_session(LinearConfig::new(2, 1).init(&device))?;
-    /// # let batch = Tensor::<2>::ones([4, 2], &device);
-    /// session.step(|model| model.forward(batch.clone()).mean())?;
-    /// assert!(session.forget_last_step());
-    /// session.step(|model| model.forward(batch.clone()).mean())?;
-    /// session.finish()?;
-    /// assert_eq!(session.global_step(), 1);
-    /// # Ok::<(), phalanx_base::Error>(())
-    /// ```
-    pub fn forget_last_step(&mut self) -> bool {
-        self.pending.forget()
+    /// Writes that training has stopped.
+    pub(crate) fn end_summaries(&self) {
+        self.services.summaries.stopped(self.clock.global_step);
     }
 
     /// Saves the position in this task's input, at most 64 KiB, with the next step: it counts as soon as that step does, and
     /// checkpoints have both.
     pub fn save_position(&mut self, position: impl Into<Vec<u8>>) {
-        self.position = position.into().into();
+        self.input.next = position.into().into();
     }
 
     /// Returns the position in the input that this task saved with its last step before it was started again, or that the
     /// restored checkpoint has.
     #[must_use]
     pub fn restore_position(&self) -> Option<&[u8]> {
-        self.restored_position.as_deref()
+        self.input.restored.as_deref()
     }
 
     /// Returns the newest checkpoint that this task saved.
@@ -114,6 +131,14 @@ impl<M: Module> Session<M> {
         &self.services.summaries
     }
 
+    /// Sets the learning rate of the supervisor's optimizer for this trainer's steps from now on; `None` goes back to the
+    /// rate or schedule that the optimizer was made with. Tables, and variables with an optimizer of their own
+    /// ([`Supervisor::optimizer_of`](crate::Supervisor::optimizer_of)), keep their rates, as variables of another optimizer
+    /// object do in Keras.
+    pub fn set_learning_rate(&mut self, rate: impl Into<Option<f32>>) {
+        self.gradients.learning_rate = rate.into();
+    }
+
     /// Fetches all variables, as the servers have them now.
     ///
     /// # Errors
@@ -125,40 +150,21 @@ impl<M: Module> Session<M> {
 
     /// Returns all variables as they were last fetched.
     pub(crate) fn present_values(&self) -> Result<Vec<(String, Shape, Vec<f32>)>> {
-        let module = self.module.as_ref().ok_or_else(|| Error::new(Code::Internal, "the model is gone"))?;
-        let values = self.registry.values(module)?;
-        let variable = |(parameter, values): (&Parameter, HostBuffer)| {
-            (parameter.name.clone(), parameter.shape.clone(), values.into())
-        };
-        let mut all: Vec<_> = self.registry.parameters().iter().zip(values).map(variable).collect();
-        if self.moving_averages {
-            all.extend(self.registry.states().iter().zip(self.registry.state_values(module)?).map(variable));
-        }
-        Ok(all)
+        self.local.values()
     }
 
     /// Reads the numbers `elements` of the variable with this index from the servers, and nothing else.
     pub(crate) fn read(&mut self, variable: usize, elements: Range<usize>) -> Result<Vec<f32>> {
-        let mode = self.mode();
-        self.client.read(&mut self.remote, variable, elements, mode)
+        self.connection.client.read(&mut self.connection.remote, variable, elements, self.state.mode())
     }
 
     /// Reads the rows of these ids from the servers, one for each id, and nothing else.
     pub(crate) fn read_rows(&mut self, table: TableId, ids: &[i64]) -> Result<Vec<f32>> {
-        let mode = self.mode();
-        let sets = self.row_sets(&[(table, ids)])?;
-        let rows = self.client.read_rows(&mut self.remote, &sets, mode)?;
+        let sets = self.connection.row_sets(&[(table, ids)])?;
+        let rows = self.connection.client.read_rows(&mut self.connection.remote, &sets, self.state.mode())?;
         let row = |of: &RowValues, at: u32| of.values[at as usize * of.dim..][..of.dim].to_vec();
-        let of = self.row_values(&sets, rows);
+        let of = self.connection.row_values(&sets, rows);
         Ok(of.iter().flat_map(|of| of.positions.iter().flat_map(move |&at| row(of, at))).collect())
-    }
-
-    /// Sets the learning rate of the supervisor's optimizer for this trainer's steps from now on; `None` goes back to the
-    /// rate or schedule that the optimizer was made with. Tables, and variables with an optimizer of their own
-    /// ([`Supervisor::optimizer_of`](crate::Supervisor::optimizer_of)), keep their rates, as variables of another optimizer
-    /// object do in Keras.
-    pub fn set_learning_rate(&mut self, rate: impl Into<Option<f32>>) {
-        self.learning_rate = rate.into();
     }
 
     /// Replaces the values of all variables on the servers by those of `module`; the optimizers' slots stay. Other trainers
@@ -167,26 +173,11 @@ impl<M: Module> Session<M> {
     /// # Errors
     /// When the module is not the session's, or a server does not answer.
     pub fn replace(&mut self, module: &M) -> Result<()> {
-        let registry = ParameterRegistry::of(module)?;
-        let mut values = registry.values(module)?;
-        if self.moving_averages {
-            values.extend(registry.state_values(module)?);
-        }
-        let values = to_wire(values);
-        let closed = match self.mode() {
-            UpdateMode::Asynchronous => 0,
-            UpdateMode::Synchronous { closed, .. } => closed,
-        };
+        let values = self.local.wire_values_of(module)?;
+        let closed = self.closed_rounds();
         self.settle()?;
-        self.client.replace(&mut self.remote, &values, closed)?;
+        self.connection.client.replace(&mut self.connection.remote, &values, closed)?;
         self.refresh()
-    }
-
-    fn mode(&self) -> UpdateMode {
-        match &self.pace {
-            Pace::Rounds(rounds) => rounds.mode(),
-            Pace::Free | Pace::Bounded(_) => self.directive.mode(),
-        }
     }
 
     /// Fetches the newest values into the model.
@@ -197,27 +188,132 @@ impl<M: Module> Session<M> {
         self.look_up(&[]).map(drop)
     }
 
-    /// Fetches the newest values into the model, and returns the rows of these ids: for each table used, the ids. Rows that do not exist yet are created.
+    /// Fetches the newest values into the model, and returns the rows of these ids: for each table used, the ids. Rows that
+    /// do not exist yet are created.
     ///
     /// # Errors
     /// When there is no such table, or a server does not answer.
     pub fn look_up(&mut self, ids: &[(TableId, &[i64])]) -> Result<Vec<RowValues>> {
         self.settle()?;
-        let sets = self.row_sets(ids)?;
-        let mode = self.mode();
-        let pulled = self.client.exchange(&mut self.remote, None, &sets, mode);
+        let sets = self.connection.row_sets(ids)?;
+        let pulled = self.connection.exchange(None, &sets, self.state.mode());
         // Where the job has failed, that is the reason, not the connection that was lost with it.
-        let pulled = pulled.map_err(|error| {
-            let job = self.server.job();
+        let mut pulled = pulled.map_err(|error| {
+            let job = self.server().job();
             job.interrupted().or_else(|| job.failure()).unwrap_or(error)
         })?;
-        self.global_step = self.global_step.max(pulled.global_step);
-        self.module = Some(self.load(pulled.dense)?);
-        Ok(self.row_values(&sets, pulled.rows))
+        let rows = std::mem::take(&mut pulled.rows);
+        self.take(pulled)?;
+        self.connection.look_up_closed_rounds(self.state.mode());
+        Ok(self.connection.row_values(&sets, rows))
     }
-}
 
-/// Converts values to what the client sends, without a copy.
-pub(crate) fn to_wire(values: Vec<HostBuffer>) -> Vec<Bytes> {
-    values.into_iter().map(Bytes::from_owner).collect()
+    /// Returns where models look up rows while they compute.
+    pub(crate) fn rows(&mut self) -> Result<Arc<ServerRows>> {
+        self.connection.rows(self.state.mode())
+    }
+
+    /// Changes the model of this session, not its values.
+    pub(crate) fn change_model(&mut self, change: impl FnOnce(M) -> M) {
+        self.local.change(change);
+    }
+
+    /// Replaces all rows of a table, whose ids count from 0; the optimizer's slots stay.
+    pub(crate) fn replace_rows(&mut self, TableId(table): TableId, rows: &[f32]) -> Result<()> {
+        let closed = self.closed_rounds();
+        self.settle()?;
+        let count = (rows.len() / self.layout().tables()[table].dim) as i64;
+        self.connection.client.replace_rows(&mut self.connection.remote, table, 0..count, rows, closed)
+    }
+
+    fn closed_rounds(&self) -> u64 {
+        match self.state.mode() {
+            UpdateMode::Asynchronous => 0,
+            UpdateMode::Synchronous { closed, .. } => closed,
+        }
+    }
+
+    /// Begins to step by itself, asynchronously.
+    pub(crate) fn step_directly(&mut self) {
+        self.state = StepState::Direct;
+    }
+
+    /// Begins to step by itself in rounds of this many gradients.
+    pub(crate) fn join_rounds(&mut self, gradients: u32) -> Result<()> {
+        self.state = StepState::Rounds(Rounds::join(&self.connection.client, gradients)?);
+        Ok(())
+    }
+
+    /// Begins to step by itself, never far ahead of the slowest trainer.
+    pub(crate) fn join_clocks(&mut self, bound: BoundedStaleness) -> Result<()> {
+        self.state = StepState::Bounded(Lead::join(&self.connection.client, bound, self.sent())?);
+        Ok(())
+    }
+
+    /// Begins to step by itself with overlapping exchanges; where the servers are in this process, nothing is waited for and
+    /// steps are direct.
+    pub(crate) fn overlap_steps(&mut self) -> Result<()> {
+        let inside = self.connection.client.is_inside();
+        self.state = if inside { StepState::Direct } else { StepState::Overlapped(Overlap::start(&self.connection)?) };
+        Ok(())
+    }
+
+    /// Leaves the steps and lost trainers to a coordinator, after the steps of its own are done.
+    pub(crate) fn follow_coordinator(&mut self) -> Result<()> {
+        if !self.is_coordinated() {
+            self.finish()?;
+            self.state = StepState::Coordinated(StepDirective::default());
+        }
+        Ok(())
+    }
+
+    /// A session of a coordinated job, before its first step.
+    pub(crate) fn coordinated(mut self) -> Self {
+        self.state = StepState::Coordinated(StepDirective::default());
+        self
+    }
+
+    /// Returns whether a coordinator hands out the steps.
+    pub(crate) fn is_coordinated(&self) -> bool {
+        self.state.is_coordinated()
+    }
+
+    /// Sets how a coordinated session does its next step.
+    pub(crate) fn set_directive(&mut self, directive: StepDirective) {
+        self.state.direct(directive);
+    }
+
+    /// Returns whether the next step completes the update of a lost worker: it must then push something.
+    pub(crate) fn acts_for_another(&self) -> bool {
+        self.state.directive().on_behalf_of.is_some()
+    }
+
+    /// Returns the id of the gradients that have not been sent yet.
+    pub(crate) fn pending_name(&self) -> Option<UpdateId> {
+        self.pending.name()
+    }
+
+    /// Sends the gradients that have not been sent yet, as the coordinator's directive wants it.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        if let Some(pending) = self.pending.mark_sent() {
+            let step = self.connection.push(pending, self.state.mode())?;
+            self.clock.reached(step);
+            self.acknowledged();
+        }
+        Ok(())
+    }
+
+    /// Returns how many updates this incarnation has sent as its own.
+    pub(crate) fn sent(&self) -> u64 {
+        self.pending.used()
+    }
+
+    /// For a chief that does not train itself: see [`Services::follow`](crate::services::Services::follow).
+    pub(crate) fn follow(&mut self, steps: StepSource) -> ProgressWriter {
+        self.services.follow(steps)
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        self.connection.layout()
+    }
 }

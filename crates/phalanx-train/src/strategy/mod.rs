@@ -3,8 +3,11 @@
 //! Model, input and loop do not depend on the [`Strategy`]. [`Strategy::scope`] places a model, [`Strategy::run`]
 //! computes a step on every replica, [`Strategy::reduce`] reduces the replicas' values to one.
 
+mod coordinate;
+mod handover;
 mod ignored;
 mod input;
+mod metrics;
 mod named;
 mod parameter_servers;
 mod per_replica;
@@ -14,16 +17,18 @@ mod replicated;
 mod update;
 mod workers;
 
+pub use coordinate::IntoSupervisor;
+pub use handover::{StrategyChoice, StrategyTask};
 pub use input::{DistributedDataset, DistributedSteps};
 pub use parameter_servers::ParameterServerOptions;
 pub use per_replica::{PerReplica, Reducible};
 pub use replica::{Gradient, Replica};
 pub use replicated::Replicated;
+pub use workers::WorkerGroup;
 
 pub(crate) use input::with_rows;
 pub(crate) use parameter_servers::ParameterServers;
 pub(crate) use replica::{ReplicaUpdate, seed_of};
-pub(crate) use workers::Workers;
 
 use crate::{ClusterResolver, Interrupt, ServerOptions, TfConfigClusterResolver};
 use phalanx_base::{Code, Error, Result};
@@ -58,7 +63,7 @@ struct Shared {
     /// Where the variables live.
     home: Device,
     slots: Slots,
-    workers: Option<Workers>,
+    workers: Option<Arc<WorkerGroup>>,
     servers: Option<ParameterServers>,
     /// Set when this process may train alone, whatever `TF_CONFIG` says.
     may_train: OnceLock<()>,
@@ -134,12 +139,12 @@ impl Strategy {
     ) -> Result<Self> {
         let devices = distinct(devices)?;
         let home = devices[0].clone();
-        let workers = Workers::join(config, options)?;
+        let workers = WorkerGroup::join(config, options)?;
         let strategy = Self::of(Kind::MultiWorkerMirrored, devices, home, workers)?;
         Ok(Self { interrupt: options.interrupt.clone(), ..strategy })
     }
 
-    fn of(kind: Kind, devices: Vec<Device>, home: Device, workers: Option<Workers>) -> Result<Self> {
+    fn of(kind: Kind, devices: Vec<Device>, home: Device, workers: Option<WorkerGroup>) -> Result<Self> {
         Ok(Self::with_slots(Slots::new(devices.len())?, kind, devices, home, workers, None))
     }
 
@@ -148,9 +153,10 @@ impl Strategy {
         kind: Kind,
         devices: Vec<Device>,
         home: Device,
-        workers: Option<Workers>,
+        workers: Option<WorkerGroup>,
         servers: Option<ParameterServers>,
     ) -> Self {
+        let workers = workers.map(Arc::new);
         let shared = Shared { kind, devices, home, slots, workers, servers, may_train: OnceLock::new() };
         Self { shared: Arc::new(shared), interrupt: Interrupt::default() }
     }
@@ -172,7 +178,7 @@ impl Strategy {
 
     /// Fails if `TF_CONFIG` names a cluster that this strategy would ignore. Reads the environment once.
     pub(crate) fn check_cluster(&self) -> Result<()> {
-        if self.workers().is_none() && self.servers().is_none() && self.shared.may_train.get().is_none() {
+        if self.is_within_process() && self.shared.may_train.get().is_none() {
             ignored::check(self.name(), &TfConfigClusterResolver.resolve()?)?;
             let _ = self.shared.may_train.set(());
         }
@@ -192,13 +198,19 @@ impl Strategy {
         }
     }
 
+    /// Returns whether the strategy trains within this process, without other workers and without parameter servers.
+    #[must_use]
+    pub fn is_within_process(&self) -> bool {
+        self.workers().is_none() && self.servers().is_none()
+    }
+
     /// Returns the number of replicas whose gradients make one update: those of all workers; with parameter servers,
     /// the trainers of a synchronous round, and else 1.
     #[must_use]
     pub fn num_replicas_in_sync(&self) -> usize {
         match self.servers() {
             Some(servers) => servers.in_sync(),
-            None => self.local_replicas() * self.workers().map_or(1, Workers::size),
+            None => self.local_replicas() * self.workers().map_or(1, WorkerGroup::size),
         }
     }
 
@@ -251,7 +263,7 @@ impl Strategy {
         if let Some(servers) = self.servers() {
             return servers.trainers().0;
         }
-        self.local_replicas() * self.workers().map_or(0, Workers::rank)
+        self.local_replicas() * self.workers().map_or(0, WorkerGroup::rank)
     }
 
     /// Returns this process's interruption, if any.
@@ -259,8 +271,8 @@ impl Strategy {
         self.interrupt.error()
     }
 
-    pub(crate) fn workers(&self) -> Option<&Workers> {
-        self.shared.workers.as_ref()
+    pub(crate) fn workers(&self) -> Option<&WorkerGroup> {
+        self.shared.workers.as_deref()
     }
 
     pub(crate) fn servers(&self) -> Option<&ParameterServers> {

@@ -1,25 +1,14 @@
 //! Strategies by name, for command lines and job files.
 
-use super::{ParameterServerOptions, Strategy, ignored};
+use super::{ParameterServerOptions, Strategy};
 use crate::{ClusterResolver, ServerOptions, TfConfigClusterResolver};
-use phalanx_base::{Code, Error, Result, nearest};
-use phalanx_cluster::TaskConfig;
-
-const NAMES: [&str; 6] =
-    ["default", "one_device", "mirrored", "central_storage", "multi_worker_mirrored", "parameter_server"];
+use phalanx_base::Result;
+use phalanx_cluster::{StrategyName, TaskConfig};
 
 impl Strategy {
-    /// Creates the strategy of this name for the task of `TF_CONFIG`:
-    ///
-    /// | name | strategy |
-    /// | --- | --- |
-    /// | `default` | one replica on the CPU |
-    /// | `one_device:cuda:0` | one replica on that device |
-    /// | `mirrored:2`, `mirrored:cuda:2` | as many replicas, in one process |
-    /// | `central_storage:2` | as many replicas, variables in CPU memory |
-    /// | `multi_worker_mirrored` | a replica, or as many as a number says, in every worker |
-    /// | `parameter_server:async`, `…:ssp:3`, `…:sync:1` | variables on parameter servers, with this [consistency](ParameterServerOptions::consistency) |
-    /// | `auto` | what the cluster needs, as [`Strategy::from_env`] |
+    /// Creates the strategy of this [name](StrategyName) for the task of `TF_CONFIG`: `default`, `one_device:cuda:0`,
+    /// `mirrored:2`, `central_storage:2`, `multi_worker_mirrored`, `parameter_server:async`, `parameter_server:ssp:3`,
+    /// `parameter_server:sync:1`, or `auto` for what the cluster needs.
     ///
     /// # Errors
     /// Fails if the name is unknown, `TF_CONFIG` is invalid, the strategy would ignore its cluster, or it cannot be
@@ -54,56 +43,22 @@ impl Strategy {
     /// # Errors
     /// As [`Strategy::named`].
     pub fn named_for(name: &str, config: &TaskConfig, options: &ServerOptions) -> Result<Self> {
-        let (kind, rest) = name.split_once(':').map_or((name, None), |(kind, rest)| (kind, Some(rest)));
-        let kind = match (kind, rest) {
-            ("auto", None) if !config.ps_addresses().is_empty() => "parameter_server",
-            ("auto", None) if config.trainers().len() > 1 => "multi_worker_mirrored",
-            ("auto", None) => "default",
-            _ => kind,
-        };
-        let strategy = match kind {
-            "default" if rest.is_none() => Self::default(),
-            "one_device" => Self::one_device(rest.unwrap_or("cpu"))?,
-            "mirrored" => Self::mirrored(devices(name, rest)?.iter().map(String::as_str))?,
-            "central_storage" => Self::central_storage(devices(name, rest)?.iter().map(String::as_str))?,
-            "multi_worker_mirrored" => {
-                let devices = devices(name, rest)?;
-                Self::multi_worker_mirrored_on(devices.iter().map(String::as_str), config, options)?
+        let strategy = match StrategyName::parse(name)?.for_cluster(config)? {
+            StrategyName::Default | StrategyName::Auto => Self::default(),
+            StrategyName::OneDevice(device) => Self::one_device(&device)?,
+            StrategyName::Mirrored(replicas) => Self::mirrored(replicas.names().iter().map(String::as_str))?,
+            StrategyName::CentralStorage(replicas) => {
+                Self::central_storage(replicas.names().iter().map(String::as_str))?
             }
-            "parameter_server" => {
-                let consistency = rest.unwrap_or("async").to_owned();
+            StrategyName::MultiWorkerMirrored(replicas) => {
+                Self::multi_worker_mirrored_on(replicas.names().iter().map(String::as_str), config, options)?
+            }
+            StrategyName::ParameterServer(consistency) => {
                 let settings = ParameterServerOptions { consistency, ..ParameterServerOptions::default() };
                 Self::parameter_server(config, options, settings)?
             }
-            _ => return Err(unknown(name, kind)),
         };
-        if strategy.workers().is_none() && strategy.servers().is_none() {
-            ignored::check(strategy.name(), config)?;
-        }
         Ok(Self { interrupt: options.interrupt.clone(), ..strategy })
-    }
-}
-
-/// Returns the devices of `2`, `cuda` or `cuda:2`: CPU slots and GPUs are numbered from 0.
-fn devices(name: &str, rest: Option<&str>) -> Result<Vec<String>> {
-    let rest = rest.unwrap_or("1");
-    let (device, count) = match rest.rsplit_once(':') {
-        Some((device, count)) => (device, count),
-        None if rest.starts_with(|c: char| c.is_ascii_digit()) => ("cpu", rest),
-        None => (rest, "1"),
-    };
-    let count: usize = count.parse().ok().filter(|count| (1..=1024).contains(count)).ok_or_else(|| {
-        Error::new(Code::BadSetting, format!("strategy {name:?} has no number of replicas"))
-            .help("write it after the colon, for example mirrored:2")
-    })?;
-    Ok((0..count).map(|number| format!("{device}:{number}")).collect())
-}
-
-fn unknown(name: &str, kind: &str) -> Error {
-    let error = Error::new(Code::BadSetting, format!("there is no strategy {name:?}"));
-    match nearest(kind, NAMES).filter(|near| *near != kind) {
-        Some(near) => error.help(format!("did you mean {near}?")),
-        None => error.help(format!("choose one of auto, {}", NAMES.join(", "))),
     }
 }
 
@@ -112,7 +67,7 @@ mod tests {
     use super::*;
     use crate::Interrupt;
     use crate::fit::{Compile, Fit, Verbose};
-    use phalanx_base::{Role, TaskId};
+    use phalanx_base::{Code, Role, TaskId};
     use phalanx_cluster::ClusterSpec;
     use phalanx_data::Column;
     use phalanx_nn::model::{Dense, Sequential};
@@ -135,31 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_ignores_the_cluster_is_refused() {
+    fn a_name_that_cannot_be_used_is_refused() {
         let cluster = ClusterSpec::new().job("chief", ["127.0.0.1:1"]).job("ps", ["127.0.0.1:2"]);
         let config = TaskConfig::from_cluster(cluster, TaskId::new(Role::Ps, 0)).unwrap();
-        for name in ["default", "one_device", "mirrored:2", "central_storage:2"] {
-            let error = Strategy::named_for(name, &config, &ServerOptions::default()).err().unwrap();
-            assert_eq!(error.code(), Code::ConfigIgnored, "{name}");
-        }
-    }
-
-    #[test]
-    fn a_name_says_how_many_replicas_on_which_devices() {
-        assert_eq!(devices("mirrored", None).unwrap(), ["cpu:0"]);
-        assert_eq!(devices("mirrored:2", Some("2")).unwrap(), ["cpu:0", "cpu:1"]);
-        assert_eq!(devices("mirrored:cuda", Some("cuda")).unwrap(), ["cuda:0"]);
-        assert_eq!(devices("mirrored:cuda:2", Some("cuda:2")).unwrap(), ["cuda:0", "cuda:1"]);
-        for wrong in ["0", "2:x", "cuda:0", "1025", ":"] {
-            assert!(devices(wrong, Some(wrong)).is_err(), "{wrong}");
-        }
-        let options = ServerOptions::default();
-        for wrong in ["default:2", "parameter_server:often", "parameter_server:ssp", "auto:2", "mirrored:-1", ""] {
-            assert_eq!(
-                Strategy::named_for(wrong, &TaskConfig::local(), &options).err().unwrap().code(),
-                Code::BadSetting,
-                "{wrong}"
-            );
-        }
+        let of = |name: &str, config: &TaskConfig| {
+            Strategy::named_for(name, config, &ServerOptions::default()).err().unwrap().code()
+        };
+        assert_eq!(of("mirrored:2", &config), Code::ConfigIgnored);
+        assert_eq!(of("mirrored:0", &TaskConfig::local()), Code::BadSetting);
+        assert_eq!(of("one_device:abacus", &TaskConfig::local()), Code::BadSetting);
     }
 }

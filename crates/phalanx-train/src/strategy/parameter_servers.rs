@@ -1,8 +1,8 @@
 //! Variables on parameter servers: the settings, and this process's task.
 
-use super::{Kind, Strategy};
+use super::{Kind, Strategy, StrategyTask};
 use crate::coordinator::OnServers;
-use crate::{BoundedStaleness, Server, ServerOptions, Supervisor, SyncReplicas, local, run_dir};
+use crate::{BoundedStaleness, Server, ServerOptions, Supervisor, SyncReplicas, local};
 use phalanx_base::{Code, Error, Result, Role};
 use phalanx_cluster::TaskConfig;
 use phalanx_cluster::schedule::{Consistency, SchedulerOptions};
@@ -40,6 +40,10 @@ pub struct ParameterServerOptions {
     pub attempts: usize,
     /// After how long at one step a worker is logged as stalled; `None`: never.
     pub watchdog: Option<Duration>,
+    /// How many steps may be unfinished before [`Coordinator::schedule`](crate::Coordinator::schedule) waits.
+    pub queue_steps: usize,
+    /// How many bytes the arguments of unfinished steps may take before it waits.
+    pub queue_bytes: usize,
 }
 
 impl Default for ParameterServerOptions {
@@ -52,6 +56,8 @@ impl Default for ParameterServerOptions {
             model_dir: None,
             attempts: scheduler.attempts,
             watchdog: scheduler.watchdog,
+            queue_steps: scheduler.steps,
+            queue_bytes: scheduler.bytes,
         }
     }
 }
@@ -178,41 +184,72 @@ impl ParameterServers {
         self.server.is_chief()
     }
 
-    /// Connects a model to the job.
-    pub(crate) fn connect<M: Module>(&self, optimizer: Optimizer) -> Result<OnServers<M>> {
+    /// Returns a supervisor of this task with the strategy's settings.
+    pub(crate) fn supervisor(&self, optimizer: Optimizer) -> Result<Supervisor> {
+        let supervisor = Supervisor::new(&self.server, optimizer)
+            .moving_averages(true)
+            .partitioner(self.options.partitioner)
+            .placement(self.options.placement);
+        let supervisor = match self.consistency {
+            Consistency::Async => supervisor,
+            Consistency::Bounded(steps) => supervisor.bounded(BoundedStaleness { steps }),
+            Consistency::Rounds { backups, .. } => {
+                let replicas = (self.in_sync() as u64).saturating_sub(backups).max(1);
+                supervisor.sync(SyncReplicas { replicas_to_aggregate: u32::try_from(replicas).ok() })
+            }
+        };
+        match &self.options.model_dir {
+            Some(location) => supervisor.logdir(location),
+            None => Ok(supervisor),
+        }
+    }
+
+    /// Claims the job for a model.
+    fn claim(&self) -> Result<()> {
         if self.has_model.swap(true, Ordering::AcqRel) {
             return Err(Error::new(Code::BadSetting, "a job with parameter servers trains one model")
                 .because("the servers hold the variables of another one")
                 .help("put both networks into one model, or train them in two jobs"));
         }
-        let supervisor = |server: &Server| -> Result<Supervisor> {
-            let supervisor = Supervisor::new(server, optimizer)
-                .moving_averages(true)
-                .partitioner(self.options.partitioner)
-                .placement(self.options.placement);
-            let supervisor = match self.consistency {
-                Consistency::Async => supervisor,
-                Consistency::Bounded(steps) => supervisor.bounded(BoundedStaleness { steps }),
-                Consistency::Rounds { backups, .. } => {
-                    let replicas = (self.in_sync() as u64).saturating_sub(backups).max(1);
-                    supervisor.sync(SyncReplicas { replicas_to_aggregate: u32::try_from(replicas).ok() })
-                }
-            };
-            match &self.options.model_dir {
-                Some(location) => Ok(supervisor.run_dir(run_dir::open_run_dir(location)?)),
-                None => Ok(supervisor),
-            }
-        };
+        Ok(())
+    }
+
+    /// Returns whether this process's task is the one that `task` names.
+    pub(super) fn is_task(&self, task: &TaskConfig) -> bool {
+        match &self.companion {
+            Some(_) => task.is_local(),
+            None => task.task() == Some(self.server.task()) && task.job_id() == self.server.config().job_id(),
+        }
+    }
+
+    /// Hands the task over to a training loop in which all trainers, the chief among them, take steps of their own.
+    pub(super) fn hand_over(&self) -> Result<StrategyTask> {
+        self.claim()?;
+        let trainers = self.trainers().1;
+        let consistency = Consistency::parse(&self.options.consistency, trainers as u64)?;
+        if let Some(worker) = &self.companion {
+            // The job forms with this worker, and needs it no longer.
+            self.server.wait_until_formed()?;
+            worker.leave(None);
+        }
+        Ok(StrategyTask::Servers { server: self.server.clone(), consistency, trainers })
+    }
+
+    /// Connects a model to the job.
+    pub(crate) fn connect<M: Module>(&self, supervisor: Supervisor) -> Result<OnServers<M>> {
+        self.claim()?;
         let options = SchedulerOptions {
             consistency: self.consistency,
             attempts: self.options.attempts,
             watchdog: self.options.watchdog,
-            ..SchedulerOptions::default()
+            steps: self.options.queue_steps,
+            bytes: self.options.queue_bytes,
         };
-        let own = OnServers::new(supervisor(&self.server)?, options);
-        match &self.companion {
-            Some(worker) => Ok(own.with_companion(OnServers::new(supervisor(worker)?, options))),
-            None => Ok(own),
-        }
+        let beside = self.companion.as_ref().map(|worker| supervisor.for_task(worker));
+        let own = OnServers::new(supervisor, options);
+        Ok(match beside {
+            Some(beside) => own.with_companion(OnServers::new(beside, options)),
+            None => own,
+        })
     }
 }

@@ -1,26 +1,40 @@
 //! One replica's part of a step.
 
+use super::metrics::ReplicaMetrics;
+use crate::tables::{RecordedRows, RowGradient, add_rows};
 use phalanx_base::{Result, STRIDE};
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Device, Tensor};
 use phalanx_nn::{HostBuffer, ParameterRegistry};
 use std::cell::Cell;
+use std::sync::Arc;
 
 /// The gradients of a loss, one per trainable parameter in the model's order; `None` if the loss does not depend on it.
 #[derive(Clone, Debug)]
-pub struct Gradient(pub(crate) Vec<Option<HostBuffer>>);
+pub struct Gradient {
+    pub(crate) dense: Vec<Option<HostBuffer>>,
+    /// The gradients of rows of tables on parameter servers.
+    pub(crate) rows: Vec<RowGradient>,
+}
 
 impl Gradient {
     /// Iterates over the gradients of the parameters, for example to clip them.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut [f32]> {
-        self.0.iter_mut().flatten().map(|flat| &mut **flat)
+        let rows = self.rows.iter_mut().map(|of| &mut *of.numbers);
+        self.dense.iter_mut().flatten().map(|flat| &mut **flat).chain(rows)
     }
 
     /// Returns the global L2 norm.
     #[must_use]
     pub fn norm(&self) -> f32 {
         let squares = |flat: &HostBuffer| flat.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>();
-        self.0.iter().flatten().map(squares).sum::<f64>().sqrt() as f32
+        let all = self.dense.iter().flatten().chain(self.rows.iter().map(|of| &of.numbers));
+        all.map(squares).sum::<f64>().sqrt() as f32
+    }
+
+    pub(crate) fn add(&mut self, more: Self) {
+        add(&mut self.dense, more.dense);
+        add_rows(&mut self.rows, more.rows);
     }
 }
 
@@ -32,9 +46,12 @@ pub struct Replica<'a, M> {
     pub(crate) id: usize,
     pub(crate) replicas: usize,
     pub(crate) step: u64,
+    /// The rows that were looked up, where the model's tables are on parameter servers.
+    pub(crate) rows: Option<Arc<RecordedRows>>,
     /// The sum of the losses of which gradients were computed.
     pub(crate) loss: Cell<f32>,
     pub(crate) pending: Option<Gradient>,
+    pub(super) metrics: ReplicaMetrics,
 }
 
 impl<M: Module> Replica<'_, M> {
@@ -75,14 +92,16 @@ impl<M: Module> Replica<'_, M> {
     pub fn gradient(&self, loss: Tensor<1>) -> Result<Gradient> {
         let mut gradients = loss.backward();
         self.loss.set(self.loss.get() + phalanx_nn::scalar(loss)?);
-        Ok(Gradient(self.registry.gradients(&self.module, &mut gradients)?))
+        let rows = self.rows.as_ref().map(|rows| rows.gradients(&mut gradients)).transpose()?;
+        let dense = self.registry.gradients(&self.module, &mut gradients)?;
+        Ok(Gradient { dense, rows: rows.unwrap_or_default() })
     }
 
     /// Submits gradients, which are summed over all replicas and applied when every replica has returned. Several calls
     /// in one step add up.
     pub fn apply_gradients(&mut self, gradient: Gradient) {
         match &mut self.pending {
-            Some(pending) => add(&mut pending.0, gradient.0),
+            Some(pending) => pending.add(gradient),
             None => self.pending = Some(gradient),
         }
     }

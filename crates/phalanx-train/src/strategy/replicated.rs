@@ -1,16 +1,19 @@
 //! A model whose variables a strategy keeps.
 
+use super::metrics::{ModelMetrics, ReplicaMetrics};
 use super::replica::add;
 use super::update::OptimizerState;
-use super::{PerReplica, Replica, ReplicaUpdate, Strategy};
-use crate::StepGradients;
-use crate::coordinator::OnServers;
-use phalanx_base::{Code, Error, Result};
+use super::{Gradient, PerReplica, Replica, ReplicaUpdate, Strategy};
+use crate::coordinator::{OnServers, ProgramModel};
+use crate::tables::{ModelTables, RecordedRows, RowGradient, ServerRows};
+use crate::{StepGradients, TableId};
+use phalanx_base::{Code, Error, Result, Shape};
 use phalanx_collective::{Group, Reduce};
 use phalanx_nn::{HostBuffer, Network, ParameterRegistry};
-use phalanx_optim::OptimizerChoice;
+use phalanx_optim::{Optimizer, OptimizerChoice};
 use std::cell::Cell;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A model under a strategy, made by [`Strategy::scope`].
 pub struct Replicated<M: Network> {
@@ -23,16 +26,64 @@ pub struct Replicated<M: Network> {
     pub(crate) on_servers: Option<OnServers<M>>,
     /// Whether the program has replaced values that the servers hold.
     pub(crate) changed: bool,
+    /// The tables whose rows are on parameter servers.
+    pub(crate) tables: ModelTables,
+    pub(super) metrics: ModelMetrics,
 }
 
 impl<M: Network> Replicated<M> {
     pub(super) fn new(strategy: Strategy, module: M) -> Result<Self> {
+        let (update, on_servers, changed, metrics) = (None, None, false, ModelMetrics::default());
+        if strategy.servers().is_some() && !module.tables().is_empty() {
+            // Their tables are not created in this process. Whether they stay away depends on the optimizer.
+            let registry = ParameterRegistry::beside_tables(&module.clone().with_rows(None))?;
+            let (module, tables) = (Some(module), ModelTables::default());
+            return Ok(Self { strategy, module, registry, update, on_servers, changed, tables, metrics });
+        }
         let module = module.fork(strategy.home());
         let registry = ParameterRegistry::of(&module)?;
-        let mut model =
-            Self { strategy, module: Some(module), registry, update: None, on_servers: None, changed: false };
+        let (module, tables) = (Some(module), ModelTables::default());
+        let mut model = Self { strategy, module, registry, update, on_servers, changed, tables, metrics };
         model.align()?;
         Ok(model)
+    }
+
+    /// Leaves the tables to parameter servers, unless the optimizer changes rows that have no gradient: then they are
+    /// variables, of which every step needs all rows.
+    fn leave_tables(&mut self, optimizer: &Optimizer) -> Result<()> {
+        let module = self.module.take().ok_or_else(lost)?;
+        if module.tables().is_empty() || !optimizer.leaves_rows_alone() {
+            let module = module.fork(self.strategy.home());
+            self.registry = ParameterRegistry::of(&module)?;
+            self.module = Some(module);
+            return Ok(());
+        }
+        self.tables = ModelTables::of(&module)?;
+        let module = module.with_rows(None).fork(self.strategy.home());
+        self.module = Some(module.with_rows(Some(self.tables.source())));
+        Ok(())
+    }
+
+    /// Returns the model as it goes into a call or a step of the job.
+    pub(crate) fn take_changes(&mut self) -> ProgramModel<M> {
+        // Before the changes are taken: they are in this task's model, not in that of the session.
+        let module = self.module().clone();
+        let with_rows = |module: M, rows: Arc<ServerRows>| module.with_rows(Some(rows));
+        let changed = std::mem::take(&mut self.changed);
+        ProgramModel { module, tables: self.tables.clone(), with_rows, changed }
+    }
+
+    /// Takes the model that a call has left.
+    pub(crate) fn take_result(&mut self, model: ProgramModel<M>) {
+        (self.module, self.tables, self.changed) = (Some(model.module), model.tables, false);
+    }
+
+    /// Sets the values of a table.
+    pub(crate) fn set_table(&mut self, table: usize, shape: &Shape, values: Vec<f32>) -> Result<()> {
+        self.tables.set(table, shape, values)?;
+        self.tables.give_held();
+        let source = self.tables.source();
+        self.change(|module| Ok(module.with_rows(Some(source))))
     }
 
     /// Sets the optimizer, as a value or by Keras' name.
@@ -42,9 +93,14 @@ impl<M: Network> Replicated<M> {
     pub fn optimizer(mut self, optimizer: impl Into<OptimizerChoice>) -> Result<Self> {
         let optimizer = optimizer.into().resolve()?;
         match self.strategy.servers() {
-            Some(servers) => {
+            Some(_) => {
                 self.update = Some(OptimizerState::without_slots(optimizer)?);
-                self.on_servers = Some(servers.connect(optimizer)?);
+                self.leave_tables(&optimizer)?;
+                let tables = self.tables.on_servers(optimizer);
+                let servers = self.strategy.servers().ok_or_else(lost)?;
+                let mut supervisor = servers.supervisor(optimizer)?.tables_as_variables();
+                tables.into_iter().try_for_each(|table| supervisor.table(table).map(drop))?;
+                self.on_servers = Some(servers.connect(supervisor)?);
             }
             None => self.update = Some(OptimizerState::new(optimizer, &self.registry)?),
         }
@@ -143,7 +199,10 @@ impl<M: Network> Replicated<M> {
         if self.on_servers.is_some() {
             return self.step_on_servers(inputs, step);
         }
-        let (results, computed) = self.compute(inputs, step)?;
+        let (results, computed) = self.compute(inputs, |replica, input| {
+            let result = step(replica, input)?;
+            Ok((result, replica.metrics.take()))
+        })?;
         let applied = computed.iter().flatten().count() as f32;
         let all_applied = match self.strategy.workers() {
             Some(workers) => {
@@ -156,7 +215,7 @@ impl<M: Network> Replicated<M> {
         if all_applied > 0.0 {
             self.apply(computed.into_iter().flatten().collect(), &mut [], false, |_: &[f32; 0]| Some(1.0))?;
         }
-        Ok(results)
+        self.count(results.into_parts())
     }
 
     /// Computes a step of this trainer on the newest values of the servers, and hands its gradients over.
@@ -165,46 +224,80 @@ impl<M: Network> Replicated<M> {
         inputs: PerReplica<I>,
         step: impl Fn(&mut Replica<'_, M>, I) -> Result<T> + Sync,
     ) -> Result<PerReplica<T>> {
-        let model = (self.module().clone(), std::mem::take(&mut self.changed));
+        let model = self.take_changes();
         let (strategy, iterations) = (self.strategy.clone(), self.iterations());
         let (id, replicas) = (strategy.first_replica(), strategy.num_replicas_in_sync());
+        let own_metrics = &self.metrics;
         let on_servers = self.on_servers.as_mut().ok_or_else(lost)?;
-        let done = on_servers.step(model, |module, registry| {
+        let done = on_servers.step(model, |module, registry, servers| {
             let device = strategy.home();
             let mut averages = registry.state_values(module)?;
             let mut results = Vec::new();
-            let (mut loss, mut sum): (f32, Option<Vec<Option<HostBuffer>>>) = (0.0, None);
+            let (mut loss, mut sum): (f32, Option<Gradient>) = (0.0, None);
             if inputs.is_empty() && replicas > 1 {
-                // The others wait for this trainer's part of the round.
-                sum = Some(registry.parameters().iter().map(|_| None).collect());
+                // The others wait for this trainer's part of the round, which counts in its mean.
+                let zeros = registry.parameters().iter().map(|of| Some(HostBuffer::zeros(of.shape.elements())));
+                sum = Some(Gradient { dense: zeros.collect(), rows: Vec::new() });
             }
             for (place, input) in inputs.into_parts() {
-                let module = module.clone().fork(device);
-                let (own, pending) = (Cell::new(0.0), None);
-                let mut replica =
-                    Replica { module, registry, device, id, replicas, step: iterations, loss: own, pending };
-                results.push((place, step(&mut replica, input)?));
+                let mut module = module.clone().fork(device);
+                let rows = servers.map(|servers| Arc::new(RecordedRows::new(Arc::clone(servers))));
+                if let Some(rows) = &rows {
+                    module = module.with_rows(Some(Arc::clone(rows) as _));
+                }
+                let mut replica = Replica {
+                    module,
+                    registry,
+                    device,
+                    id,
+                    replicas,
+                    step: iterations,
+                    rows,
+                    loss: Cell::new(0.0),
+                    pending: None,
+                    metrics: own_metrics.fresh(),
+                };
+                let result = step(&mut replica, input)?;
+                results.push((place, (result, replica.metrics.take())));
                 loss += replica.loss.get();
                 let after = registry.state_values(&replica.module)?;
                 averages.iter_mut().zip(after).for_each(|(before, after)| {
                     before.iter_mut().zip(&*after).for_each(|(before, after)| *before -= after);
                 });
                 match (&mut sum, replica.pending.take()) {
-                    (Some(sum), Some(gradient)) => add(sum, gradient.0),
-                    (sum, gradient) => *sum = gradient.map(|gradient| gradient.0),
+                    (Some(sum), Some(gradient)) => sum.add(gradient),
+                    (sum, gradient) => *sum = gradient,
                 }
             }
             // Servers take the mean of a round, and replicas divide by the rows of all of them.
-            for gradient in sum.iter_mut().flatten().flatten() {
+            for gradient in sum.iter_mut().flat_map(Gradient::iter_mut) {
                 gradient.iter_mut().for_each(|number| *number *= replicas as f32);
             }
             if let Some(sum) = sum.as_mut().filter(|_| !results.is_empty()) {
                 // The changes of moving averages, of which the mean counts.
-                sum.extend(averages.into_iter().map(Some));
+                sum.dense.extend(averages.into_iter().map(Some));
             }
-            Ok((results, sum.map(|dense| StepGradients { loss, dense, rows: Vec::new() })))
+            let gradients = |Gradient { dense, rows }| {
+                let looked_up =
+                    rows.into_iter().map(|of: RowGradient| (TableId(of.table), of.ids, of.numbers)).collect();
+                StepGradients { loss, dense, rows: Vec::new(), looked_up }
+            };
+            Ok((results, sum.map(gradients)))
         })?;
-        Ok(PerReplica::new(done))
+        if let Some(rows) = on_servers.rows() {
+            self.tables.connect(rows);
+        }
+        self.count(done)
+    }
+
+    /// Adds what the replicas have added to the metrics in a step, and returns their results.
+    fn count<T>(&mut self, done: Vec<(usize, (T, ReplicaMetrics))>) -> Result<PerReplica<T>> {
+        let mut results = Vec::with_capacity(done.len());
+        for (place, (result, metrics)) in done {
+            self.metrics.merge(&metrics)?;
+            results.push((place, result));
+        }
+        Ok(PerReplica::new(results))
     }
 
     /// Returns every replica's result and its part of the update, which is `None` if it submitted no gradients.
@@ -215,7 +308,7 @@ impl<M: Network> Replicated<M> {
     ) -> Result<(PerReplica<T>, Vec<Option<ReplicaUpdate>>)> {
         let (first, replicas) = (self.strategy.first_replica(), self.strategy.num_replicas_in_sync());
         let devices = self.strategy.devices();
-        let (iterations, registry) = (self.iterations(), &self.registry);
+        let (iterations, registry, metrics) = (self.iterations(), &self.registry, &self.metrics);
         // Forks share the values but have separate leaves, so that replicas do not wait for each other's graphs.
         let prepare = |(place, input): (usize, I)| (place, input, self.module().clone());
         let items: Vec<(usize, I, M)> = inputs.into_parts().into_iter().map(prepare).collect();
@@ -228,13 +321,15 @@ impl<M: Network> Replicated<M> {
                 id: first + place,
                 replicas,
                 step: iterations,
+                rows: None,
                 loss: Cell::new(0.0),
                 pending: None,
+                metrics: metrics.fresh(),
             };
             let result = step(&mut replica, input)?;
             let Some(gradient) = replica.pending.take() else { return Ok((place, result, None)) };
             let states = floats(registry.state_values(&replica.module)?);
-            Ok((place, result, Some(ReplicaUpdate { gradients: gradient.0, states })))
+            Ok((place, result, Some(ReplicaUpdate { gradients: gradient.dense, states })))
         });
         let mut results = Vec::with_capacity(done.len());
         let mut computed = Vec::with_capacity(done.len());

@@ -5,7 +5,7 @@ use crate::server::warn_of_strangers;
 use crate::{ServerOptions, identity};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_cluster::TaskConfig;
-use phalanx_collective::{Group, GroupListener, GroupOptions, Peer};
+use phalanx_collective::{Group, GroupListener, GroupOptions, Peer, Reduce};
 use phalanx_wire::proto::control::{BeatReply, BeatRequest, Identity};
 use phalanx_wire::{Endpoint, Listening, control};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,8 +14,9 @@ use std::time::Duration;
 /// The timeout where one worker may have more to do than others: writing a checkpoint, opening input.
 const LONG: Duration = Duration::from_secs(600);
 
-/// This worker's membership in a group that trains the same model.
-pub(crate) struct Workers {
+/// The chief and the workers of a cluster without parameter servers, which make every step together, each with a model of its
+/// own. All of them must make the same calls in the same order.
+pub struct WorkerGroup {
     rank: usize,
     size: usize,
     patience: Duration,
@@ -25,9 +26,12 @@ pub(crate) struct Workers {
     _listening: Listening,
 }
 
-impl Workers {
-    /// Connects to the other trainers of the cluster. Ranks: the chief, then the workers.
-    pub(crate) fn join(config: &TaskConfig, options: &ServerOptions) -> Result<Option<Self>> {
+impl WorkerGroup {
+    /// Connects to the other trainers of the cluster and waits for all of them. `None` if this process is the only one.
+    ///
+    /// # Errors
+    /// Fails if this task is no trainer, its port cannot be used, or a worker does not join before the deadline.
+    pub fn join(config: &TaskConfig, options: &ServerOptions) -> Result<Option<Self>> {
         let Some(task) = config.task() else { return Ok(None) };
         let trainers = config.trainers();
         let Some(rank) = trainers.iter().position(|(trainer, _)| *trainer == task) else {
@@ -72,12 +76,45 @@ impl Workers {
         Ok(Some(Self { rank, size, patience, group, log, _listening: listening }))
     }
 
-    pub(crate) fn rank(&self) -> usize {
+    /// Returns the rank of this worker; 0 is the chief, or the first worker if there is none.
+    #[must_use]
+    pub fn rank(&self) -> usize {
         self.rank
     }
 
-    pub(crate) fn size(&self) -> usize {
+    /// Returns the number of workers.
+    #[must_use]
+    pub fn size(&self) -> usize {
         self.size
+    }
+
+    /// Returns the bytes of every worker, by rank. Waits long for workers that save or open their input.
+    ///
+    /// # Errors
+    /// Fails if a worker is lost.
+    pub fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.patiently(|group| group.all_gather(bytes))
+    }
+
+    /// Replaces the numbers by their sums over all workers.
+    ///
+    /// # Errors
+    /// Fails if a worker is lost, or has tensors of other lengths.
+    pub fn all_reduce(&self, tensors: &mut [&mut [f32]]) -> Result<()> {
+        self.group().all_reduce_many(tensors, Reduce::Sum)
+    }
+
+    /// Waits until every worker is here.
+    ///
+    /// # Errors
+    /// Fails if a worker is lost.
+    pub fn barrier(&self) -> Result<()> {
+        self.patiently(Group::barrier)
+    }
+
+    /// Ends the group: the other workers fail with this error.
+    pub fn abort(&self, error: &Error) {
+        self.group().abort(error.clone());
     }
 
     pub(crate) fn group(&self) -> MutexGuard<'_, Group> {
@@ -86,7 +123,7 @@ impl Workers {
     }
 
     /// Runs `f` in the task's log scope: the events that it emits carry the task.
-    pub(crate) fn in_scope<T>(&self, f: impl FnOnce() -> T) -> T {
+    pub fn in_scope<T>(&self, f: impl FnOnce() -> T) -> T {
         self.log.run(f)
     }
 

@@ -11,6 +11,7 @@ use phalanx_optim::Optimizer;
 use phalanx_ps::{Partitioner, Placement, TableSpec};
 use phalanx_storage::Dir;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Supervises the training of one task.
@@ -32,6 +33,7 @@ use std::time::Duration;
 /// supervisor.stop(session)?;
 /// # Ok::<(), phalanx_base::Error>(())
 /// ```
+#[derive(Clone)]
 pub struct Supervisor {
     server: Server,
     optimizer: Optimizer,
@@ -39,6 +41,10 @@ pub struct Supervisor {
     placement: Placement,
     partitioner: Partitioner,
     tables: Vec<TableSpec>,
+    /// Whether tables are updated as variables are.
+    tables_as_variables: bool,
+    /// The first values of tables that have other rows than their initializers make.
+    first_rows: Vec<(usize, Arc<Vec<f32>>)>,
     sync: Option<SyncReplicas>,
     bounded: Option<BoundedStaleness>,
     moving_averages: bool,
@@ -59,6 +65,8 @@ impl Supervisor {
             placement: Placement::default(),
             partitioner: Partitioner::default(),
             tables: Vec::new(),
+            tables_as_variables: false,
+            first_rows: Vec::new(),
             sync: None,
             bounded: None,
             moving_averages: false,
@@ -120,6 +128,18 @@ impl Supervisor {
         }
         self.tables.push(table);
         Ok(TableId(self.tables.len() - 1))
+    }
+
+    /// Updates all tables as variables are updated: they take the learning rate of a step, and in synchronous training the
+    /// mean over all gradients of a round.
+    pub(crate) fn tables_as_variables(mut self) -> Self {
+        self.tables_as_variables = true;
+        self
+    }
+
+    /// Sets the first values of tables that have other rows than their initializers make. A restored model keeps its own.
+    pub(crate) fn set_first_rows(&mut self, rows: Vec<(usize, Arc<Vec<f32>>)>) {
+        self.first_rows = rows;
     }
 
     /// Trains synchronously.
@@ -241,6 +261,16 @@ impl Supervisor {
     #[must_use]
     pub fn server(&self) -> &Server {
         &self.server
+    }
+
+    /// Returns the same settings for another task of this process.
+    pub(crate) fn for_task(&self, server: &Server) -> Self {
+        Self { server: server.clone(), ..self.clone() }
+    }
+
+    /// Returns whether exchanges overlap with computation.
+    pub(crate) fn overlaps(&self) -> bool {
+        self.overlap
     }
 
     /// Returns the run directory, where there is one.

@@ -4,7 +4,7 @@ use super::Supervisor;
 use crate::Session;
 use crate::checkpoint::{CheckpointManager, Recovered, Saver, lost_for_good};
 use crate::services::Services;
-use crate::session::{Lead, Pace, Rounds, to_wire};
+use crate::session::{LocalModel, wire_values};
 use crate::summary::SummaryWriter;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::ParameterRegistry;
@@ -35,26 +35,29 @@ impl Supervisor {
         let no_overlap = no_overlap.or(self.bounded.is_some().then_some("a fast trainer waits for the slowest"));
         let mut session = self.wait_and_prepare(module, no_overlap, self.sync.is_some(), connect)?;
         self.server.record_failure(self.let_drive(&mut session))?;
-        if self.overlap { session.overlapped() } else { Ok(session) }
+        Ok(session)
     }
 
-    /// Lets a session step by itself, without a coordinator, at the pace of this supervisor.
+    /// Lets a session step by itself, without a coordinator.
     pub(crate) fn let_drive<M: Module>(&self, session: &mut Session<M>) -> Result<()> {
-        let trainers = self.server.config().trainers().len() as u32;
-        let (client, sent) = (session.client(), session.sent());
-        let pace = match (self.sync, self.bounded) {
-            (Some(sync), _) => Pace::Rounds(Rounds::join(client, sync.replicas_to_aggregate.unwrap_or(trainers))?),
-            (None, Some(bound)) => Pace::Bounded(Lead::join(client, bound, sent)?),
-            (None, None) => Pace::Free,
-        };
-        session.drive(pace);
-        Ok(())
+        match (self.sync, self.bounded) {
+            (Some(sync), _) => {
+                let trainers = self.server.config().trainers().len() as u32;
+                session.join_rounds(sync.replicas_to_aggregate.unwrap_or(trainers))
+            }
+            (None, Some(bound)) => session.join_clocks(bound),
+            (None, None) if self.overlap => session.overlap_steps(),
+            (None, None) => {
+                session.step_directly();
+                Ok(())
+            }
+        }
     }
 
     /// Prepares a session of a job with a coordinator, which collects gradients into `rounds` or does not.
     pub(crate) fn prepare_coordinated<M: Module>(&self, module: M, rounds: bool) -> Result<Session<M>> {
         let no_overlap = Some("a coordinator hands out its steps");
-        self.wait_and_prepare(module, no_overlap, rounds, || self.server.client())
+        Ok(self.wait_and_prepare(module, no_overlap, rounds, || self.server.client())?.coordinated())
     }
 
     fn wait_and_prepare<M: Module>(
@@ -71,7 +74,11 @@ impl Supervisor {
     }
 
     fn prepare<M: Module>(&self, module: M, client: Client, rounds: bool) -> Result<Session<M>> {
-        let registry = ParameterRegistry::of(&module)?;
+        let registry = if self.tables.is_empty() {
+            ParameterRegistry::of(&module)?
+        } else {
+            ParameterRegistry::beside_tables(&module)?
+        };
         let layout = self.layout(&registry, client.servers())?;
         let (remote, services) = if self.server.is_chief() {
             let mut saver = self.checkpoints.saver(&self.server, rounds)?;
@@ -88,8 +95,8 @@ impl Supervisor {
             self.wait_for_model(&client)?;
             (RemoteModel::find(&client, layout)?, Services::none())
         };
-        let session = Session::new(self.server.clone(), client, remote, registry, module, services)?;
-        Ok(session.non_finite(self.non_finite).moving_averages(self.moving_averages))
+        let local = LocalModel::new(registry, module, self.moving_averages);
+        Session::new(self.server.clone(), client, remote, local, self.non_finite, services)
     }
 
     fn layout(&self, registry: &ParameterRegistry, servers: usize) -> Result<Layout> {
@@ -110,6 +117,8 @@ impl Supervisor {
         let mut layout = Layout::new(variables, self.tables.clone(), servers, self.placement)?;
         let own_rates = self.optimizers.keys().chain(states.iter().map(|state| &state.name));
         own_rates.for_each(|variable| layout.keep_rate_of(variable));
+        let as_variables = self.tables.iter().filter(|_| self.tables_as_variables);
+        as_variables.for_each(|table| layout.update_as_variable(&table.name));
         Ok(layout)
     }
 
@@ -197,18 +206,30 @@ impl Supervisor {
                     .help("give every task the same model_dir, in a file system that all of them share"));
             }
             None => {
-                let mut values = registry.values(module)?;
-                if self.moving_averages {
-                    values.extend(registry.state_values(module)?);
+                let values = wire_values(registry, module, self.moving_averages)?;
+                remote = RemoteModel::create(client, layout.clone(), &values)?;
+                for (table, rows) in &self.first_rows {
+                    let count = (rows.len() / layout.tables()[*table].dim) as i64;
+                    client.assign_rows(&mut remote, *table, 0..count, rows)?;
                 }
-                remote = RemoteModel::create(client, layout.clone(), &to_wire(values))?;
-                if let Some(saved) = saver.map_or(Ok(None), |saver| saver.save_first(client))? {
-                    self.server.in_scope(|| saved.log());
-                }
+                self.save_first(client, saver)?;
             }
         }
         client.set_ready(&remote)?;
         Ok((remote, uncounted))
+    }
+
+    /// Saves the initial values. A directory that cannot be written, such as on a full disk, does not keep the job from
+    /// training: the checkpoint manager tries again soon.
+    fn save_first(&self, client: &Client, saver: Option<&mut Saver>) -> Result<()> {
+        match saver.map_or(Ok(None), |saver| saver.save_first(client)) {
+            Ok(saved) => saved.into_iter().for_each(|saved| self.server.in_scope(|| saved.log())),
+            Err(error) if error.code() == Code::StorageWrite => self.server.in_scope(|| {
+                tracing::warn!(code = %error.code(), "training begins, but no checkpoint was saved: {error}");
+            }),
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     /// Restores the servers that lost their part. Server 0 comes last, because the others ask it for the step.

@@ -105,6 +105,28 @@ fn a_job_goes_on_in_other_servers_as_if_nothing_had_happened() {
     }
 }
 
+/// A save that finds a checkpoint of the same step must not take it for its own: that one may lack what has changed since.
+#[test]
+fn a_save_at_the_step_of_the_newest_checkpoint_has_what_changed_since() {
+    let dir = Dir::in_memory();
+    let cluster = MiniCluster::start_with(2, 0, quiet()).unwrap();
+    let mut supervisor =
+        Supervisor::new(&cluster.trainers()[0], Sgd::new(0.1)).run_dir(dir.clone()).save_model_secs(3600);
+    supervisor.table(table(2, Sgd::new(0.1).into())).unwrap();
+    let mut session = supervisor.prepare_or_wait_for_session(Model::new(3)).unwrap();
+    step(&mut session).unwrap();
+    session.finish().unwrap();
+    session.save().unwrap();
+    let saved = session.newest_checkpoint().unwrap();
+    session.save().unwrap();
+    assert_eq!(session.newest_checkpoint().unwrap().took, saved.took, "nothing has changed: it is not saved again");
+    session.replace(&Model::new(3)).unwrap();
+    session.save().unwrap();
+    let kernel = Checkpoint::open(&dir, "model.ckpt-1").unwrap().tensors().read("kernel").unwrap();
+    assert_eq!(kernel.f32s().unwrap(), [1.0; 9]);
+    supervisor.stop(session).unwrap();
+}
+
 #[test]
 fn servers_that_do_not_see_the_directory_send_their_part_to_the_chief() {
     // Memory of this process has no name that a server could open.

@@ -9,8 +9,10 @@ use phalanx_nn::burn::tensor::Tensor;
 use phalanx_optim::Sgd;
 use phalanx_ps::Partitioner;
 use phalanx_train::{
-    Coordinator, DatasetPart, HostTensor, MiniCluster, ParameterServerStrategy, StepFunctions, StepHandle, Supervisor,
+    Coordinator, DatasetPart, HostTensor, MiniCluster, ParameterServerOptions, StepFunctions, StepHandle, Strategy,
 };
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Counters whose gradient is one, so that every update adds one.
 #[derive(Module, Debug)]
@@ -72,30 +74,34 @@ fn steps() -> (StepFunctions<Ledger>, Steps) {
 }
 
 /// Runs a job of two servers, a chief and these workers; the chief runs `coordinate`.
-fn job<T: Send>(
+fn job<T: Send + Serialize + DeserializeOwned>(
     workers: u32,
     coordinate: impl FnOnce(&mut Coordinator<Ledger>, &Steps) -> Result<T> + Send,
 ) -> Result<T> {
     job_with(workers, "async", coordinate)
 }
 
-fn job_with<T: Send>(
+fn job_with<T: Send + Serialize + DeserializeOwned>(
     workers: u32,
     consistency: &str,
     coordinate: impl FnOnce(&mut Coordinator<Ledger>, &Steps) -> Result<T> + Send,
 ) -> Result<T> {
     let cluster = MiniCluster::start_with(2, workers, quiet()).unwrap();
     let strategy = |server| {
-        let supervisor = Supervisor::new(server, Sgd::new(1.0)).partitioner(Partitioner::FixedShards(2));
-        ParameterServerStrategy::new(supervisor).consistency(consistency).unwrap()
+        let (consistency, partitioner) = (consistency.to_owned(), Partitioner::FixedShards(2));
+        let options = ParameterServerOptions { consistency, partitioner, ..ParameterServerOptions::default() };
+        Strategy::parameter_server_on(server, options).unwrap()
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = cluster.trainers()[1..]
-            .iter()
-            .map(|server| scope.spawn(move || strategy(server).run(ledger(), steps().0, |_| Ok(()))))
-            .collect();
+        let serve = |server| {
+            let only_the_chief =
+                |_: &mut Coordinator<Ledger>| -> Result<T> { unreachable!("workers coordinate nothing") };
+            strategy(server).coordinate(ledger(), Sgd::new(1.0), steps().0, only_the_chief).map(drop)
+        };
+        let threads: Vec<_> = cluster.trainers()[1..].iter().map(|server| scope.spawn(move || serve(server))).collect();
         let (all, steps) = steps();
-        let done = strategy(&cluster.trainers()[0]).run(ledger(), all, |coordinator| coordinate(coordinator, &steps));
+        let chief = strategy(&cluster.trainers()[0]);
+        let done = chief.coordinate(ledger(), Sgd::new(1.0), all, |coordinator| coordinate(coordinator, &steps));
         for thread in threads {
             let served = thread.join().unwrap();
             assert!(done.is_err() || served.is_ok(), "{served:?}");
@@ -286,9 +292,9 @@ fn a_coordinator_that_panics_or_fails_ends_its_cluster() {
             let cluster = MiniCluster::start_with(2, 2, quiet()).unwrap();
             let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 cluster.run(|server| {
-                    let strategy = ParameterServerStrategy::new(Supervisor::new(server, Sgd::new(1.0)));
+                    let strategy = Strategy::parameter_server_on(server, ParameterServerOptions::default())?;
                     let (all, steps) = steps();
-                    strategy.run(ledger(), all, |coordinator| {
+                    strategy.coordinate(ledger(), Sgd::new(1.0), all, |coordinator| {
                         for _ in 0..20 {
                             coordinator.schedule(&steps.count, ())?;
                         }
@@ -306,4 +312,18 @@ fn a_coordinator_that_panics_or_fails_ends_its_cluster() {
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"the loss is too high"));
     let error = run(|| Err(Error::new(Code::DataRow, "a row made me stumble"))).unwrap().unwrap_err();
     assert_eq!((error.code(), error.what()), (Code::DataRow, "a row made me stumble"));
+}
+
+/// Evaluators follow the run directory, and must not take a failed training for one that has ended.
+#[test]
+fn the_run_directory_has_the_error_of_a_coordinator_that_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let model_dir = Some(folder.path().to_str().unwrap().to_owned());
+    let settings = ParameterServerOptions { model_dir, ..ParameterServerOptions::default() };
+    let strategy = Strategy::parameter_server(&phalanx_cluster::TaskConfig::local(), &quiet(), settings).unwrap();
+    let fail = |_: &mut Coordinator<Ledger>| Err::<(), _>(Error::new(Code::DataRow, "row 7 is malformed"));
+    let error = strategy.coordinate(ledger(), Sgd::new(0.1), StepFunctions::new(), fail).unwrap_err();
+    assert_eq!(error.code(), Code::DataRow);
+    let ended = std::fs::read_to_string(folder.path().join("phalanx.job")).unwrap();
+    assert!(ended.starts_with("failed") && ended.contains("row 7 is malformed"), "{ended}");
 }

@@ -11,12 +11,13 @@ use phalanx_optim::Sgd;
 use phalanx_ps::plan::RowInitializer;
 use phalanx_ps::{Partitioner, TableSpec};
 use phalanx_train::{
-    Coordinator, HostTensor, MiniCluster, ParameterServerStrategy, Server, StepFunctions, StepHandle, Supervisor,
+    Coordinator, HostTensor, MiniCluster, ParameterServerOptions, Server, StepFunctions, StepHandle, Strategy,
 };
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-fn strategy(server: &Server) -> ParameterServerStrategy {
-    ParameterServerStrategy::new(Supervisor::new(server, Sgd::new(0.1)))
+fn strategy(server: &Server) -> Result<Strategy> {
+    Strategy::parameter_server_on(server, ParameterServerOptions::default())
 }
 
 fn linear() -> Linear {
@@ -24,7 +25,7 @@ fn linear() -> Linear {
 }
 
 /// Runs a job with one server and `workers`; every task registers what `register` does, and the chief coordinates.
-fn job<H, T: Send>(
+fn job<H, T: Send + Serialize + DeserializeOwned>(
     workers: u32,
     register: impl Fn(&mut StepFunctions<Linear>) -> H + Sync,
     coordinate: impl Fn(&mut Coordinator<Linear>, &H) -> Result<T> + Sync,
@@ -33,7 +34,7 @@ fn job<H, T: Send>(
     let run = |server: &Server| {
         let mut steps = StepFunctions::new();
         let handles = register(&mut steps);
-        strategy(server).run(linear(), steps, |coordinator| coordinate(coordinator, &handles))
+        strategy(server)?.coordinate(linear(), Sgd::new(0.1), steps, |coordinator| coordinate(coordinator, &handles))
     };
     cluster.run(run).map(|done| done.expect("the chief has a result"))
 }
@@ -121,7 +122,8 @@ fn tasks_that_register_different_steps_are_refused_with_both_sides() {
             } else {
                 of_worker(&mut steps);
             }
-            strategy(server).run(linear(), steps, |coordinator| coordinator.schedule(&step, ())?.fetch())
+            let strategy = strategy(server)?;
+            strategy.coordinate(linear(), "sgd", steps, |coordinator| coordinator.schedule(&step, ())?.fetch())
         };
         let error = cluster.run(task).unwrap_err();
         assert_eq!(error.code(), Code::BadSetting, "{}", error.report());
@@ -164,8 +166,7 @@ fn the_steps_of_a_killed_worker_count_once() {
             cx.record(&counted, number as f32)?;
             cx.minimize(|model| model.bias.as_ref().expect("it has a bias").val().sum().neg())
         });
-        let supervisor = Supervisor::new(server, Sgd::new(1.0));
-        ParameterServerStrategy::new(supervisor).run(linear(), steps, |coordinator| {
+        strategy(server)?.coordinate(linear(), Sgd::new(1.0), steps, |coordinator| {
             coordinator.assign("bias", vec![0.0])?;
             (0..600).try_for_each(|number| coordinator.schedule(&count, number).map(drop))?;
             until("worker/0 takes part", || {
@@ -195,14 +196,15 @@ fn rows_are_read_without_the_rest() {
             let (initializer, optimizer) = (RowInitializer::constant(value), Sgd::new(1.0).into());
             TableSpec { name: name.into(), dim: 4, initializer, optimizer }
         };
-        let mut supervisor = Supervisor::new(server, Sgd::new(1.0)).partitioner(Partitioner::FixedShards(2));
+        let strategy = strategy(server)?;
+        let mut supervisor = strategy.supervisor(Sgd::new(1.0))?.partitioner(Partitioner::FixedShards(2));
         let (users, items) = (supervisor.table(spec("users", 1.0))?, supervisor.table(spec("items", 2.0))?);
         let mut steps = StepFunctions::<Linear>::new();
         let touch = steps.register(move |cx, ids: Vec<i64>| {
             cx.minimize_with_rows(&[(items, &ids)], |model, rows| Ok(model.weight.val().sum() + rows[0].lookup().sum()))
         });
         let model = LinearConfig::new(1000, 8).init(&phalanx_nn::default_device());
-        ParameterServerStrategy::new(supervisor).run(model, steps, |coordinator| {
+        strategy.coordinate(model, supervisor, steps, |coordinator| {
             coordinator.assign("weight", (0..8000_u16).map(f32::from).collect())?;
             coordinator.schedule(&touch, vec![7, 9])?;
             coordinator.join()?;

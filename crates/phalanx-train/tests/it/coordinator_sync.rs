@@ -6,7 +6,7 @@ use phalanx_nn::burn;
 use phalanx_nn::burn::module::{Module, Param};
 use phalanx_nn::burn::tensor::{Tensor, TensorData};
 use phalanx_optim::{Adagrad, Adam, Momentum, Optimizer, Sgd};
-use phalanx_train::{MiniCluster, ParameterServerStrategy, Session, StepFunctions, Supervisor};
+use phalanx_train::{MiniCluster, ParameterServerOptions, Session, StepFunctions, Strategy, Supervisor};
 
 const WIDTH: usize = 6;
 const ROWS: usize = 4;
@@ -64,8 +64,9 @@ fn together(optimizer: Optimizer) -> Vec<f32> {
     let train = |server: &_| {
         let mut steps = StepFunctions::new();
         let train = steps.register(|cx, batch: usize| cx.minimize(|line: &Line| line.loss(batch, 1)));
-        let strategy = ParameterServerStrategy::new(Supervisor::new(server, optimizer)).consistency("sync")?;
-        strategy.run(line(), steps, |coordinator| {
+        let options = ParameterServerOptions { consistency: "sync".into(), ..ParameterServerOptions::default() };
+        let strategy = Strategy::parameter_server_on(server, options)?;
+        strategy.coordinate(line(), optimizer, steps, |coordinator| {
             (0..UPDATES * WORKERS).try_for_each(|batch| coordinator.schedule(&train, batch).map(drop))?;
             coordinator.join()?;
             assert_eq!(coordinator.global_step()?, UPDATES as u64);

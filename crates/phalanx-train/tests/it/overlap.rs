@@ -9,7 +9,9 @@ use phalanx_optim::Sgd;
 use phalanx_ps::plan::RowInitializer;
 use phalanx_ps::{Client, TableSpec};
 use phalanx_train::testing::connections;
-use phalanx_train::{MiniCluster, ParameterServerStrategy, Server, Session, StepFunctions, Supervisor, SyncReplicas};
+use phalanx_train::{
+    MiniCluster, ParameterServerOptions, Server, Session, StepFunctions, Strategy, Supervisor, SyncReplicas,
+};
 use phalanx_wire::bulk::{self, Pending, Transport};
 use phalanx_wire::{InFrame, OutFrame, Outcome};
 use std::sync::Arc;
@@ -221,7 +223,8 @@ fn steps_of_a_round_or_of_a_coordinator_do_not_overlap() {
     let error = supervised.prepare_or_wait_for_session(number()).err().unwrap();
     assert_eq!((error.code(), error.why().unwrap()), (Code::BadSetting, "it trains synchronously"));
     let cluster = MiniCluster::start_with(1, 1, quiet()).unwrap();
-    let strategy = ParameterServerStrategy::new(supervisor(&cluster.trainers()[0]));
-    let error = strategy.run(number(), StepFunctions::new(), |_| Ok(())).unwrap_err();
+    let server = &cluster.trainers()[0];
+    let strategy = Strategy::parameter_server_on(server, ParameterServerOptions::default()).unwrap();
+    let error = strategy.coordinate(number(), supervisor(server), StepFunctions::new(), |_| Ok(())).unwrap_err();
     assert_eq!((error.code(), error.why().unwrap()), (Code::BadSetting, "a coordinator hands out its steps"));
 }

@@ -8,7 +8,7 @@ use phalanx_optim::Sgd;
 use phalanx_ps::plan::RowInitializer;
 use phalanx_ps::{Client, Partitioner, Placement, TableSpec};
 use phalanx_train::testing::connections;
-use phalanx_train::{MiniCluster, NonFinite, Server, Session, Supervisor, SyncReplicas};
+use phalanx_train::{MiniCluster, NonFinite, Server, Session, StepGradients, Supervisor, SyncReplicas};
 use phalanx_wire::bulk::{self, Transport};
 
 fn first(model: &Line) -> (f32, f32) {
@@ -317,4 +317,15 @@ fn a_learning_rate_that_is_set_is_that_of_the_supervisors_optimizer_alone() {
         let expected = [(0.0, 0.0, 1.0), (-0.5, -0.25, 0.875), (-2.5, -0.5, 0.75), (-3.5, -0.75, 0.625)];
         assert_eq!(seen, expected, "synchronous: {sync}");
     }
+}
+
+#[test]
+fn gradients_of_another_size_are_refused() {
+    let server = Server::local().unwrap();
+    let supervisor = Supervisor::new(&server, Sgd::new(0.1));
+    let mut session = supervisor.prepare_or_wait_for_session(Line::new(2)).unwrap();
+    let gradients =
+        StepGradients { loss: 0.0, dense: vec![Some(vec![1.0; 3].into())], rows: vec![], looked_up: vec![] };
+    let error = session.step_with_gradients(&[], |_, _, _| Ok(gradients)).unwrap_err();
+    assert_eq!((error.code(), error.what()), (Code::ShapeMismatch, "the gradient of \"w\" has 3 numbers"));
 }

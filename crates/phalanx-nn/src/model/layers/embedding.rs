@@ -1,10 +1,14 @@
 //! Embeddings.
 
 use crate::model::layer::{layer_basics, only};
+use crate::model::tables::checked_ids;
 use crate::model::{DynTensor, Identity, Initializer, Layer, Mode, Op, Plan, WeightPlan, Weights};
 use phalanx_base::{Code, Error, Result};
 
 /// Looks up the row of each id: the shape `[None, ...]` becomes `[None, ..., dim]`.
+///
+/// With parameter servers, the rows of a layer that is only called on inputs of the model are a table there: a step fetches
+/// those of its batch.
 ///
 /// ```
 /// use phalanx_nn::model::{Embedding, Flatten, Sequential};
@@ -47,7 +51,7 @@ impl Layer for Embedding {
             return Err(Error::new(Code::BadSetting, format!("a table of {} rows of {} numbers", self.rows, self.dim))
                 .because("both must be at least 1"));
         }
-        let weights = vec![WeightPlan::new("embeddings", [self.rows, self.dim], self.initializer)];
+        let weights = vec![WeightPlan::table("embeddings", [self.rows, self.dim], self.initializer)];
         Ok(Plan { output: [only(inputs)?, &[self.dim][..]].concat(), weights })
     }
 
@@ -56,13 +60,7 @@ impl Layer for Embedding {
         let mut dims = input.dims();
         let ids = input.ids();
         // An id out of range would panic in Burn.
-        let inside = |id: &i64| usize::try_from(*id).is_ok_and(|id| id < self.rows);
-        let outside = ids.clone().into_data().iter::<i64>().find(|id| !inside(id));
-        if let Some(id) = outside {
-            return Err(Error::new(Code::DataRow, format!("id {id} is not in the table"))
-                .because(format!("the table has the ids 0 to {}", self.rows - 1))
-                .help("give the layer more rows, or map unknown ids to a separate row"));
-        }
+        checked_ids(&ids, self.rows)?;
         dims.push(self.dim);
         DynTensor::from(weights.matrix(0)?.select(0, ids)).reshape(&dims)
     }

@@ -33,9 +33,9 @@ use phalanx_base::Result;
 use phalanx_data::ReplicaIterator;
 
 /// Keras' callback: override the methods you need. Every worker calls its own callbacks; the logs of an epoch are those
-/// of all workers, the logs of a batch those of the worker. Under a
-/// [`ParameterServerStrategy`](crate::ParameterServerStrategy) only the chief calls them, and all logs are those of all
-/// workers. Epochs and batches count from 0. An error ends the training.
+/// of all workers, the logs of a batch those of the worker. With
+/// parameter servers ([`Strategy::parameter_server`](crate::Strategy::parameter_server)) only the chief calls them, and all
+/// logs are those of all workers. Epochs and batches count from 0. An error ends the training.
 ///
 /// ```
 /// use phalanx_base::Result;

@@ -7,10 +7,8 @@
 //! | `worker_progress` | which workers have finished a pass |
 //! | `scheduled` | the chief's part: it schedules steps and takes their reports |
 //! | `trained_state` | the model as callbacks see it |
-//! | `outcome` | logs as every task gets them |
 
 mod input;
-mod outcome;
 mod scheduled;
 mod steps;
 mod trained_state;
@@ -18,13 +16,16 @@ mod worker_progress;
 
 use super::looping::FitLoop;
 use super::{Compiled, Data, Fit, History, Logs};
-use crate::coordinator::Outcome;
+use crate::coordinator::ended_early;
 use crate::{Coordinator, StepFunctions};
 use input::SharedInput;
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::InputContext;
 use phalanx_nn::Network;
 use scheduled::{RunSettings, Scheduled};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+pub(crate) use worker_progress::WorkerProgress;
 
 impl<M: Network> Compiled<M> {
     /// `fit` with a coordinator: parameter servers serve, workers compute steps, and the chief schedules them, shows
@@ -90,20 +91,19 @@ impl<M: Network> Compiled<M> {
     }
 
     /// Takes part in a call of the job, and takes the values at its end.
-    fn call<T: Outcome>(
+    fn call<T: Serialize + DeserializeOwned>(
         &mut self,
         steps: StepFunctions<M>,
         coordinate: impl FnOnce(&mut Self, &mut Coordinator<M>) -> Result<T>,
     ) -> Result<T> {
         crate::logging::init();
+        let model = self.model.take_changes();
         let mut on_servers = self.model.on_servers.take().ok_or_else(no_servers)?;
-        let (module, changed) = (self.module().clone(), std::mem::take(&mut self.model.changed));
-        let done = on_servers.call((module, changed), steps, |coordinator| coordinate(self, coordinator));
+        let done = on_servers.call(model, steps, |coordinator| coordinate(self, coordinator));
         let updates = on_servers.global_step();
         self.model.on_servers = Some(on_servers);
-        let (outcome, module) = done?;
-        self.model.change(|_| Ok(module))?;
-        self.model.changed = false;
+        let (outcome, model) = done?.ok_or_else(ended_early)?;
+        self.model.take_result(model);
         if let (Some(update), Some(updates)) = (&mut self.model.update, updates) {
             update.iterations = updates;
         }

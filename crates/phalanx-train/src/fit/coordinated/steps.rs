@@ -7,12 +7,13 @@ use crate::fit::input_mapping::InputMapping;
 use crate::fit::objective::Objective;
 use crate::fit::step::StepPlan;
 use crate::strategy::seed_of;
-use crate::{DatasetHandle, DatasetPart, StepContext, StepFunctions};
+use crate::tables::PrefetchedRows;
+use crate::{DatasetHandle, DatasetPart, RowValues, StepContext, StepFunctions, StepGradients, TableId};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
-use phalanx_nn::Network;
 use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
 use phalanx_nn::model::Mode;
+use phalanx_nn::{HostBuffer, Network, Parameter, ParameterRegistry};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,16 +100,27 @@ impl StepRunner {
         let divisor = batch.rows() as f32 / self.pieces as f32;
         let batch = piece(&batch, cx.input_context().input_pipeline_id, self.pieces);
         if batch.is_empty() {
-            push_nothing(cx, &self.device)?;
+            push_zeros(cx)?;
             return Ok(StepReport { task, words: Some(accumulators.words()) });
         }
         let mode = Mode::Training { seed: seed_of(cx.id(), u64::from(cx.task().index + 1)) };
+        let inputs = self.mapping.inputs(&batch, &self.device)?;
         let step = cx.with_session(|session| {
             session.set_learning_rate(order.learning_rate);
-            session.step_with_values(&[], |model, _| {
-                let outputs = plan.outputs(model, &batch, &self.device, mode)?;
-                let sum = plan.loss(&batch, outputs, &self.device, &mut accumulators)?;
-                Ok((sum / divisor, |_: &mut Gradients| Ok(Vec::new())))
+            let ids = session.model()?.table_ids(&inputs)?;
+            let servers = if ids.is_empty() { None } else { Some(session.rows()?) };
+            let ids: Vec<(TableId, &[i64])> = (0..).map(TableId).zip(ids.iter().map(Vec::as_slice)).collect();
+            session.step_with_values(&ids, |model, rows| {
+                let rows = Arc::new(PrefetchedRows::new(rows, &self.device));
+                if let Some(servers) = &servers {
+                    servers.give(Some(Arc::clone(&rows) as _));
+                }
+                let outputs = plan.outputs_for(model, inputs, mode);
+                if let Some(servers) = &servers {
+                    servers.give(None);
+                }
+                let sum = plan.loss(&batch, outputs?, &self.device, &mut accumulators)?;
+                Ok((sum / divisor, move |gradients: &mut Gradients| rows.gradients(gradients)))
             })
         })?;
         step.ok_or_else(|| Error::new(Code::JobFailed, "the job ended before the step did").relayed())?;
@@ -164,6 +176,18 @@ fn piece(batch: &Batch, index: usize, of: usize) -> Batch {
     let index = index % of.max(1);
     let start = index * least + index.min(more);
     batch.slice(start..start + least + usize::from(index < more))
+}
+
+/// Takes part in a round without a row of the batch: the mean counts this worker, too.
+fn push_zeros<M: Network>(cx: &mut StepContext<'_, M>) -> Result<()> {
+    let zeros = |registry: &ParameterRegistry| {
+        let zero = |parameter: &Parameter| Some(HostBuffer::zeros(parameter.shape.elements()));
+        registry.parameters().iter().map(zero).collect()
+    };
+    let step = |_: &M, registry: &ParameterRegistry, _: Vec<RowValues>| {
+        Ok(StepGradients { loss: 0.0, dense: zeros(registry), rows: Vec::new(), looked_up: Vec::new() })
+    };
+    cx.with_session(|session| session.step_with_gradients(&[], step)).map(drop)
 }
 
 /// Completes a lost worker's unfinished update with zero gradients, so that every server has it.

@@ -2,7 +2,7 @@
 
 use crate::fit::trained_state::TrainedState;
 use crate::fit::{Compiled, Weight};
-use crate::{Coordinator, Strategy};
+use crate::{Coordinator, Strategy, TableId};
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::Network;
 
@@ -20,6 +20,10 @@ impl<M: Network> TrainedOnServers<'_, M> {
     pub(super) fn fetch(&mut self) -> Result<()> {
         if !std::mem::replace(self.fresh, true) {
             let module = self.coordinator.newest_model()?.clone();
+            if !self.compiled.model.tables.is_empty() {
+                let rows = self.coordinator.session_mut()?.rows()?;
+                self.compiled.model.tables.connect(&rows);
+            }
             self.compiled.replicated().change(|_| Ok(module))?;
         }
         Ok(())
@@ -29,7 +33,9 @@ impl<M: Network> TrainedOnServers<'_, M> {
     fn send(&mut self) -> Result<()> {
         // Also updates the session's global step.
         self.coordinator.newest_model()?;
-        self.coordinator.session_mut()?.replace(self.compiled.module())
+        let session = self.coordinator.session_mut()?;
+        session.replace(self.compiled.module())?;
+        self.compiled.model.tables.held().try_for_each(|(table, rows)| session.replace_rows(TableId(table), rows))
     }
 }
 

@@ -6,14 +6,14 @@ use phalanx_nn::Network;
 use std::collections::BTreeSet;
 
 /// The workers of a pass, and those that have finished it.
-pub(super) struct WorkerProgress {
+pub(crate) struct WorkerProgress {
     /// The workers in the cluster spec.
     listed: BTreeSet<TaskId>,
     ended: BTreeSet<TaskId>,
 }
 
 impl WorkerProgress {
-    pub(super) fn of<M: Network>(coordinator: &mut Coordinator<M>) -> Result<Self> {
+    pub(crate) fn of<M: Network>(coordinator: &mut Coordinator<M>) -> Result<Self> {
         let server = coordinator.session_mut()?.server();
         let own = server.task();
         let listed = server.config().trainers().into_iter().map(|(task, _)| task).filter(|task| *task != own).collect();
@@ -31,7 +31,7 @@ impl WorkerProgress {
     }
 
     /// Records that a worker has no data left.
-    pub(super) fn has_ended(&mut self, task: TaskId) {
+    pub(crate) fn has_ended(&mut self, task: TaskId) {
         self.ended.insert(task);
     }
 
@@ -45,7 +45,7 @@ impl WorkerProgress {
 
     /// Returns whether all present workers have finished. Workers that have not joined yet are waited for; lost ones are
     /// not, and continue their share when they return.
-    pub(super) fn all_ended<M: Network>(&self, coordinator: &mut Coordinator<M>) -> Result<bool> {
+    pub(crate) fn all_ended<M: Network>(&self, coordinator: &mut Coordinator<M>) -> Result<bool> {
         if self.ended.is_empty() {
             return Ok(false);
         }

@@ -1,0 +1,11 @@
+//! Tables of a model whose rows are on parameter servers: where a step gets rows from, and where their gradients go.
+
+mod held;
+mod prefetched;
+mod recorded;
+mod server_rows;
+
+pub(crate) use held::ModelTables;
+pub(crate) use prefetched::PrefetchedRows;
+pub(crate) use recorded::{RecordedRows, RowGradient, add_rows};
+pub(crate) use server_rows::ServerRows;
