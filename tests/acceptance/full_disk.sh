@@ -20,15 +20,6 @@ fail() {
   tail -n 40 job >&2
   exit 1
 }
-until_true() { # SECONDS WHAT COMMAND...
-  local tries=$(($1 * 10)) what=$2
-  shift 2
-  for _ in $(seq "$tries"); do
-    if "$@" >/dev/null 2>&1; then return; fi
-    sleep 0.1
-  done
-  fail "$what did not happen in time"
-}
 step() { "$phalanx" status disk/run --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["step"] or 0)'; }
 beyond() { [ "$(step)" -gt "$1" ]; }
 

@@ -98,3 +98,14 @@ bound() {
 
 # metric NAME FILE: of the last line that has one.
 metric() { sed -n "s/.*[ ;]$1 = \([0-9.e-]*\).*/\1/p" "$2" | tail -n 1; }
+
+# until_true SECONDS WHAT COMMAND...: waits until the command succeeds; a script that uses it defines `fail`.
+until_true() {
+  local tries=$(($1 * 10)) what=$2
+  shift 2
+  for _ in $(seq "$tries"); do
+    if "$@" >/dev/null 2>&1; then return; fi
+    sleep 0.1
+  done
+  fail "$what did not happen in time"
+}

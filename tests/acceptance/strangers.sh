@@ -28,15 +28,6 @@ fail() {
   tail -n 30 ./*.out ps.0 chief.0 worker.0 >&2 2>/dev/null || true
   exit 1
 }
-until_true() { # SECONDS WHAT COMMAND...
-  local tries=$(($1 * 10)) what=$2
-  shift 2
-  for _ in $(seq "$tries"); do
-    if "$@" >/dev/null 2>&1; then return; fi
-    sleep 0.1
-  done
-  fail "$what did not happen in time"
-}
 
 if [ "$(id -u)" -ne 0 ]; then
   echo "skipped: the other user (needs root)"

@@ -15,7 +15,7 @@ TEXT, COUNT, FLAG = {"type": "string", "minLength": 1}, {"type": "integer", "min
 NAME = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
 QUANTITY = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?([KMGTPE]i|[numkMGTPE])?$"}
 METADATA = object_(["name"], name=NAME, labels={"type": "object", "additionalProperties": TEXT})
-RESOURCES = object_([], cpu=QUANTITY, memory=QUANTITY, storage=QUANTITY)
+RESOURCES = object_([], cpu=QUANTITY, memory=QUANTITY, storage=QUANTITY, **{"nvidia.com/gpu": QUANTITY})
 
 ENV = object_(["name"], name=TEXT, value={"type": "string"}, valueFrom=object_(
     [], secretKeyRef=object_(["key", "name"], name=NAME, key=TEXT), fieldRef=object_(["fieldPath"], fieldPath=TEXT)))
@@ -62,7 +62,9 @@ SERVICE = object_(
     ["image"], image=TEXT, command=list_(TEXT), restart={"type": "string", "pattern": "^(no|always|unless-stopped|on-failure(:[0-9]+)?)$"},
     stop_grace_period={"type": "string", "pattern": "^[0-9]+s$"}, stop_signal={"enum": ["SIGTERM"]}, user=TEXT, read_only=FLAG, tmpfs=list_(TEXT),
     cap_drop=list_(TEXT), security_opt=list_(TEXT), volumes=list_({"type": "string", "pattern": "^[a-z]+:/"}), hostname=NAME,
-    environment={"type": "object", "additionalProperties": {"type": "string"}})
+    environment={"type": "object", "additionalProperties": {"type": "string"}}, cpus={"type": "number", "exclusiveMinimum": 0},
+    mem_limit={"type": "string", "pattern": "^[0-9]+[bkmg]$"}, deploy=object_([], resources=object_([], reservations=object_([], devices=list_(object_(
+        ["capabilities"], driver=TEXT, count=COUNT, capabilities=list_(TEXT)))))))
 # The compose specification, services as they are after merging; names that begin with x- are free.
 COMPOSE = {**object_(["services"], name=NAME, services={"type": "object", "additionalProperties": SERVICE},
                      volumes={"type": "object", "additionalProperties": {"type": ["object", "null"]}}), "patternProperties": {"^x-": {}}}

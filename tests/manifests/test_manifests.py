@@ -19,9 +19,9 @@ FLAGS = ["--name", "ctr", "--workers", "2", "--ps", "2", "--evaluator", "--model
 PROGRAM = ["/bin/train", "--rate=0.1", "it's: #1", "50% $HOME", 'a "b"', "no", "1e3"]
 
 
-def write(target, folder):
+def write(target, folder, *more):
     binary = os.environ.get("PHALANX_BIN") or pytest.fail("set PHALANX_BIN to the phalanx binary")
-    subprocess.run([binary, "manifest", target, *FLAGS, "--out", str(folder), "--", *PROGRAM], check=True, timeout=60, stdout=subprocess.DEVNULL)
+    subprocess.run([binary, "manifest", target, *FLAGS, *more, "--out", str(folder), "--", *PROGRAM], check=True, timeout=60, stdout=subprocess.DEVNULL)
 
 
 def documents(path):
@@ -128,3 +128,27 @@ def test_a_shell_takes_the_batch_script(tmp_path):
     assert words[words.index("--nodes") + 1] == "n0,n1,n2"
     assert words[words.index("--node") + 1] == "1"
     assert "#SBATCH --nodes=3\n" in script.read_text()
+
+
+ROLES = ["--cpus", "8", "--memory", "16", "--gpus", "2", "--ps-cpus", "4", "--ps-memory", "32", "--evaluator-cpus", "1", "--evaluator-memory", "3"]
+
+
+def test_every_role_asks_for_what_it_needs(tmp_path):
+    wanted = {"Chief": (8, 16, 2), "Worker": (8, 16, 2), "PS": (4, 32, 0), "Evaluator": (1, 3, 0)}
+    write("tfjob", tmp_path, *ROLES)
+    job = documents(tmp_path / "tfjob.yaml")[1]
+    jsonschema.validate(job, KINDS["TFJob"], cls=jsonschema.Draft202012Validator)
+    for role, spec in job["spec"]["tfReplicaSpecs"].items():
+        cpus, memory, gpus = wanted[role]
+        asked = spec["template"]["spec"]["containers"][0]["resources"]
+        assert asked["requests"] == {"cpu": str(cpus), "memory": f"{memory}Gi"}
+        assert asked["limits"] == {"memory": f"{memory}Gi", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
+    write("compose", tmp_path, *ROLES)
+    services = yaml.safe_load((tmp_path / "compose.yaml").read_text())["services"]
+    for name, service in services.items():
+        cpus, memory, gpus = next(found for role, found in wanted.items() if name.startswith(role.lower()))
+        assert (service["cpus"], service["mem_limit"]) == (cpus, f"{memory}g")
+        assert ("deploy" in service) == bool(gpus)
+    write("slurm", tmp_path, *ROLES)
+    script = (tmp_path / "ctr.sbatch").read_text()
+    assert "--cpus-per-task=12\n" in script and "--mem=48G\n" in script and "--gpus-per-node=2\n" in script

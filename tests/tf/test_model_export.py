@@ -17,7 +17,7 @@ import numpy as np  # noqa: E402
 
 v1 = tf.compat.v1
 BINARY = os.path.join(os.path.dirname(__file__), "../../target/debug/phalanx_export_models")
-MODELS = ["images", "words", "pairs", "deep"]
+MODELS = ["images", "words", "pairs", "deep", "raw"]
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +38,7 @@ def test_tensorflow_answers_what_we_do(name, exported):
     assert manifest["checked_rows"] == report["rows"] and manifest["largest_difference"] <= 1e-6
     given = {}
     for key, value in report["inputs"].items():
-        dtype = np.int64 if key == "ids" else np.float32
+        dtype = object if value["dtype"] == "str" else value["dtype"]
         given[key] = np.array(value["values"], dtype).reshape([report["rows"], *value["dims"]])
 
     def check(answer):

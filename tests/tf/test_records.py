@@ -40,12 +40,21 @@ def helper(*arguments, lines=()):
 
 def records(*arguments, code=0):
     """Runs `phalanx records … --json`; code None: 1 with an error, 0 without."""
-    command = [program("PHALANX_BIN"), "records", *map(str, arguments), "--json"]
+    return answer("records", *arguments, code=code)
+
+
+def head(*arguments, code=0):
+    """Runs `phalanx head … --json`."""
+    return answer("head", *arguments, code=code)
+
+
+def answer(*arguments, code):
+    command = [program("PHALANX_BIN"), *map(str, arguments), "--json"]
     done = subprocess.run(command, capture_output=True, timeout=60)
-    answer = json.loads(done.stdout)
-    expected = int("error" in answer) if code is None else code
+    found = json.loads(done.stdout)
+    expected = int("error" in found) if code is None else code
     assert done.returncode == expected, (done.returncode, done.stdout, done.stderr)
-    return answer
+    return found
 
 
 def bits(values):
@@ -128,7 +137,7 @@ def test_we_show_what_tensorflow_wrote(tmp_path, compression):
     tf_write(path, [as_message(example).SerializeToString() for example in examples], compression)
     options = [[], ["--compression", compression.lower() or "none"]]
     for option in options:
-        shown = records("head", path, "-n", 1000, *option)["records"]
+        shown = head(path, "--format", "tfrecord", "-n", 1000, *option)["records"]
         assert [record["index"] for record in shown] == list(range(len(examples)))
         for record, example in zip(shown, examples):
             assert set(record["features"]) == set(example)
@@ -293,8 +302,8 @@ def test_sequence_examples_both_ways(tmp_path):
 def test_reports_what_is_no_example(tmp_path):
     path = tmp_path / "f"
     tf_write(path, [b"\xff\xff", b""])
-    shown = records("head", path)["records"]
+    shown = head(path)["records"]
     assert shown[0]["error"]["code"] == "PX0402" and shown[1]["features"] == {}
-    assert records("head", tmp_path / "none", code=1)["error"]["code"] == "PX0401"
-    usage = subprocess.run([program("PHALANX_BIN"), "records", "head"], capture_output=True, timeout=60)
+    assert head(tmp_path / "none", code=1)["error"]["code"] == "PX0401"
+    usage = subprocess.run([program("PHALANX_BIN"), "head"], capture_output=True, timeout=60)
     assert usage.returncode == 2

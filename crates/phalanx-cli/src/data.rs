@@ -7,7 +7,7 @@ use phalanx_jobfile::{DataPart, DataStatistics, FileFormat, FileStatistics, Job,
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Inspects data files
+/// Inspects data files and fetches public ones
 #[derive(Debug, clap::Args)]
 pub(crate) struct DataArgs {
     #[command(subcommand)]
@@ -18,6 +18,8 @@ pub(crate) struct DataArgs {
 enum DataCommand {
     /// Prints statistics of every column: missing, unknown and distinct values, minimum, mean, quantiles, maximum, label balance
     Stats(StatsArgs),
+    /// Downloads a public data set and verifies its checksums: mnist, fashion-mnist or census
+    Fetch(crate::fetch::FetchArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -62,7 +64,10 @@ enum Format {
 }
 
 pub(crate) fn run(args: &DataArgs) -> ExitCode {
-    let DataCommand::Stats(args) = &args.command;
+    let args = match &args.command {
+        DataCommand::Stats(args) => args,
+        DataCommand::Fetch(args) => return crate::fetch::run(args),
+    };
     let run = || {
         let found = args.read()?;
         if args.json {

@@ -1,6 +1,6 @@
 //! `phalanx doctor`: problems of this machine and its configuration, and how to fix them.
 
-use phalanx::coordinator::{ClusterResolver, TfConfigClusterResolver};
+use phalanx::coordinator::{ClusterResolver, TfConfigClusterResolver, misplaced_task};
 use phalanx_base::{Address, TaskId};
 use phalanx_launch::free_ports;
 use serde_json::{Value, json};
@@ -164,7 +164,7 @@ fn task(args: &DoctorArgs) -> Vec<Finding> {
     };
     let mut found =
         vec![finding(Grade::Ok, "TF_CONFIG", format!("this is {own} of {} tasks", config.tasks().len()), None)];
-    for warning in config.warnings() {
+    for warning in config.warnings().iter().chain(&misplaced_task(&config)) {
         found.push(finding(Grade::Warn, "TF_CONFIG", warning.to_string(), warning.help()));
     }
     if std::env::var_os("PHALANX_TOKEN").is_none() {

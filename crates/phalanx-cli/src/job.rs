@@ -13,6 +13,7 @@ use std::process::ExitCode;
 #[command(after_help = "Create one:          phalanx train --init > job.toml\n\
                         Check it:            phalanx train job.toml --dry-run\n\
                         Train:               phalanx train job.toml --model-dir runs/a\n\
+                        Try another value:   phalanx train job.toml --set train.batch_size=64 --json\n\
                         Every key:           docs/job-toml.md")]
 pub(crate) struct TrainArgs {
     /// File that describes the job
@@ -29,6 +30,9 @@ pub(crate) struct TrainArgs {
     /// Run directory, instead of the file's model_dir
     #[arg(long, value_name = "DIR")]
     model_dir: Option<String>,
+    /// Value of any key, instead of the file's, as in train.batch_size=64; may be repeated. The run directory gets a suffix of its own unless --model-dir names one
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
     /// Run one step of everything in a temporary directory and leave nothing behind
     #[arg(long)]
     dry_run: bool,
@@ -108,6 +112,7 @@ fn run_train(args: &TrainArgs) -> Result<()> {
         model_dir: args.model_dir.clone(),
         max_steps: args.max_steps,
         seed: args.seed,
+        set: args.set.clone(),
     };
     let job = Job::read(path, overrides)?;
     if args.dry_run {

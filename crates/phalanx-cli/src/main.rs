@@ -7,6 +7,8 @@ mod demo;
 mod demo_task;
 mod doctor;
 mod explain;
+mod fetch;
+mod head;
 mod job;
 mod launch;
 mod manifest;
@@ -53,9 +55,11 @@ enum Command {
     /// Inspects checkpoints of TensorFlow and of Phalanx, and converts them for TensorFlow
     #[command(visible_alias = "ckpt")]
     Checkpoint(checkpoint::CheckpointArgs),
-    /// Inspects data files
+    /// Shows the first rows of a CSV, TFRecord, Parquet, npz or IDX file as a table
+    Head(head::HeadArgs),
+    /// Inspects data files and fetches public ones
     Data(data::DataArgs),
-    /// Inspects TFRecord files
+    /// Counts and verifies the records of TFRecord files
     Records(records::RecordsArgs),
     /// Explains a TF_CONFIG as TensorFlow reads it, or reports what is wrong with it
     TfConfig(tf_config::TfConfigArgs),
@@ -83,6 +87,7 @@ fn main() -> ExitCode {
         Command::Export(args) => job::export(&args),
         Command::TfConfig(args) => tf_config::run(&args),
         Command::Checkpoint(args) => checkpoint::run(&args),
+        Command::Head(args) => head::run(&args),
         Command::Data(args) => data::run(&args),
         Command::Records(args) => records::run(&args),
     }

@@ -5,6 +5,7 @@
 
 mod compose;
 mod kubernetes;
+mod resources;
 mod slurm;
 mod systemd;
 
@@ -36,12 +37,8 @@ pub(crate) struct ManifestArgs {
     /// Directory for checkpoints, shared by all tasks
     #[arg(long, default_value = "/model")]
     model_dir: String,
-    /// CPUs of a trainer
-    #[arg(long, default_value_t = 2)]
-    cpus: u32,
-    /// Memory of a task, in GiB
-    #[arg(long, default_value_t = 4)]
-    memory: u32,
+    #[command(flatten)]
+    resources: resources::ResourceArgs,
     /// Port of every task
     #[arg(long, default_value_t = 2222)]
     port: u16,

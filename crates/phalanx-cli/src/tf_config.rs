@@ -28,8 +28,8 @@ pub(crate) struct TfConfigArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Make {
-    /// Prints the TF_CONFIG of every task of a job, on this machine or on nodes
-    Make(phalanx_launch::LayoutArgs),
+    /// Prints the TF_CONFIG of every task of a job: on this machine, on nodes, or from host lists
+    Make(phalanx_launch::MakeArgs),
 }
 
 /// The two readers of TF_CONFIG in TensorFlow, which disagree.
@@ -41,9 +41,8 @@ enum Rules {
 
 /// Runs the command. The exit code is 2 if the TF_CONFIG is invalid.
 pub(crate) fn run(args: &TfConfigArgs) -> ExitCode {
-    if let Some(Make::Make(layout)) = &args.make {
-        let made = layout.layout().map(|layout| phalanx_launch::print_tf_configs(&layout, layout.tasks()));
-        return crate::output::finish(made.map(|text| print(&text)));
+    if let Some(Make::Make(make)) = &args.make {
+        return crate::output::finish(make.printed().map(|text| print(&text)));
     }
     match read(args) {
         Ok((values, warnings)) => {

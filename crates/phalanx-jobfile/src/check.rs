@@ -6,7 +6,9 @@ use crate::input::RowKind;
 use crate::model::ModelPart;
 use crate::source::{Span, Spanned, meant};
 use phalanx_base::{Code, Error, Result};
-use phalanx_data::{Batch, Csv, DType, FeatureKind, FeatureSpec, Files, PartPosition, Source as _, parquet};
+use phalanx_data::{
+    Batch, Csv, DType, FeatureKind, FeatureSpec, FeatureValues, Files, PartPosition, Source as _, parquet,
+};
 use phalanx_estimator::{Canned, IntoModel, Trainable};
 use phalanx_feature::Transform;
 
@@ -286,6 +288,14 @@ impl Job {
 fn check_default(job: &Job, data: &Data, name: &Spanned<String>, wanted: DType) -> Result<()> {
     let given = data.defaults.iter().find(|(known, _)| known.value == name.value);
     let Some((at, value)) = given else { return Ok(()) };
+    let marks =
+        |spec: &FeatureSpec| matches!(&spec.default, Some(FeatureValues::F32(all)) if all.iter().all(|x| x.is_nan()));
+    if job.inputs.features.iter().any(|spec| spec.name == name.value && marks(spec)) {
+        let what =
+            format!("column \"{}\" has a missing indicator, which a default in `defaults` would hide", name.value);
+        let error = job.source.wrong(Code::JobValue, &at.span_or(&(0..0)), what, "never missing with this default");
+        return Err(error.help("give the default in the column: default_value = …"));
+    }
     let spec = FeatureSpec::fixed(&name.value, kind(wanted), 1);
     let good = matches!(
         (data.type_of(&spec), value),

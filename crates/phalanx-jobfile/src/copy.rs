@@ -25,6 +25,10 @@ impl Job {
         }
         copy += &given.max_steps.map_or_else(String::new, |steps| format!("max_steps = {steps}\n"));
         copy += &given.seed.map_or_else(String::new, |seed| format!("seed = {}\n", seed.cast_signed()));
+        if !given.set.is_empty() {
+            let flags: Vec<String> = given.set.iter().map(|flag| quoted(flag)).collect();
+            copy += &format!("set = [{}]\n", flags.join(", "));
+        }
         if !files.is_empty() {
             copy += "[origin.files]\n";
             files.iter().for_each(|(path, name)| copy += &format!("{} = {}\n", quoted(path), quoted(name)));

@@ -1,6 +1,7 @@
 //! Maps errors to their cause in the job file.
 
 use crate::Job;
+use crate::data::Format;
 use crate::head::Head;
 use crate::source::Span;
 use phalanx_base::{Code, Error};
@@ -69,6 +70,9 @@ impl Job {
                 Some("add label_vocabulary = [\"…\", \"…\"] to [model], with one word for each class")
             }
             () if is_unknown => match error.next() {
+                Some(help) if help.contains("set trim") && data.format == Format::Csv => {
+                    Some("it has spaces around it: set trim = true in [data]")
+                }
                 Some(help) if help.contains("did the data mean") => {
                     Some("add this spelling to its class: label_vocabulary = [[\"word\", \"other spelling\"], …]")
                 }

@@ -9,7 +9,7 @@ use crate::schema::{ORIGIN, ROOT};
 use crate::section::Section;
 use crate::settings::{Eval, Export, Stopping, Train, Warm, renames};
 use crate::source::{Source, Spanned};
-use crate::tree;
+use crate::{set, tree};
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_feature::{FeatureStatistics, make_parse_example_spec};
 use std::path::Path;
@@ -28,6 +28,8 @@ pub struct Overrides {
     pub max_steps: Option<u64>,
     /// The random seed.
     pub seed: Option<u64>,
+    /// Values of any keys, as in `train.batch_size=64`. Later ones win.
+    pub set: Vec<String>,
 }
 
 /// How to treat existing checkpoints of a run directory.
@@ -108,11 +110,13 @@ impl Job {
     /// # Errors
     /// If the text is not a valid job. The error points at the mistake.
     pub fn parse(name: &str, text: &str, folder: &str, overrides: Overrides) -> Result<Self> {
-        let source = Source { name: name.to_owned(), text: text.to_owned() };
-        let root = tree::parse(&source)?;
-        let own = Section::open(&source, "the file", ROOT, &root)?;
-        let origin = Origin::read(&source, own.node("origin"))?;
+        let mut source = Source::new(name, text);
+        let mut root = tree::parse(&source)?;
+        let origin = Origin::read(&source, root.get("origin"))?;
         let overrides = origin.under(overrides);
+        set::apply(&mut source, &mut root, &overrides.set)?;
+        let own = Section::open(&source, "the file", ROOT, &root)?;
+        own.node("origin");
         let need = |key| own.node(key).ok_or_else(|| own.missing(key));
         let data = Data::read(&source, need("data")?)?;
         let folder = absolute(&origin.folder.clone().unwrap_or_else(|| folder.to_owned()));
@@ -139,6 +143,13 @@ impl Job {
         })?;
         let in_file = own.text("model_dir")?.map(|dir| dir.map(|path| paths.beside_file(&path)));
         let given = overrides.model_dir.as_deref().map(|dir| Spanned::without_span(absolute(dir)));
+        let in_file = in_file.map(|dir| match &dir.span {
+            // A trial of its own, which neither continues another one nor overwrites it.
+            Some(span) if !overrides.set.is_empty() && !source.is_in_flag(span) => {
+                dir.map(|path| format!("{path}-{}", set::name_of(&overrides.set)))
+            }
+            _ => dir,
+        });
         let model_dir = given.or(in_file);
         let job = Self {
             model_dir,
@@ -248,6 +259,7 @@ impl Origin {
                 model_dir: text("model_dir")?,
                 max_steps: own.plain_count("max_steps", 1)?,
                 seed: own.integer("seed")?.map(|seed| seed.value.cast_unsigned()),
+                set: own.texts("set")?.into_iter().flat_map(|list| list.value).map(|flag| flag.value).collect(),
             },
             files: renames(&own, "files")?,
         };
@@ -262,6 +274,7 @@ impl Origin {
             model_dir: now.model_dir.or_else(|| self.given.model_dir.clone()),
             max_steps: now.max_steps.or(self.given.max_steps),
             seed: now.seed.or(self.given.seed),
+            set: self.given.set.iter().cloned().chain(now.set).collect(),
         }
     }
 }

@@ -26,7 +26,7 @@ pub fn evaluation_json(found: &Evaluation) -> Json {
     Json::Object(entries)
 }
 
-/// Returns the outcome of a task: the metrics of its last evaluation, `global_step` and `steps_per_s`.
+/// Returns the outcome of a task: the metrics of its last evaluation, `global_step`, `steps`, `seconds`, `steps_per_s` and `model_dir`.
 #[must_use]
 pub fn done_json(done: &Done) -> Json {
     let mut entries = match done.report.evaluation.as_ref().map(evaluation_json) {
@@ -38,6 +38,7 @@ pub fn done_json(done: &Done) -> Json {
             entries.push(("global_step".to_owned(), Json::number(training.global_step)));
         }
         entries.push(("steps".to_owned(), Json::number(training.steps)));
+        entries.push(("seconds".to_owned(), number_json((training.seconds * 1000.0).round() / 1000.0)));
     }
     if let Some(rate) = done.steps_per_s {
         entries.push(("steps_per_s".to_owned(), number_json((rate * 10.0).round() / 10.0)));

@@ -50,6 +50,7 @@ mod run;
 mod schema;
 mod section;
 mod selection;
+mod set;
 mod settings;
 mod source;
 mod statistics;

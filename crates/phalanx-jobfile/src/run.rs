@@ -99,13 +99,13 @@ impl Job {
         Ok(Done { report, steps_per_s, model_dir: location })
     }
 
-    /// The run directory: from the command line, the file, `TF_CONFIG`, or a new temporary one.
+    /// The run directory: from the command line, the file, `TF_CONFIG`, the launcher, or a new temporary one.
     fn location(&self, config: &RunConfig) -> Result<String> {
         if let Some(dir) = &self.model_dir {
             return Ok(dir.value.clone());
         }
         let task = config.task_config();
-        if let Some(given) = task.model_dir() {
+        if let Some(given) = task.model_dir().or(task.output_dir()) {
             return Ok(given.to_owned());
         }
         if !task.is_local() {

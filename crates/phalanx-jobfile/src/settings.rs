@@ -5,6 +5,7 @@ use crate::section::Section;
 use crate::source::{Source, Span, Spanned};
 use crate::tree::{Node, TomlValue};
 use phalanx_base::Result;
+use phalanx_cluster::StrategyName;
 use phalanx_estimator::{EvalMetric, Exporter, Partitioner, Placement, RunConfig, ServingInput};
 use phalanx_train::NonFinite;
 
@@ -119,8 +120,8 @@ fn strategy(own: &Section<'_>) -> Result<Option<String>> {
 
 /// Fails if there is no such strategy. Whether it fits the cluster is checked when the job starts.
 fn check_strategy(own: &Section<'_>, key: &str, name: &str) -> Result<String> {
-    match RunConfig::check_strategy(name) {
-        Ok(()) => Ok(name.to_owned()),
+    match StrategyName::parse(name) {
+        Ok(_) => Ok(name.to_owned()),
         Err(error) => {
             let help = error.next().unwrap_or("see docs/job-toml.md").to_owned();
             Err(own.wrong(&own.span_of(key), error.what().to_owned(), "not a strategy").help(help))

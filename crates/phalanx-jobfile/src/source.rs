@@ -33,21 +33,45 @@ impl<T> Spanned<T> {
     }
 }
 
-/// A text and its name in messages.
+/// A text and its name in messages, and the `--set` flags that change it. The positions in the flags follow those in the text.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) text: String,
+    /// Each flag with its first position.
+    flags: Vec<(usize, String)>,
 }
 
 impl Source {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
+        Self { name: name.to_owned(), text: text.to_owned(), flags: Vec::new() }
+    }
+
+    /// Adds a flag and returns its first position.
+    pub(crate) fn add_flag(&mut self, flag: &str) -> usize {
+        let last = self.flags.last().map_or(self.text.len(), |(start, flag)| start + flag.len());
+        self.flags.push((last + 1, flag.to_owned()));
+        last + 1
+    }
+
+    /// Returns whether a position is in a flag instead of the file.
+    pub(crate) fn is_in_flag(&self, span: &Span) -> bool {
+        span.start > self.text.len()
+    }
+
     /// An error that points at `span`, with `label` next to the caret.
     pub(crate) fn wrong(&self, code: Code, span: &Span, what: impl Into<String>, label: impl Into<String>) -> Error {
         Error::new(code, what).snippet(self.snippet(span, label))
     }
 
     fn snippet(&self, span: &Span, label: impl Into<String>) -> Snippet {
-        Snippet::new(&self.name, &self.text, span.clone(), label)
+        match self.flags.iter().rfind(|(start, _)| *start <= span.start) {
+            Some((start, flag)) => {
+                let end = (span.end - start).min(flag.len());
+                Snippet::new("--set", flag, span.start - start..end, label)
+            }
+            None => Snippet::new(&self.name, &self.text, span.clone(), label),
+        }
     }
 
     /// Makes an error point at its cause in the file, or at the file itself without a span.

@@ -214,8 +214,7 @@ fn text(stored: &Stored) -> String {
 fn read(dir: &Dir) -> Result<Option<Stored>> {
     let Some(bytes) = dir.try_read(FILE, MAX_BYTES)? else { return Ok(None) };
     let name = format!("{}/{FILE}", dir.location());
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    let source = Source { name, text };
+    let source = Source::new(&name, &String::from_utf8_lossy(&bytes));
     let root = tree::parse(&source)?;
     let own = Section::open(&source, FILE, STATISTICS, &root)?;
     let data = own.need_text("data")?.value;

@@ -43,53 +43,85 @@ impl TomlValue {
     }
 }
 
+impl Node {
+    /// The value of a key, if this is a table that has it.
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        let TomlValue::Table(entries) = &self.value else { return None };
+        entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
+    }
+}
+
 /// Parses a document; its tables keep the order of the text.
 pub(crate) fn parse(source: &Source) -> Result<Node> {
-    let table = DeTable::parse(&source.text).map_err(|error| not_toml(source, &error))?;
-    Ok(Node { value: entries(source, table.get_ref())?, span: table.span() })
+    Parser { source, start: 0 }.document(&source.text, &source.name)
 }
 
-fn not_toml(source: &Source, error: &toml::de::Error) -> Error {
-    let message = error.message().lines().collect::<Vec<_>>().join("; ");
-    let span = error.span().unwrap_or(0..0);
-    let what = format!("{} is not TOML", source.name);
-    source.wrong(Code::JobSyntax, &span, what, message.clone()).because(message).help(
-        "correct the syntax: texts are in quotes, lists in [ ], and a key occurs once in a table \
-         (`phalanx train --init` prints an example)",
-    )
+/// Parses the text of a `--set` flag, whose first position in the source is `start`.
+pub(crate) fn parse_flag(source: &Source, flag: &str, start: usize) -> Result<Node> {
+    Parser { source, start }.document(flag, "--set")
 }
 
-fn entries(source: &Source, table: &DeTable<'_>) -> Result<TomlValue> {
-    let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
-        let key: &toml::Spanned<std::borrow::Cow<'_, str>> = key;
-        Ok(Entry { key: key.get_ref().to_string(), key_span: key.span(), node: node(source, value)? })
-    };
-    let mut entries: Vec<Entry> = table.iter().map(entry).collect::<Result<_>>()?;
-    entries.sort_by_key(|entry| entry.key_span.start);
-    Ok(TomlValue::Table(entries))
+/// Converts values, with their positions counted from `start`.
+struct Parser<'a> {
+    source: &'a Source,
+    start: usize,
 }
 
-fn node(source: &Source, value: &toml::Spanned<DeValue<'_>>) -> Result<Node> {
-    let span = value.span();
-    let out_of_range = |what: &str| {
-        let what = format!("the number {what} is out of range");
-        source.wrong(Code::JobValue, &span, what, "too large").help("integers are signed 64-bit numbers")
-    };
-    let value = match value.get_ref() {
-        DeValue::String(text) => TomlValue::Text(text.to_string()),
-        DeValue::Integer(integer) => {
-            let parsed = i64::from_str_radix(integer.as_str(), integer.radix());
-            TomlValue::Integer(parsed.map_err(|_| out_of_range(integer.as_str()))?)
-        }
-        DeValue::Float(float) => TomlValue::Number(float.as_str().parse().map_err(|_| out_of_range(float.as_str()))?),
-        DeValue::Boolean(value) => TomlValue::Bool(*value),
-        DeValue::Datetime(_) => {
-            return Err(source
-                .wrong(Code::JobValue, &span, "a job has no dates", "a date or a time")
-                .help("write it as a text, in quotes"));
-        }
-        DeValue::Array(items) => TomlValue::List(items.iter().map(|item| node(source, item)).collect::<Result<_>>()?),
-        DeValue::Table(table) => entries(source, table)?,
-    };
-    Ok(Node { value, span })
+impl Parser<'_> {
+    fn document(&self, text: &str, name: &str) -> Result<Node> {
+        let table = DeTable::parse(text).map_err(|error| self.not_toml(name, &error))?;
+        Ok(Node { value: self.entries(table.get_ref())?, span: self.at(table.span()) })
+    }
+
+    fn at(&self, span: Span) -> Span {
+        span.start + self.start..span.end + self.start
+    }
+
+    fn not_toml(&self, name: &str, error: &toml::de::Error) -> Error {
+        let message = error.message().lines().collect::<Vec<_>>().join("; ");
+        let span = self.at(error.span().unwrap_or(0..0));
+        let what = format!("{name} is not TOML");
+        self.source.wrong(Code::JobSyntax, &span, what, message.clone()).because(message).help(
+            "correct the syntax: texts are in quotes, lists in [ ], and a key occurs once in a table \
+             (`phalanx train --init` prints an example)",
+        )
+    }
+
+    fn entries(&self, table: &DeTable<'_>) -> Result<TomlValue> {
+        let entry = |(key, value): (&toml::Spanned<_>, &toml::Spanned<DeValue<'_>>)| {
+            let key: &toml::Spanned<std::borrow::Cow<'_, str>> = key;
+            Ok(Entry { key: key.get_ref().to_string(), key_span: self.at(key.span()), node: self.node(value)? })
+        };
+        let mut entries: Vec<Entry> = table.iter().map(entry).collect::<Result<_>>()?;
+        entries.sort_by_key(|entry| entry.key_span.start);
+        Ok(TomlValue::Table(entries))
+    }
+
+    fn node(&self, value: &toml::Spanned<DeValue<'_>>) -> Result<Node> {
+        let span = self.at(value.span());
+        let out_of_range = |what: &str| {
+            let what = format!("the number {what} is out of range");
+            self.source.wrong(Code::JobValue, &span, what, "too large").help("integers are signed 64-bit numbers")
+        };
+        let value = match value.get_ref() {
+            DeValue::String(text) => TomlValue::Text(text.to_string()),
+            DeValue::Integer(integer) => {
+                let parsed = i64::from_str_radix(integer.as_str(), integer.radix());
+                TomlValue::Integer(parsed.map_err(|_| out_of_range(integer.as_str()))?)
+            }
+            DeValue::Float(float) => {
+                TomlValue::Number(float.as_str().parse().map_err(|_| out_of_range(float.as_str()))?)
+            }
+            DeValue::Boolean(value) => TomlValue::Bool(*value),
+            DeValue::Datetime(_) => {
+                return Err(self
+                    .source
+                    .wrong(Code::JobValue, &span, "a job has no dates", "a date or a time")
+                    .help("write it as a text, in quotes"));
+            }
+            DeValue::Array(items) => TomlValue::List(items.iter().map(|item| self.node(item)).collect::<Result<_>>()?),
+            DeValue::Table(table) => self.entries(table)?,
+        };
+        Ok(Node { value, span })
+    }
 }

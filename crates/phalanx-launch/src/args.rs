@@ -1,56 +1,13 @@
 //! The launcher's flags. They are in this crate so that its tests run the real command.
 
 use crate::launch::Launch;
-use crate::{JobShape, Layout, Placed, Progress, Restart, Rules, Ssh};
+use crate::layout_args::{LayoutArgs, print_tf_configs};
+use crate::{Placed, Progress, Restart, Rules, Ssh};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_run::{RunDir, new_token, now_ms, timestamp};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// The flags that determine the tasks of a job.
-#[derive(Clone, Debug, clap::Args)]
-pub struct LayoutArgs {
-    /// Number of parameter servers [default: 1 without --nodes]
-    #[arg(long, value_name = "N", conflicts_with = "nodes")]
-    pub ps: Option<usize>,
-    /// Number of workers in addition to the chief [default: 1 without --nodes]
-    #[arg(long, value_name = "N", conflicts_with = "nodes")]
-    pub workers: Option<usize>,
-    /// Add an evaluator
-    #[arg(long)]
-    pub evaluator: bool,
-    /// Call the chief `master`, as older programs expect
-    #[arg(long, conflicts_with = "nodes")]
-    pub master: bool,
-    /// Machines of the job: each runs a parameter server and a trainer, `master` on the first and `worker` on the others
-    #[arg(long, value_name = "IP,IP,…", value_delimiter = ',', requires_all = ["worker_port", "ps_port"])]
-    pub nodes: Vec<String>,
-    /// Port of the trainers on every node
-    #[arg(long, value_name = "PORT", requires = "nodes")]
-    pub worker_port: Option<u16>,
-    /// Port of the parameter servers on every node
-    #[arg(long, value_name = "PORT", requires = "nodes")]
-    pub ps_port: Option<u16>,
-}
-
-impl LayoutArgs {
-    /// The cluster that the flags describe.
-    ///
-    /// # Errors
-    /// If the flags contradict each other or no ports are free.
-    pub fn layout(&self) -> Result<Layout> {
-        match (self.worker_port, self.ps_port) {
-            (Some(worker_port), Some(ps_port)) => Layout::nodes(&self.nodes, worker_port, ps_port, self.evaluator),
-            _ => Layout::local(&JobShape {
-                ps: self.ps.unwrap_or(1),
-                workers: self.workers.unwrap_or(1),
-                evaluator: self.evaluator,
-                chief: if self.master { "master" } else { "chief" },
-            }),
-        }
-    }
-}
 
 /// The flags of `phalanx launch`.
 #[derive(Clone, Debug, clap::Args)]
@@ -73,7 +30,7 @@ pub struct LaunchArgs {
     /// Directory for the logs [default: runs/PROGRAM-TIME]
     #[arg(long, value_name = "DIR")]
     pub run_dir: Option<PathBuf>,
-    /// Directory of checkpoints and event files, for the dashboard [default: the run directory]
+    /// Directory of checkpoints and event files, which every TF_CONFIG names [default: what the program chooses, or else the run directory]
     #[arg(long, value_name = "DIR")]
     pub model_dir: Option<PathBuf>,
     /// When to restart failed tasks, as in worker=on-failure,ps=never [default: exit-code for all roles]
@@ -138,7 +95,13 @@ impl LaunchArgs {
     /// # Errors
     /// If the flags contradict each other, no ports are free, or there are no random bytes.
     pub fn launch(&self, token: Option<String>) -> Result<Launch> {
-        let layout = self.layout.layout()?;
+        let given = self.model_dir.as_ref().map(|dir| dir.to_string_lossy().into_owned());
+        if given.as_deref() == Some("") {
+            return Err(
+                Error::new(Code::ConfigModelDir, "model_dir is empty").help("name a directory, or leave it out")
+            );
+        }
+        let layout = self.layout.layout()?.model_dir(given);
         if !self.layout.nodes.is_empty() && self.node.is_none() && !self.ssh && !self.print {
             return Err(Error::new(Code::Flags, "--nodes does not determine which tasks to start here")
                 .help("add --node 0 (and 1, 2, … on the other nodes), or --ssh to start all of them from here"));
@@ -192,10 +155,8 @@ impl LaunchArgs {
 
     fn over_ssh(&self) -> Ssh {
         let launcher = std::env::current_exe().map_or_else(|_| "phalanx".to_owned(), |path| path.display().to_string());
-        let mut options = vec![format!("--nodes={}", self.layout.nodes.join(","))];
-        options.extend(self.layout.worker_port.map(|port| format!("--worker-port={port}")));
-        options.extend(self.layout.ps_port.map(|port| format!("--ps-port={port}")));
-        options.extend(self.layout.evaluator.then(|| "--evaluator".to_owned()));
+        let mut options = self.layout.words();
+        options.extend(self.model_dir.as_ref().map(|dir| format!("--model-dir={}", dir.display())));
         options.push(format!("--max-restarts={}", self.max_restarts));
         options.push(format!("--restart-window={}", self.restart_window));
         options.push(format!("--kill-after={}", self.kill_after));
@@ -214,15 +175,6 @@ impl LaunchArgs {
         let launch = self.launch(None)?;
         Ok(print_tf_configs(&launch.layout, &launch.here))
     }
-}
-
-/// Formats each task's `TF_CONFIG` as `worker/0  TF_CONFIG='{…}'`, to paste into a shell.
-#[must_use]
-pub fn print_tf_configs(layout: &Layout, tasks: &[Placed]) -> String {
-    let width = tasks.iter().map(|placed| placed.task.to_string().len()).max().unwrap_or(0);
-    let line =
-        |placed: &Placed| format!("{:<width$}  TF_CONFIG='{}'\n", placed.task.to_string(), layout.tf_config(placed));
-    tasks.iter().map(line).collect()
 }
 
 /// The default run directory, such as `runs/train-20261115-170303`.

@@ -93,7 +93,8 @@ impl Launch {
         };
         let (ends, last_lines) = running.take_ends();
         let joined = !running.no_task_joined();
-        let report = Report::new(ending, ends, last_lines, started.elapsed(), self.run.clone(), joined);
+        let mut report = Report::new(ending, ends, last_lines, started.elapsed(), self.run.clone(), joined);
+        report.usage = running.record_usage();
         let event = Event::now(EventKind::Finished, None, 0, report.in_one_line());
         running.record(Event { outcome: Some(report.ending.outcome()), ..event });
         running.close();

@@ -1,8 +1,8 @@
 //! The tasks of a job, where they listen, and their `TF_CONFIG`.
 
-use crate::ReservedPorts;
+use crate::{NodePlan, ReservedPorts};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
-use phalanx_cluster::{ClusterSpec, Json};
+use phalanx_cluster::{ClusterSpec, Flags, Json, TaskConfig};
 use std::sync::Arc;
 
 /// A task and where it runs.
@@ -19,19 +19,21 @@ pub struct Placed {
 /// The cluster and its tasks.
 ///
 /// ```
-/// use phalanx_launch::Layout;
-/// let nodes = ["10.0.0.1", "10.0.0.2"].map(str::to_owned);
-/// let layout = Layout::nodes(&nodes, 2223, 2222, false).unwrap();
+/// use phalanx_launch::{Layout, NodePlan};
+/// let nodes = ["10.0.0.1", "10.0.0.2"].map(str::to_owned).to_vec();
+/// let plan = NodePlan { nodes, worker_port: 2223, ps_port: 2222, ..NodePlan::default() };
+/// let layout = Layout::nodes(&plan).unwrap();
 /// let texts: Vec<String> = layout.tasks().iter().map(|placed| layout.tf_config(placed)).collect();
 /// assert_eq!(layout.tasks()[0].task.to_string(), "chief/0");
 /// assert!(texts[0].contains(r#""master": ["10.0.0.1:2223"], "worker": ["10.0.0.2:2223"]"#));
-/// assert!(texts[0].ends_with(r#""task": {"type": "master", "index": 0}}"#));
+/// assert!(texts[0].ends_with(r#""task": {"type": "master", "index": 0}, "environment": "cloud"}"#));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Layout {
     cluster: ClusterSpec,
     tasks: Vec<Placed>,
     nodes: Vec<String>,
+    model_dir: Option<String>,
     /// Held as long as the layout, so that a restarted task finds its address free.
     reserved: Option<Arc<ReservedPorts>>,
 }
@@ -65,47 +67,92 @@ impl Layout {
         }
         drop(addresses);
         let reserved = Some(Arc::new(reserved));
-        let mut layout = Self { cluster, tasks: Vec::new(), nodes: Vec::new(), reserved };
+        let mut layout = Self { reserved, ..Self::of(cluster) };
         layout.place(shape, |_| 0);
         Ok(layout)
     }
 
-    /// The layout of a training platform: a parameter server and a trainer on every node. The trainer of the first node is `master`,
-    /// the others are `worker`s. An evaluator runs on the first node.
+    /// The layout of a training platform. By default every node runs a parameter server and a trainer: `master` on the first
+    /// node, `worker` on the others. With an evaluator, which runs on the first trainer's node, the `master` is called `chief`,
+    /// because a `master` evaluates itself and TensorFlow refuses an evaluator beside it.
     ///
     /// # Errors
-    /// If a node has no name or is listed twice, or if both ports are the same.
-    pub fn nodes(nodes: &[String], worker_port: u16, ps_port: u16, evaluator: bool) -> Result<Self> {
+    /// If a node has no name, is listed twice or has no task, if a role names a node that is not listed, or if both ports are
+    /// the same.
+    pub fn nodes(plan: &NodePlan) -> Result<Self> {
+        let nodes = &plan.nodes;
         if nodes.is_empty() || nodes.iter().any(|node| node.trim().is_empty()) {
             return Err(Error::new(Code::Flags, "a node has no name").help("write --nodes 10.0.0.1,10.0.0.2"));
         }
         if let Some(twice) = nodes.iter().enumerate().find(|(i, node)| nodes[..*i].contains(node)) {
             return Err(Error::new(Code::ConfigAddress, format!("node {} is listed twice", twice.1)));
         }
-        if worker_port == ps_port {
-            return Err(Error::new(Code::ConfigAddress, format!("both tasks of a node have port {ps_port}"))
+        if plan.worker_port == plan.ps_port {
+            return Err(Error::new(Code::ConfigAddress, format!("both tasks of a node have port {}", plan.ps_port))
                 .help("give --worker-port and --ps-port different numbers"));
         }
-        let at = |node: &String, port| {
+        let trainers = plan.with_role("--workers-on", &plan.workers_on)?;
+        let servers = plan.with_role("--ps-on", &plan.ps_on)?;
+        if let Some(idle) = (0..nodes.len()).find(|node| !trainers.contains(node) && !servers.contains(node)) {
+            return Err(Error::new(Code::Flags, format!("node {} has no task", nodes[idle]))
+                .because("neither --workers-on nor --ps-on names it")
+                .help("name it in one of them, or leave it out of --nodes"));
+        }
+        let at = |node: usize, port| {
+            let node = &nodes[node];
             if node.contains(':') && !node.starts_with('[') {
                 format!("[{node}]:{port}")
             } else {
                 format!("{node}:{port}")
             }
         };
-        let mut cluster = ClusterSpec::new().job("master", [at(&nodes[0], worker_port)]);
-        if nodes.len() > 1 {
-            cluster = cluster.job("worker", nodes[1..].iter().map(|node| at(node, worker_port)));
+        let chief = if plan.evaluator { "chief" } else { "master" };
+        let shape = JobShape { ps: servers.len(), workers: trainers.len() - 1, evaluator: plan.evaluator, chief };
+        let mut cluster = ClusterSpec::new().job(chief, [at(trainers[0], plan.worker_port)]);
+        if shape.workers > 0 {
+            cluster = cluster.job("worker", trainers[1..].iter().map(|&node| at(node, plan.worker_port)));
         }
-        let cluster = cluster.job("ps", nodes.iter().map(|node| at(node, ps_port)));
-        let mut layout = Self { cluster, tasks: Vec::new(), nodes: nodes.to_vec(), reserved: None };
-        let shape = JobShape { ps: nodes.len(), workers: nodes.len() - 1, evaluator, chief: "master" };
+        if shape.ps > 0 {
+            cluster = cluster.job("ps", servers.iter().map(|&node| at(node, plan.ps_port)));
+        }
+        let mut layout = Self::of(cluster);
+        layout.nodes.clone_from(nodes);
         layout.place(&shape, |task| match task.role {
-            Role::Worker => task.index as usize + 1,
-            Role::Ps => task.index as usize,
-            Role::Chief | Role::Evaluator => 0,
+            Role::Worker => trainers[task.index as usize + 1],
+            Role::Ps => servers[task.index as usize],
+            Role::Chief | Role::Evaluator => trainers[0],
         });
         Ok(layout)
+    }
+
+    /// The cluster of the flags `--ps_hosts` and `--worker_hosts`: the first worker is the chief.
+    ///
+    /// # Errors
+    /// If there is no worker, or an address is invalid.
+    pub fn hosts(ps_hosts: &str, worker_hosts: &str, evaluator: bool) -> Result<Self> {
+        let flags = Flags {
+            ps_hosts: Some(ps_hosts.to_owned()),
+            worker_hosts: Some(worker_hosts.to_owned()),
+            job_name: Some("worker".to_owned()),
+            task_index: Some(0),
+        };
+        let config = TaskConfig::from_flags(&flags)?;
+        let (ps, workers) = (config.ps_addresses().len(), config.workers().len());
+        let shape = JobShape { ps, workers, evaluator, chief: "chief" };
+        let mut layout = Self::of(config.cluster().clone());
+        layout.place(&shape, |_| 0);
+        Ok(layout)
+    }
+
+    fn of(cluster: ClusterSpec) -> Self {
+        Self { cluster, tasks: Vec::new(), nodes: Vec::new(), model_dir: None, reserved: None }
+    }
+
+    /// Sets the run directory that every `TF_CONFIG` names, so that the program needs no flag for it.
+    #[must_use]
+    pub fn model_dir(mut self, dir: Option<String>) -> Self {
+        self.model_dir = dir;
+        self
     }
 
     fn place(&mut self, shape: &JobShape, node: impl Fn(TaskId) -> usize) {
@@ -158,11 +205,26 @@ impl Layout {
         roles.into_iter().find_map(|role| self.tasks.iter().map(|placed| placed.task).find(|task| task.role == role))
     }
 
-    /// The `TF_CONFIG` of a task.
+    /// The `TF_CONFIG` of a task. That of a job on several machines has `"environment": "cloud"`, without which programs that were
+    /// written for TensorFlow before 1.4 start no server.
     #[must_use]
     pub fn tf_config(&self, placed: &Placed) -> String {
         let task = [("type", Json::text(placed.job)), ("index", Json::number(placed.task.index))];
-        Json::object([("cluster", self.cluster.to_json()), ("task", Json::object(task))]).to_string()
+        let mut entries = vec![("cluster", self.cluster.to_json()), ("task", Json::object(task))];
+        if self.has_several_hosts() {
+            entries.push(("environment", Json::text("cloud")));
+        }
+        entries.extend(self.model_dir.as_ref().map(|dir| ("model_dir", Json::text(dir))));
+        Json::object(entries).to_string()
+    }
+
+    fn has_several_hosts(&self) -> bool {
+        let address =
+            |placed: &Placed| self.cluster.task_address(placed.job, placed.task.index).ok().map(str::to_owned);
+        let host = |address: String| address.rsplit_once(':').map(|(host, _)| host.to_owned());
+        let hosts: std::collections::BTreeSet<String> =
+            self.tasks.iter().filter_map(address).filter_map(host).collect();
+        hosts.len() > 1
     }
 
     /// A summary such as "chief, 2 workers, 1 ps".
@@ -183,42 +245,5 @@ fn job_name(task: TaskId, master: bool) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use phalanx_cluster::TaskConfig;
-
-    #[test]
-    fn a_local_job_lists_every_task_once_and_the_evaluator_outside_the_cluster() {
-        let shape = JobShape { ps: 2, workers: 1, evaluator: true, chief: "chief" };
-        let layout = Layout::local(&shape).unwrap();
-        let ids: Vec<String> = layout.tasks().iter().map(|placed| placed.task.to_string()).collect();
-        assert_eq!(ids, ["chief/0", "worker/0", "ps/0", "ps/1", "evaluator/0"]);
-        assert_eq!(layout.cluster().jobs(), ["chief", "worker", "ps"]);
-        assert_eq!(layout.in_words(), "chief, 1 worker, 2 ps, evaluator");
-        for placed in layout.tasks() {
-            let config = TaskConfig::from_tf_config(Some(&layout.tf_config(placed))).unwrap();
-            assert_eq!(config.task(), Some(placed.task));
-        }
-    }
-
-    #[test]
-    fn nodes_have_a_server_and_a_trainer_each() {
-        let nodes: Vec<String> = (1..=4).map(|i| format!("10.0.0.{i}")).collect();
-        let layout = Layout::nodes(&nodes, 2223, 2222, false).unwrap();
-        assert_eq!(layout.tasks().len(), 8);
-        let second: Vec<String> = layout.on_node(1).unwrap().iter().map(|placed| placed.task.to_string()).collect();
-        assert_eq!(second, ["worker/0", "ps/1"]);
-        assert_eq!(layout.cluster().task_address("ps", 3).unwrap(), "10.0.0.4:2222");
-        assert_eq!(layout.on_node(4).unwrap_err().code(), Code::Flags);
-    }
-
-    #[test]
-    fn mistakes_are_reported() {
-        let nodes = ["a", "a"].map(str::to_owned);
-        assert!(Layout::nodes(&nodes, 1, 2, false).unwrap_err().to_string().contains("twice"));
-        assert!(Layout::nodes(&nodes[..1], 2, 2, false).unwrap_err().to_string().contains("port 2"));
-        assert_eq!(Layout::nodes(&[], 1, 2, false).unwrap_err().code(), Code::Flags);
-        let layout = Layout::nodes(&["::1".to_owned()], 1, 2, true).unwrap();
-        assert_eq!(layout.cluster().task_address("master", 0).unwrap(), "[::1]:1");
-    }
-}
+#[path = "layout_tests.rs"]
+mod tests;

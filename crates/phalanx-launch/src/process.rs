@@ -5,7 +5,7 @@ use crate::guard::{FEED, GUARD, Order, is_alive};
 use crate::lines::each_line;
 use crate::participation::Participation;
 use phalanx_base::{Code, Context, Result, TaskId};
-use phalanx_run::now_ms;
+use phalanx_run::{ProcessUsage, now_ms};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -26,9 +26,26 @@ pub(crate) const KILLED: Duration = Duration::from_secs(5);
 /// An event of a process.
 #[derive(Debug)]
 pub(crate) enum ProcessEvent {
-    Line { task: TaskId, at_ms: u64, text: String },
-    Started { task: TaskId, pid: u32 },
-    Exited { task: TaskId, attempt: u32, exit: Exit, participation: Participation },
+    Line {
+        task: TaskId,
+        at_ms: u64,
+        text: String,
+    },
+    Started {
+        task: TaskId,
+        pid: u32,
+    },
+    /// What it used; nothing if its guard was killed.
+    Used {
+        task: TaskId,
+        usage: ProcessUsage,
+    },
+    Exited {
+        task: TaskId,
+        attempt: u32,
+        exit: Exit,
+        participation: Participation,
+    },
 }
 
 /// A program to run.
@@ -171,6 +188,11 @@ fn watch(
                 pid = number.parse::<u32>().ok();
                 let _ = events.send(ProcessEvent::Started { task, pid: pid.unwrap_or(0) });
             }
+            Some(("used", numbers)) => {
+                if let Some(usage) = usage(numbers) {
+                    let _ = events.send(ProcessEvent::Used { task, usage });
+                }
+            }
             Some(("exit", code)) => exit = code.parse().ok().map(Exit::Code),
             Some(("signal", signal)) => exit = signal.parse().ok().map(Exit::Signal),
             Some(("stuck", pid)) => exit = pid.parse().ok().map(Exit::Stuck),
@@ -185,6 +207,12 @@ fn watch(
     // Bounded, because a process that is stuck in the kernel may hold the pipe.
     until(LAST_LINES, || readers.iter().all(JoinHandle::is_finished));
     exit
+}
+
+/// Parses the CPU time in microseconds and the peak memory in bytes.
+fn usage(numbers: &str) -> Option<ProcessUsage> {
+    let (cpu, peak) = numbers.split_once(' ')?;
+    Some(ProcessUsage { cpu: Duration::from_micros(cpu.parse().ok()?), peak_bytes: peak.parse().ok()? })
 }
 
 /// The exit of a task whose guard was killed. The kernel killed the program with it; this kills the rest of its group.

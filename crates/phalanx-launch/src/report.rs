@@ -2,7 +2,7 @@
 
 use crate::{Ending, Exit, ExitClass};
 use phalanx_base::{Role, TaskId};
-use phalanx_run::RunDir;
+use phalanx_run::{JobUsage, RunDir};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ pub struct Report {
     pub elapsed: Duration,
     /// Where the logs are.
     pub run: RunDir,
+    /// What its processes used, by role; empty for a job over ssh, whose nodes have a `usage.json` each.
+    pub usage: JobUsage,
     last_lines: BTreeMap<TaskId, Vec<String>>,
     joined: bool,
 }
@@ -43,7 +45,7 @@ impl Report {
         run: RunDir,
         joined: bool,
     ) -> Self {
-        Self { ending, tasks, elapsed, run, last_lines, joined }
+        Self { ending, tasks, elapsed, run, usage: JobUsage::default(), last_lines, joined }
     }
 
     /// The launcher's own exit code: 0 if the chief succeeded, else the code of the first failure as schedulers read it.

@@ -9,7 +9,9 @@ use crate::process::{KILLED, Overdue, Process, ProcessEvent, Program};
 use crate::supervise::{Action, AttemptEnd, Ending, Next, Supervision};
 use crate::{Exit, Launch, Observer, Placed, Signals, TaskEnd};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
-use phalanx_run::{ATTEMPT_VAR, Event, EventKind, Journal, STATUS_DIR_VAR, StatusDir};
+use phalanx_run::{
+    ATTEMPT_VAR, Event, EventKind, JobUsage, Journal, OUTPUT_DIR_VAR, ProcessUsage, STATUS_DIR_VAR, StatusDir,
+};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -32,6 +34,7 @@ pub(crate) struct Running<'a> {
     attempts: BTreeMap<TaskId, u32>,
     last_lines: BTreeMap<TaskId, Vec<String>>,
     ends: BTreeMap<TaskId, TaskEnd>,
+    used: BTreeMap<TaskId, ProcessUsage>,
     /// The signals that were handled: Ctrl-C, SIGTERM.
     signals: (u32, u32),
     oom_kills: OomKills,
@@ -61,6 +64,7 @@ impl<'a> Running<'a> {
             attempts: BTreeMap::new(),
             last_lines: BTreeMap::new(),
             ends: BTreeMap::new(),
+            used: BTreeMap::new(),
             signals: (0, 0),
             oom_kills: OomKills::watch(),
             listeners: Listeners::of(launch),
@@ -77,6 +81,20 @@ impl<'a> Running<'a> {
     /// Takes how each task ended and its last lines.
     pub(crate) fn take_ends(&mut self) -> (BTreeMap<TaskId, TaskEnd>, BTreeMap<TaskId, Vec<String>>) {
         (std::mem::take(&mut self.ends), std::mem::take(&mut self.last_lines))
+    }
+
+    /// Writes what the tasks used into the run directory and returns it. Over ssh, the launchers on the nodes do.
+    pub(crate) fn record_usage(&mut self) -> JobUsage {
+        if self.launch.ssh.is_some() {
+            return JobUsage::default();
+        }
+        let status = self.status_dir();
+        let usage = JobUsage::new(&self.used, |task| status.read(task).ok().flatten().map(|(status, _)| status));
+        if let Err(error) = usage.write(&self.launch.run) {
+            let file = self.launch.run.usage_file();
+            self.observer.warn(&format!("{} cannot be written: {error}", file.display()));
+        }
+        usage
     }
 
     /// Whether the job has several tasks of which none took part: no task listened on its `TF_CONFIG` address, and none reported
@@ -241,6 +259,11 @@ impl<'a> Running<'a> {
             // Python buffers its output unless it is a terminal.
             ("PYTHONUNBUFFERED".to_owned(), "1".to_owned()),
         ];
+        // Machines that share no disk would each have a directory of their own.
+        if launch.layout.node_names().is_empty() {
+            let dir = std::path::absolute(&launch.model_dir).unwrap_or_else(|_| launch.model_dir.clone());
+            env.push((OUTPUT_DIR_VAR.to_owned(), dir.display().to_string()));
+        }
         env.extend(launch.token.iter().map(|token| ("PHALANX_TOKEN".to_owned(), token.clone())));
         env.extend(launch.env.iter().cloned());
         Program { words: launch.program.clone(), env, feed: None }
@@ -256,6 +279,7 @@ impl<'a> Running<'a> {
                 let event = Event::now(EventKind::Started, Some(task), self.attempt(task), format!("process {pid}"));
                 self.record(Event { pid: Some(pid), ..event });
             }
+            ProcessEvent::Used { task, usage } => self.used.entry(task).or_default().add(usage),
             ProcessEvent::Exited { task, attempt, exit, participation } => {
                 // An attempt that was given up may exit after all.
                 if self.attempt(task) == attempt && self.processes.contains_key(&task) {

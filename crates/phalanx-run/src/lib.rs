@@ -20,6 +20,7 @@ mod tailer;
 mod task_status;
 mod timestamp;
 mod token;
+mod usage;
 
 pub use checkpoints::CheckpointFile;
 pub use curves::{Curve, Point};
@@ -35,8 +36,11 @@ pub use tailer::RunTailer;
 pub use task_status::{Holding, StatusDir, TaskFailure, TaskPhase, TaskStatus};
 pub use timestamp::{now_ms, timestamp};
 pub use token::new_token;
+pub use usage::{JobUsage, ProcessUsage, RoleUsage};
 
 /// The environment variable that names the directory for a task's status files.
 pub const STATUS_DIR_VAR: &str = "PHALANX_STATUS_DIR";
 /// The environment variable with the number of times that a task has been started, from 1.
 pub const ATTEMPT_VAR: &str = "PHALANX_ATTEMPT";
+/// The environment variable with the run directory for programs that choose none.
+pub const OUTPUT_DIR_VAR: &str = "PHALANX_OUTPUT_DIR";

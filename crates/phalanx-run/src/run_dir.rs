@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 /// | `events.jsonl` | [`Event`](crate::Event)s, one per line |
 /// | `worker-2.log` | a task's output, each line after its time |
 /// | `status/` | [`StatusDir`]: what tasks report about themselves |
+/// | `usage.json` | [`JobUsage`](crate::JobUsage): what the processes of the job used, once it is over |
 /// | `lock` | the process of the launcher |
 ///
 /// Only the owner may read them, because arguments and output of a program may contain secrets.
@@ -62,6 +63,12 @@ impl RunDir {
     #[must_use]
     pub fn events_file(&self) -> PathBuf {
         self.logs().join("events.jsonl")
+    }
+
+    /// The path of `usage.json`.
+    #[must_use]
+    pub fn usage_file(&self) -> PathBuf {
+        self.logs().join("usage.json")
     }
 
     /// The path of a task's log.

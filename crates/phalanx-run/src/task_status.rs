@@ -56,6 +56,10 @@ pub struct TaskStatus {
     pub exchanges_per_s: Option<f64>,
     /// Exchanges with gradients per second.
     pub pushes_per_s: Option<f64>,
+    /// Bytes of gradients and ids that this server has received.
+    pub bytes_in: Option<u64>,
+    /// Bytes of values that this server has sent.
+    pub bytes_out: Option<u64>,
     /// Bytes received per second.
     pub bytes_in_per_s: Option<f64>,
     /// Bytes sent per second.

@@ -1,5 +1,6 @@
 //! Docker compose: a service for every task, on one machine.
 
+use super::resources::Resources;
 use super::{ManifestArgs, Written, quoted};
 
 pub(super) fn files(args: &ManifestArgs) -> Vec<Written> {
@@ -22,11 +23,19 @@ pub(super) fn files(args: &ManifestArgs) -> Vec<Written> {
         args.model_dir,
     );
     for (role, count) in args.roles() {
+        let Resources { cpus, memory, gpus } = args.resources.of(role);
+        let mut limits = format!("    cpus: {cpus}\n    mem_limit: {memory}g\n");
+        if gpus > 0 {
+            limits += &format!(
+                "    deploy:\n      resources:\n        reservations:\n          devices:\n          - driver: nvidia\n            \
+                 count: {gpus}\n            capabilities: [gpu]\n"
+            );
+        }
         for index in 0..count {
             let config = format!("{{\"cluster\":{cluster},\"task\":{{\"type\":\"{role}\",\"index\":{index}}}}}");
             text += &format!(
                 "  {role}-{index}:\n    <<: *task\n    hostname: {role}-{index}\n    environment:\n      TF_CONFIG: {}\n      \
-                 PHALANX_TOKEN: ${{PHALANX_TOKEN:?set it to a secret}}\n",
+                 PHALANX_TOKEN: ${{PHALANX_TOKEN:?set it to a secret}}\n{limits}",
                 quoted(&config)
             );
         }

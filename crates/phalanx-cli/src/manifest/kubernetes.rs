@@ -1,5 +1,6 @@
 //! Kubeflow: TFJob v1, and Trainer v2, which has no TFJob any more.
 
+use super::resources::Resources;
 use super::{ManifestArgs, Written, quoted};
 
 /// The volume claim, and how to create the secret, which belongs in no file.
@@ -14,7 +15,9 @@ fn shared(args: &ManifestArgs) -> String {
 }
 
 /// A pod of one role, indented by `by` spaces.
-fn pod(args: &ManifestArgs, container: &str, restart: &str, env: &str, by: usize) -> String {
+fn pod(args: &ManifestArgs, role: &str, container: &str, (restart, env): (&str, &str), by: usize) -> String {
+    let Resources { cpus, memory, gpus } = args.resources.of(role);
+    let gpus = if gpus > 0 { format!("\n        nvidia.com/gpu: \"{gpus}\"") } else { String::new() };
     let command = match args.words() {
         [] => String::new(),
         words => format!("    command: [{}]\n", words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(", ")),
@@ -24,15 +27,13 @@ fn pod(args: &ManifestArgs, container: &str, restart: &str, env: &str, by: usize
          fsGroup: 65532\n  containers:\n  - name: {container}\n    image: {image}\n{command}    env:\n    - name: PHALANX_TOKEN\n      \
          valueFrom:\n        secretKeyRef:\n          name: {name}-token\n          key: token\n{env}    ports:\n    - name: tfjob-port\n      \
          containerPort: {port}\n    resources:\n      requests:\n        cpu: \"{cpus}\"\n        memory: {memory}Gi\n      limits:\n        \
-         memory: {memory}Gi\n    securityContext:\n      allowPrivilegeEscalation: false\n      readOnlyRootFilesystem: true\n      \
+         memory: {memory}Gi{gpus}\n    securityContext:\n      allowPrivilegeEscalation: false\n      readOnlyRootFilesystem: true\n      \
          capabilities:\n        drop: [ALL]\n    volumeMounts:\n    - name: model\n      mountPath: {model}\n    - name: tmp\n      \
          mountPath: /tmp\n  volumes:\n  - name: model\n    persistentVolumeClaim:\n      claimName: {name}-model\n  - name: tmp\n    \
          emptyDir: {{}}\n",
         image = quoted(&args.image),
         name = args.name,
         port = args.port,
-        cpus = args.cpus,
-        memory = args.memory,
         model = quoted(&args.model_dir),
     );
     indented(&text, by)
@@ -58,7 +59,7 @@ pub(super) fn tfjob(args: &ManifestArgs) -> Vec<Written> {
         };
         // ExitCode retries 138 and 143, but not 1 and 2.
         text += &format!("    {kind}:\n      replicas: {count}\n      restartPolicy: ExitCode\n      template:\n");
-        text += &pod(args, "tensorflow", "", "", 8);
+        text += &pod(args, role, "tensorflow", ("", ""), 8);
     }
     vec![Written { name: "tfjob.yaml".to_owned(), text }]
 }
@@ -87,7 +88,7 @@ pub(super) fn trainjob(args: &ManifestArgs) -> Vec<Written> {
              completions: {count}\n            completionMode: Indexed\n            backoffLimit: 10\n            podFailurePolicy:\n              rules:\n              \
              - action: FailJob\n                onExitCodes:\n                  operator: In\n                  values: [1, 2, 126, 127]\n            template:\n"
         );
-        runtime += &pod(args, "node", "  restartPolicy: Never\n", &env, 14);
+        runtime += &pod(args, role, "node", ("  restartPolicy: Never\n", &env), 14);
     }
     let job = format!(
         "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata:\n  name: {name}\nspec:\n  runtimeRef:\n    \

@@ -80,7 +80,15 @@ fn two_thousand_silent_connections_to_the_dashboard_stop_neither_it_nor_a_restar
             stream
         })
         .collect();
-    assert_eq!(state_at(host, token)["state"], "running");
+    // The dashboard answers at once, and knows the job as soon as it has read the run's first event.
+    let known = (0..200).map(|_| state_at(host, token)["state"].clone()).find(|state| {
+        let known = *state != "unknown";
+        if !known {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        known
+    });
+    assert_eq!(known.expect("the job's state"), "running");
     std::fs::write(dir.path().join("die"), "").unwrap();
     let rest: Vec<String> = lines.collect();
     let status = child.wait().unwrap();
@@ -120,6 +128,30 @@ fn generated_configurations_are_read_back() {
         let (output, out, err) = run(phalanx(&["tf-config", "--json"]).env("TF_CONFIG", text));
         assert_eq!(output.status.code(), Some(0), "{err}");
         assert!(out.contains(&format!(r#""task_type": "{task}""#)), "{out}");
+    }
+}
+
+/// The four terminals of the classic flags, as TF_CONFIGs.
+#[test]
+fn host_lists_become_configurations_whose_first_worker_is_the_chief() {
+    let flags = ["tf-config", "make", "--ps_hosts", "a:2222,b:2222", "--worker_hosts", "c:2222,d:2222", "--evaluator"];
+    let (output, out, err) = run(&mut phalanx(&flags));
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    let cluster = r#"{"chief": ["c:2222"], "worker": ["d:2222"], "ps": ["a:2222", "b:2222"]}"#;
+    let tasks = ["chief/0", "worker/0", "ps/0", "ps/1", "evaluator/0"];
+    assert_eq!(out.lines().count(), tasks.len(), "{out}");
+    for (line, task) in out.lines().zip(tasks) {
+        assert!(line.starts_with(&format!("{task} ")) && line.contains(cluster), "{line}");
+    }
+    for (flags, says) in [
+        (&["--ps_hosts", "a:1"][..], "--worker_hosts"),
+        (&["--ps_hosts", "a:1", "--worker_hosts", "b:1,,c:1"], "an address is missing here"),
+        (&["--ps_hosts", "a", "--worker_hosts", "b:1"], "the port is missing"),
+        (&["--worker_hosts", "b:1", "--workers", "2"], "cannot be used with"),
+    ] {
+        let (output, _, err) = run(&mut phalanx(&[&["tf-config", "make"], flags].concat()));
+        assert_eq!(output.status.code(), Some(2), "{flags:?}: {err}");
+        assert!(err.contains(says), "{flags:?}: {err}");
     }
 }
 

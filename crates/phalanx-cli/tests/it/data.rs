@@ -1,4 +1,4 @@
-//! `phalanx data stats`.
+//! `phalanx data`.
 
 use crate::jobs::{folder, object, run, succeeds};
 
@@ -33,4 +33,21 @@ fn wrong_arguments_are_refused_with_the_reason() {
         assert_eq!(failed.status.code(), Some(code), "{arguments:?}: {text}");
         assert!(text.contains(says), "{arguments:?}: {text}");
     }
+}
+
+#[test]
+fn data_sets_are_fetched_whole_or_not_at_all() {
+    let folder = folder();
+    let root = folder.path();
+    std::fs::create_dir(root.join("mirror")).unwrap();
+    std::fs::write(root.join("mirror/adult.data"), "39, State-gov\n").unwrap();
+    let mirror = format!("file://{}", root.join("mirror").display());
+    let failed = run(&["data", "fetch", "census", "--dir", "data", "--from", &mirror], root);
+    let text = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert_eq!(failed.status.code(), Some(1), "{text}");
+    assert!(text.contains("adult.data is not the published file") && text.contains("SHA-256"), "{text}");
+    assert_eq!(std::fs::read_dir(root.join("data")).unwrap().count(), 0);
+    let failed = run(&["data", "fetch", "imagenet", "--dir", "data"], root);
+    let text = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(failed.status.code() == Some(2) && text.contains("fashion-mnist"), "{text}");
 }

@@ -3,6 +3,9 @@
 mod commands;
 mod data;
 mod demo;
+mod directories;
+mod evaluator;
+mod head;
 mod jobs;
 mod predictions;
 mod transcripts;

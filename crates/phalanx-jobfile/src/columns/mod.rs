@@ -16,8 +16,8 @@ use phalanx_feature::{
     sequence_categorical_column_with_vocabulary_file, sequence_categorical_column_with_vocabulary_list,
     sequence_numeric_column, shared_embeddings, shared_embeddings_named, timestamp_column, weighted_categorical_column,
 };
-use settings::{buckets, embedded, filed, hash_size, numeric, sorted, timestamp, tokens};
-use settings::{with_default, with_dtype, with_split, with_unknown};
+use settings::{buckets, embedded, filed, hash_size, identity, numeric, sorted, timestamp, tokens};
+use settings::{with_dtype, with_split, with_unknown};
 
 /// The maximum depth of columns that are derived from columns.
 const DEEPEST: usize = 16;
@@ -139,8 +139,8 @@ impl<'a> Builder<'a> {
             "numeric" => numeric(&own, numeric_column(key))?,
             "sequence_numeric" => numeric(&own, sequence_numeric_column(key))?,
             "bucketized" => self.bucketized(&own, key, &mut made)?,
-            "identity" => with_default(&own, categorical_column_with_identity(key, buckets(&own)?))?,
-            "sequence_identity" => with_default(&own, sequence_categorical_column_with_identity(key, buckets(&own)?))?,
+            "identity" => identity(&own, categorical_column_with_identity(key, buckets(&own)?))?,
+            "sequence_identity" => identity(&own, sequence_categorical_column_with_identity(key, buckets(&own)?))?,
             "hash_bucket" => {
                 with_split(&own, with_dtype(&own, categorical_column_with_hash_bucket(key, hash_size(&own)?))?)?
             }

@@ -39,6 +39,9 @@ pub(super) fn numeric(own: &Section<'_>, mut column: FeatureColumn) -> Result<Fe
         _ => own.number("default_value")?.map(|number| DefaultValue::from(number.value)),
     };
     column = functions(own, set!(column, default_value: default))?;
+    if own.may_have("missing_indicator") {
+        column = indicated(own, column)?;
+    }
     let Some(node) = own.node("normalizer") else { return Ok(column) };
     let settings = Section::open(own.source, "`normalizer`", NORMALIZER, node)?;
     let subtract = settings.number("subtract")?.map_or(0.0, |number| number.value) as f32;
@@ -49,6 +52,24 @@ pub(super) fn numeric(own: &Section<'_>, mut column: FeatureColumn) -> Result<Fe
     }
     settings.close();
     Ok(column.scale(subtract, divide))
+}
+
+/// What only numeric columns without a time axis have: an indicator, and parts of timestamps.
+fn indicated(own: &Section<'_>, mut column: FeatureColumn) -> Result<FeatureColumn> {
+    if own.node("part").is_some() {
+        if own.node("dtype").is_some() {
+            let what = "a numeric column has a `dtype` or a `part`, not both";
+            let error = own.wrong(&own.span_of("dtype"), what, "together with `part`");
+            return Err(error.help("leave `dtype` out: `unit` gives the type of timestamps"));
+        }
+        let (part, unit) = timestamp(own)?;
+        column = column.time_part(part, unit);
+    } else if own.node("unit").is_some() {
+        let error = own.wrong(&own.span_of("unit"), "`unit` is the unit of timestamps", "without `part`");
+        return Err(error.help("add `part`, such as part = \"hour\", or leave `unit` out"));
+    }
+    let is_indicated = own.boolean("missing_indicator")?.unwrap_or(false);
+    Ok(if is_indicated { column.missing_indicator() } else { column })
 }
 
 fn functions(own: &Section<'_>, mut column: FeatureColumn) -> Result<FeatureColumn> {
@@ -115,7 +136,11 @@ pub(super) fn with_dtype(own: &Section<'_>, column: FeatureColumn) -> Result<Fea
     Ok(set!(column, dtype: own.choice("dtype", &words)?.map(|dtype| dtype.value)))
 }
 
-pub(super) fn with_default(own: &Section<'_>, column: FeatureColumn) -> Result<FeatureColumn> {
+pub(super) fn identity(own: &Section<'_>, column: FeatureColumn) -> Result<FeatureColumn> {
+    with_split(own, with_default(own, column)?)
+}
+
+fn with_default(own: &Section<'_>, column: FeatureColumn) -> Result<FeatureColumn> {
     Ok(set!(column, default_value: own.integer("default_value")?.map(|id| id.value)))
 }
 

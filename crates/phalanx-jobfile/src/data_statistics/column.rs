@@ -58,6 +58,8 @@ pub struct ColumnReport {
     classes: Option<BTreeMap<String, u64>>,
     /// The delimiter of a bag that is written as one text.
     pub(super) bag_delimiter: Option<char>,
+    /// Whether the first unknown value would be known without the spaces around it.
+    has_spaces: bool,
 }
 
 impl ColumnReport {
@@ -72,6 +74,7 @@ impl ColumnReport {
             unknown: None,
             classes: (role == ColumnRole::Label).then(BTreeMap::new),
             bag_delimiter: None,
+            has_spaces: false,
         }
     }
 
@@ -130,6 +133,9 @@ impl ColumnReport {
         let had = count.example.is_some();
         known.count(column, count);
         if let Some(example) = count.example.as_ref().filter(|_| !had) {
+            let mut trimmed = UnknownCount::default();
+            known.count(&Column::text([example.trim()]), &mut trimmed);
+            self.has_spaces = (trimmed.values, trimmed.unknown) == (1, 0);
             self.bag_delimiter = ['|', ';', ',', ' ', '/'].into_iter().find(|&delimiter| {
                 let pieces = example.split(delimiter).map(str::trim).collect::<Vec<_>>();
                 let mut count = UnknownCount::default();
@@ -237,6 +243,7 @@ impl ColumnReport {
         if let Some(count) = self.unknown.as_ref().filter(|count| count.share() > TOO_MANY_UNKNOWN) {
             let (percent, example) = (100.0 * count.share(), count.example.as_deref().unwrap_or_default());
             let hint = match self.bag_delimiter {
+                _ if self.has_spaces => "it has spaces around it: add trim = true to [data]".to_owned(),
                 Some(delimiter) => {
                     format!("it is a bag written as one text: add split = \"{delimiter}\" to the column")
                 }

@@ -29,7 +29,7 @@ const SPLIT: &[Key] = &[key(
     "split",
     Text,
     "",
-    "Delimiter of several values in one text: with \"|\", \"Action|Comedy\" are two. Empty values are dropped.",
+    "Delimiter of several values in one text: with \"|\", \"Action|Comedy\" are two. Empty values are dropped. A column of integers then reads texts.",
 )];
 const UNKNOWN: &[Key] = &[key("num_oov_buckets", Count(0), "0", "Number of hash buckets for unknown values.")];
 const WORDS: &[Key] = &[key("vocabulary_list", Tokens, REQUIRED, "Texts or integers; the first one has id 0.")];
@@ -60,6 +60,28 @@ const NUMBERS: &[Key] = &[
         "Normalization of every value, after `functions`: { subtract = 38.6, divide = 13.6 }.",
     ),
 ];
+const NUMERIC: &[Key] = &[
+    key(
+        "missing_indicator",
+        Bool,
+        "false",
+        "Whether the model gets a second number for each value: 1 if the value is missing, else 0. NaN in a file then marks a missing value.",
+    ),
+    key(
+        "part",
+        Choice(TIME_PARTS),
+        "",
+        "Reads timestamps, and takes this part of them as the number: see `timestamp`. A missing one has the default, or 0.",
+    ),
+    UNIT,
+];
+const TIME_PARTS: &[&str] = &["minute", "hour", "weekday", "day", "day_of_year", "month", "quarter"];
+const UNIT: Key = key(
+    "unit",
+    Choice(&["seconds", "millis", "micros", "iso"]),
+    "seconds",
+    "Integers since 1970-01-01T00:00:00Z in this unit, or texts such as 2024-05-31T18:30:59Z.",
+);
 const EMBEDDING: &[Key] = &[
     key("dimension", Count(1), REQUIRED, "Length of the vectors."),
     key("combiner", Choice(&["mean", "sum", "sqrtn"]), "mean", "How to combine the vectors of several ids."),
@@ -105,7 +127,7 @@ pub(crate) const INITIALIZERS: &[Keys] = &[
 const NORMAL: &[Key] = &[key("mean", Number, "0", "Mean."), key("stddev", Number, "0.05", "Standard deviation.")];
 
 pub(crate) const COLUMN_KINDS: &[Keys] = &[
-    keys("numeric", "Numeric values, unchanged.", NUMBERS, &[INPUT, KIND]),
+    keys("numeric", "Numeric values, unchanged.", NUMERIC, &[INPUT, NUMBERS, KIND]),
     keys(
         "bucketized",
         "Numeric values by bucket; n boundaries make n + 1 buckets.",
@@ -126,7 +148,7 @@ pub(crate) const COLUMN_KINDS: &[Keys] = &[
         ],
         &[INPUT, KIND],
     ),
-    keys("identity", "Integers that are ids.", &[], &[INPUT, BUCKETS, DEFAULT_IDENTITY, KIND]),
+    keys("identity", "Integers that are ids.", &[], &[INPUT, BUCKETS, DEFAULT_IDENTITY, SPLIT, KIND]),
     keys("hash_bucket", "Values by hash bucket.", &[], &[INPUT, HASH, SPLIT, KIND]),
     keys("vocabulary_list", "Values by their index in a list.", &[], &[INPUT, WORDS, UNKNOWN, DEFAULT_ID, SPLIT, KIND]),
     keys(
@@ -141,16 +163,11 @@ pub(crate) const COLUMN_KINDS: &[Keys] = &[
         &[
             key(
                 "part",
-                Choice(&["minute", "hour", "weekday", "day", "day_of_year", "month", "quarter"]),
+                Choice(TIME_PARTS),
                 REQUIRED,
                 "Part that the column reads. A week begins on Monday; the first day, month and quarter have id 0.",
             ),
-            key(
-                "unit",
-                Choice(&["seconds", "millis", "micros", "iso"]),
-                "seconds",
-                "Integers since 1970-01-01T00:00:00Z in this unit, or texts such as 2024-05-31T18:30:59Z.",
-            ),
+            UNIT,
         ],
         &[INPUT, KIND],
     ),
@@ -190,7 +207,7 @@ pub(crate) const COLUMN_KINDS: &[Keys] = &[
         &[EMBEDDING, KIND],
     ),
     keys("sequence_numeric", "`numeric` with a time axis.", NUMBERS, &[INPUT, KIND]),
-    keys("sequence_identity", "`identity` with a time axis.", &[], &[INPUT, BUCKETS, DEFAULT_IDENTITY, KIND]),
+    keys("sequence_identity", "`identity` with a time axis.", &[], &[INPUT, BUCKETS, DEFAULT_IDENTITY, SPLIT, KIND]),
     keys("sequence_hash_bucket", "`hash_bucket` with a time axis.", &[], &[INPUT, HASH, SPLIT, KIND]),
     keys(
         "sequence_vocabulary_list",

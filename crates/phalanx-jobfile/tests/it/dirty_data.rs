@@ -267,3 +267,24 @@ fn an_error_points_at_the_damaged_file_and_a_large_table_is_none() {
     let large = dry_run(&PARQUET.replace("num_buckets = 1000", "num_buckets = 9000000000000"));
     assert!(large.is_ok_and(|done| done.iter().any(|line| line.starts_with("export"))));
 }
+
+#[test]
+fn spaces_around_values_suggest_trim() {
+    let folder = Folder::new(|lines| set(&mut lines[400], 5, " yes"));
+    let error = folder.error(LABEL, LABEL);
+    says(&error, 401);
+    assert_eq!(error.next(), Some("it has spaces around it: set trim = true in [data]"));
+    let folder = Folder::new(|lines| set(&mut lines[400], 1, "  "));
+    let error = folder.error(LABEL, LABEL);
+    says(&error, 401);
+    assert!(error.next().unwrap().contains("set trim"), "{}", error.report());
+    folder.train(LABEL, "label = \"y\"\ntrim = true").unwrap();
+    let folder = Folder::new(|lines| {
+        for line in &mut lines[1..] {
+            let city = format!(" {}", line.split(',').nth(2).unwrap());
+            set(line, 2, &city);
+        }
+    });
+    let lines = folder.job(LABEL, LABEL).unwrap().dry_run().unwrap();
+    assert!(lines.iter().any(|line| line.contains("trim = true")), "{lines:#?}");
+}

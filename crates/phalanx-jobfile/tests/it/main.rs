@@ -8,4 +8,5 @@ mod predictions;
 mod preparation;
 mod run_directories;
 mod schema;
+mod set;
 mod statistics;

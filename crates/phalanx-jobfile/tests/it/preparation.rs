@@ -51,12 +51,19 @@ fn write_csv(films: &[Film], label: impl Fn(&Film) -> String, path: &Path) {
     std::fs::write(path, text).unwrap();
 }
 
+/// The price as a CSV file has it.
+fn rounded(film: &Film) -> Option<f32> {
+    film.price.map(|price| ((price * 100.0).round() / 100.0) as f32)
+}
+
 fn write_records(films: &[Film], path: &Path) {
     let mut writer = RecordWriter::new(Vec::new());
     for film in films {
-        let price = (film.price.unwrap_or(0.0) * 100.0).round() / 100.0;
         let mut example = ExampleWriter::new();
-        example.i64s("user", &[film.user as i64]).f32s("price", &[price as f32]).i64s("seen", &[film.seen as i64]);
+        example.i64s("user", &[film.user as i64]).i64s("seen", &[film.seen as i64]);
+        if let Some(price) = rounded(film) {
+            example.f32s("price", &[price]);
+        }
         example.bytes("genres", &[film.genres.as_bytes()]).f32s("liked", &[f32::from(u8::from(film.liked))]);
         writer.write_record(example.encode().as_slice()).unwrap();
     }
@@ -66,10 +73,10 @@ fn write_records(films: &[Film], path: &Path) {
 fn write_parquet(films: &[Film], path: &Path) {
     use arrow_array::{ArrayRef, Float32Array, Int64Array, RecordBatch, StringArray};
     use std::sync::Arc;
-    let price = films.iter().map(|film| ((film.price.unwrap_or(0.0) * 100.0).round() / 100.0) as f32);
+    let price: Float32Array = films.iter().map(rounded).collect();
     let columns = [
         ("user", Arc::new(Int64Array::from_iter_values(films.iter().map(|film| film.user as i64))) as ArrayRef),
-        ("price", Arc::new(Float32Array::from_iter_values(price)) as ArrayRef),
+        ("price", Arc::new(price) as ArrayRef),
         ("genres", Arc::new(StringArray::from_iter_values(films.iter().map(|film| &film.genres))) as ArrayRef),
         ("seen", Arc::new(Int64Array::from_iter_values(films.iter().map(|film| film.seen as i64))) as ArrayRef),
         ("liked", Arc::new(Float32Array::from_iter_values(films.iter().map(|film| f32::from(u8::from(film.liked)))))),
@@ -93,7 +100,7 @@ split = { by = "user", eval = 0.2 }
 filter = "seen >= 1700000000"
 label = "liked"
 [columns]
-price = { kind = "numeric", functions = [{ clip = [0, 1000] }, "log1p", "standardize"] }
+price = { kind = "numeric", default_value = 0, functions = [{ clip = [0, 1000] }, "log1p", "standardize"] }
 price_group = { kind = "bucketized", column = "price", quantiles = 5 }
 genres = { kind = "vocabulary_list", vocabulary_list = ["Action", "Comedy"], num_oov_buckets = 1, split = "|" }
 genres_hot = { kind = "indicator", column = "genres" }
@@ -184,6 +191,101 @@ fn csv_parquet_and_tfrecord_prepare_the_same_rows() {
 }
 
 #[test]
+fn a_missing_value_has_an_indicator_in_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rows = films(1500);
+    // Only whether a price is missing tells the label, and the default looks like any other price.
+    rows.iter_mut().for_each(|film| film.liked = film.price.is_none());
+    write_csv(&rows, class, &folder.path().join("films.csv"));
+    write_records(&rows, &folder.path().join("films.tfrecord"));
+    write_parquet(&rows, &folder.path().join("films.parquet"));
+    let text = std::fs::read_to_string(folder.path().join("films.csv")).unwrap();
+    std::fs::write(folder.path().join("films.tsv"), text.replace(',', "\t")).unwrap();
+    let base = JOB.replace("max_steps = 300", "max_steps = 100").replace("\"price_group\", ", "");
+    let base = base.replace("default_value = 0,", "default_value = 20,");
+    let indicated = base.replace("default_value = 20,", "default_value = 20, missing_indicator = true,");
+    let settings = [
+        ("csv", "csv", ""),
+        ("tsv", "csv", "delimiter = \"\\t\""),
+        ("parquet", "parquet", ""),
+        ("tfrecord", "tfrecord", ""),
+    ];
+    let found = settings.map(|(name, format, more)| {
+        let text = indicated
+            .replace("films.csv\"", &format!("films.{name}\""))
+            .replace("[data]", &format!("[data]\nformat = {format:?}\n{more}"));
+        let evaluation = train(folder.path(), &text, name).report.evaluation.unwrap();
+        assert!(evaluation.get("auc").unwrap() > 0.99, "{name}: {evaluation}");
+        evaluation.get("average_loss").unwrap()
+    });
+    assert!(found.iter().all(|loss| (loss - found[0]).abs() < 1e-6), "{found:?}");
+    let plain = train(folder.path(), &base, "plain").report.evaluation.unwrap();
+    assert!(plain.get("average_loss").unwrap() > 3.0 * found[0], "{found:?} {plain}");
+
+    let (run, input) = (folder.path().join("csv"), folder.path().join("new.csv"));
+    write_csv(&films(50), class, &input);
+    let ours = predictions(&run, &input);
+    assert_eq!(predictions(&export(&run.join("export/final")), &input), ours);
+    // NaN in a file marks a missing value too, and a filter sees it as missing.
+    let text = std::fs::read_to_string(&input).unwrap();
+    let (mut lines, nan) = (text.lines(), |line: &str| line.replacen(",,", ",nan,", 1));
+    let head = lines.next().unwrap().to_owned();
+    std::fs::write(&input, std::iter::once(head).chain(lines.map(nan)).collect::<Vec<_>>().join("\n")).unwrap();
+    assert_eq!(predictions(&run, &input), ours);
+    let some = indicated.replace("seen >= 1700000000", "price is not missing");
+    let evaluation = train(folder.path(), &some, "some").report.evaluation.unwrap();
+    assert_eq!(evaluation.get("label/mean"), Some(0.0), "{evaluation}");
+}
+
+#[test]
+fn numbers_of_timestamps_and_bags_of_integers_train_as_their_plain_forms_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut plain, mut prepared) = ("seen_hour,films,y\n".to_owned(), "seen,films,y\n".to_owned());
+    for film in films(600) {
+        let (hour, user) = (film.seen / 3600 % 24, film.user);
+        writeln!(plain, "{hour},{user},{}", u8::from(hour < 8)).unwrap();
+        writeln!(prepared, "{},{user}|,{}", film.seen, u8::from(hour < 8)).unwrap();
+    }
+    std::fs::write(folder.path().join("plain.csv"), plain).unwrap();
+    std::fs::write(folder.path().join("prepared.csv"), prepared).unwrap();
+    let job = |name: &str, columns: &str| {
+        format!(
+            r#"
+seed = 1
+[data]
+train = "{name}.csv"
+eval = "{name}.csv"
+label = "y"
+[columns]
+{columns}
+film_vector = {{ kind = "embedding", column = "film", dimension = 2 }}
+[model]
+kind = "dnn_classifier"
+columns = ["hour", "film_vector"]
+hidden_units = [8]
+[train]
+max_steps = 60
+batch_size = 32
+log_step_count_steps = 0
+[eval]
+start_delay_secs = 0
+throttle_secs = 0
+"#
+        )
+    };
+    let plain = r#"
+hour = { kind = "numeric", key = "seen_hour", normalizer = { subtract = 12, divide = 6 } }
+film = { kind = "identity", key = "films", num_buckets = 300 }"#;
+    let prepared = r#"
+hour = { kind = "numeric", key = "seen", part = "hour", normalizer = { subtract = 12, divide = 6 } }
+film = { kind = "identity", key = "films", split = "|", num_buckets = 300 }"#;
+    let [plain, prepared] = [("plain", plain), ("prepared", prepared)].map(|(name, columns)| {
+        train(folder.path(), &job(name, columns), name).report.evaluation.unwrap().get("average_loss").unwrap()
+    });
+    assert!((plain - prepared).abs() < 1e-6, "{plain} {prepared}");
+}
+
+#[test]
 fn rows_that_a_filter_excludes_are_not_even_checked() {
     let folder = tempfile::tempdir().unwrap();
     // Labels of night hours are unusable, also in the first rows.
@@ -243,6 +345,19 @@ fn mistakes_point_at_their_cause() {
         ("quantiles = 5", "quantiles = 5, boundaries = [1]", "quantiles = ", "not both"),
         ("split = \"|\" }\ngenres_hot", "split = \"\" }\ngenres_hot", "num_oov_buckets = 1, split = ", "empty"),
         ("part = \"hour\"", "part = \"second\"", "part = ", "hour"),
+        (
+            "\"numeric\", default_value = 0,",
+            "\"numeric\", part = \"hour\", dtype = \"int64\",",
+            "dtype = ",
+            "`unit` gives the type",
+        ),
+        ("\"numeric\", default_value = 0,", "\"numeric\", unit = \"iso\",", "unit = ", "without `part`"),
+        (
+            "label = \"liked\"\n[columns]\nprice = { kind = \"numeric\",",
+            "label = \"liked\"\ndefaults = { price = 3 }\n[columns]\nprice = { kind = \"numeric\", missing_indicator = true,",
+            "defaults = { ",
+            "default_value",
+        ),
         (
             "{ kind = \"timestamp\", key = \"seen\", part = \"hour\" }",
             "{ kind = \"timestamp\", key = \"seen\" }",

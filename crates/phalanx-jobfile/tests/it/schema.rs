@@ -123,6 +123,10 @@ fn every_kind_of_column_accepts_and_reads_every_key() {
         if column.contains("\"bucketized\"") {
             column = column.replace("\"base\"", "\"number\"");
         }
+        if column.contains("\"numeric\"") {
+            // A part of a timestamp is one number, and its unit gives the type.
+            column = column.replace("shape = [2], dtype = \"float32\", ", "");
+        }
         // In debug builds, a key that nothing reads panics.
         let made = parse(&job_with(&format!("it = {column}"), model));
         made.unwrap_or_else(|error| panic!("{column}\n{}", error.report()));

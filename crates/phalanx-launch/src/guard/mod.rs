@@ -7,6 +7,7 @@
 
 mod descendants;
 mod run;
+mod usage;
 
 pub(crate) use descendants::is_alive;
 use std::ffi::OsString;

@@ -1,6 +1,6 @@
 //! The guard process: starts one program, watches it and the launcher, and leaves no process behind.
 
-use super::descendants;
+use super::{descendants, usage};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpid, getppid, kill_process_group, pidfd_open,
@@ -55,6 +55,8 @@ fn run(program: &[OsString], feed: bool) -> Result<()> {
         return Ok(());
     };
     descendants::kill_all(DESCENDANTS);
+    let used = usage::of_children();
+    let _ = writeln!(launcher, "used {} {}", used.cpu.as_micros(), used.peak_bytes);
     let _ = match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => writeln!(launcher, "exit {code}"),
         (None, signal) => writeln!(launcher, "signal {}", signal.unwrap_or(9)),

@@ -123,8 +123,7 @@ impl TerminalUi {
             let codes = report.tasks.iter().map(|(task, end)| (task.to_string(), json!(end.exit.code())));
             let codes: serde_json::Map<_, _> = codes.collect();
             let seconds = report.elapsed.as_secs_f64();
-            let end =
-                json!({ "kind": "end", "exit_code": report.exit_code(), "seconds": seconds, "exit_codes": codes });
+            let end = json!({ "kind": "end", "exit_code": report.exit_code(), "seconds": seconds, "exit_codes": codes, "usage": report.usage.roles });
             return self.put(&end.to_string());
         }
         match report.failure() {
@@ -132,6 +131,7 @@ impl TerminalUi {
             None if report.exit_code() == 0 => self.status("Finished", &report.in_one_line()),
             None => self.status("Job", &report.in_one_line()),
         }
+        report.usage.lines().iter().for_each(|line| self.status("Used", line));
         let left = report.left();
         let rest = if left.is_empty() {
             "nothing left running".to_owned()

@@ -3,4 +3,6 @@
 mod launching;
 mod leaving_nothing;
 mod support;
+mod tasks_environment;
 mod trouble;
+mod usage;
