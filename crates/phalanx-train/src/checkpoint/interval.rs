@@ -26,7 +26,8 @@ impl SavePeriod {
     }
 }
 
-/// When to save: at once, then after this time or this many steps; never, where neither is given.
+/// When to save: at once, unless the newest checkpoint is of that step, then after this time or this many steps; never,
+/// where neither is given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CheckpointInterval {
     pub(crate) time: Option<SavePeriod>,

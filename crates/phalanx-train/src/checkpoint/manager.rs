@@ -63,12 +63,13 @@ pub(crate) struct CheckpointManager {
 }
 
 impl CheckpointManager {
-    /// Starts the thread, with connections of its own.
+    /// Starts the thread, with connections of its own. `saved` is the step of the newest checkpoint, where the servers are at that
+    /// step: the first interval then begins now.
     pub(crate) fn start(
         server: &Server,
         remote: RemoteModel,
         saver: Saver,
-        interval: CheckpointInterval,
+        (interval, saved): (CheckpointInterval, Option<u64>),
         summaries: Arc<SummaryWriter>,
         uncounted: Vec<usize>,
     ) -> Result<Self> {
@@ -83,8 +84,10 @@ impl CheckpointManager {
         let saving = server.client_until(move |job| needless(job) || job.lacks_a_server())?;
         let (server, theirs) = (server.clone(), Arc::clone(&shared));
         let counting = uncounted.into_iter().map(Counting::new).collect();
-        let (last, retry, began, empty) = (None, Retry::default(), Instant::now(), Vec::new());
-        let (pause, checked) = (Duration::ZERO, began);
+        let (retry, began, empty) = (Retry::default(), Instant::now(), Vec::new());
+        let last = saved.map(|step| (began, step));
+        let pause = interval.time.map_or(Duration::ZERO, |time| time.pause(Duration::ZERO, Duration::ZERO));
+        let checked = began;
         let work = Work {
             server,
             client,
@@ -161,7 +164,7 @@ struct Work {
     interval: CheckpointInterval,
     summaries: Arc<SummaryWriter>,
     began: Instant,
-    /// The time and the step of the last attempt to save.
+    /// The time and the step of the last attempt to save, or of the start with a checkpoint of that step.
     last: Option<(Instant, u64)>,
     /// The time from that attempt to the next.
     pause: Duration,

@@ -256,12 +256,13 @@ impl Supervisor {
         let step = client.global_step()?;
         summaries.started(step);
         let first = saver.checkpoints().name(step);
-        if saver.checkpoints().newest_first().first() == Some(&first) {
+        let saved = (saver.checkpoints().newest_first().first() == Some(&first)).then_some(step);
+        if saved.is_some() {
             summaries.saved(step, &first);
         }
         let own = RemoteModel::find(client, remote.layout().clone())?;
-        let (interval, written) = (self.checkpoints.save, Arc::clone(&summaries));
-        let checkpoints = CheckpointManager::start(&self.server, own, saver, interval, written, uncounted)?;
+        let (when, written) = ((self.checkpoints.save, saved), Arc::clone(&summaries));
+        let checkpoints = CheckpointManager::start(&self.server, own, saver, when, written, uncounted)?;
         Ok(Services::new(checkpoints, summaries, self.checkpoints.summary_timer()))
     }
 
