@@ -53,8 +53,8 @@ pub use reader::{PartPosition, Reader, Source};
 pub use records::{Examples, Records, tfrecord};
 pub use row_filter::RowFilter;
 pub use shard::{
-    AutoShardPolicy, InputContext, ReplicaDataset, ReplicaIterator, ShardedBy, Sharding, datasets_from_function,
-    distribute_dataset, replica_batch_sizes,
+    AutoShardPolicy, BlockClaim, BlockClaims, InputContext, ReplicaDataset, ReplicaIterator, ShardedBy, Sharding,
+    datasets_from_function, distribute_dataset, replica_batch_sizes,
 };
 pub use statistics::{ColumnStatistics, QuantileSketch};
 pub use text::{TextLines, text_lines};

@@ -8,7 +8,7 @@ use crate::training::Trainer;
 use crate::training_task::TrainingTask;
 use crate::{Hook, IntoModel, RunConfig, TrainSteps, Trainable, Training};
 use phalanx_base::{Code, Error, Result, Role};
-use phalanx_data::{Batch, Dataset, DatasetIter, InputContext};
+use phalanx_data::{Batch, Dataset, DatasetIter, InputContext, ShardedBy};
 use phalanx_nn::{Parameter, ParameterRegistry, Slots, default_device};
 use phalanx_optim::{Optimizer, Sgd};
 use phalanx_storage::Dir;
@@ -123,6 +123,11 @@ impl<M: Trainable> Estimator<M> {
         data.check_batched()?;
         // What the input function has not shared among trainers is shared here.
         let (data, sharding) = data.shard_for(&cx)?;
+        if sharding.by == ShardedBy::Blocks && task.workers.is_some() {
+            return Err(Error::new(Code::BadSetting, "mirrored workers cannot share the input by blocks")
+                .because("they step together, so none is free before the others")
+                .help("share it by rows or by files, or train with parameter servers"));
+        }
         if cx.num_input_pipelines > 1 {
             task.in_scope(|| tracing::info!("{sharding}"));
         }

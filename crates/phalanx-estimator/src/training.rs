@@ -249,6 +249,7 @@ impl<M: Trainable> Trainer<'_, M> {
         made: &mut Training,
     ) -> Result<Ended> {
         let (model, replicas) = (&*self.estimator.model, self.task.distribution.replicas());
+        let data = &data.with_block_claims(&session.block_claims());
         std::thread::scope(|scope| {
             let (sender, receiver) = sync_channel(AHEAD);
             let read = move || {

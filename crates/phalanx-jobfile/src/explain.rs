@@ -25,6 +25,11 @@ impl Job {
                 let error = error.help("set by = \"rows\", or write the data into more files");
                 self.source.point(error, by.as_ref(), "every trainer reads files of its own")
             }
+            Code::BadSetting if error.what().ends_with("by blocks") => {
+                let by = data.selection.by.as_ref().and_then(|by| by.span.clone());
+                let error = error.help("set by = \"rows\", or another strategy in [train]");
+                self.source.point(error, by.as_ref(), "blocks are for trainers that step by themselves")
+            }
             Code::BadSetting if error.what().contains("metric") => {
                 let at = &self.eval.metrics_at;
                 self.source.point_with(error, Some(at), "of evaluations", "correct the list of metrics")

@@ -50,6 +50,7 @@ impl Selection {
         let words = [
             ("auto", AutoShardPolicy::Auto),
             ("rows", AutoShardPolicy::Data),
+            ("blocks", AutoShardPolicy::Blocks),
             ("files", AutoShardPolicy::File),
             ("all", AutoShardPolicy::Off),
         ];

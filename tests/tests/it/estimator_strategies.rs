@@ -1,10 +1,11 @@
 //! An estimator under every strategy: synchronous ones make the updates of one process, the others learn as much.
 
-use phalanx::data::{Batch, Column, Dataset, InputContext};
+use phalanx::data::{AutoShardPolicy, Batch, Column, Dataset, InputContext, Options};
 use phalanx::estimator::{Control, Ended, Hook, Report, StrategyChoice};
 use phalanx::prelude::*;
 use phalanx_tests::{ports, within};
 use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -324,5 +325,59 @@ fn a_strategy_that_does_not_fit_the_cluster_is_refused_by_every_task() {
         for (name, report) in job(&[("chief", 1), ("ps", 1)], config, train) {
             assert_eq!(report.expect_err("refused").code(), Code::ConfigIgnored, "{strategy}, {name}");
         }
+    }
+}
+
+/// The chief waits in its input until the worker has read most of what there is: the worker takes the blocks that the chief
+/// does not come to, and every row is read once in every epoch.
+#[test]
+fn a_free_trainer_takes_the_blocks_that_a_slow_one_does_not_come_to() {
+    const ROWS: usize = 3000;
+    const EPOCHS: usize = 3;
+    let seen = Arc::new((Mutex::new([vec![0; ROWS], vec![0; ROWS]]), Condvar::new()));
+    let input = {
+        let seen = Arc::clone(&seen);
+        move |cx: InputContext| {
+            let (seen, trainer) = (Arc::clone(&seen), cx.input_pipeline_id);
+            let columns = [
+                ("id", Column::i64((0..ROWS as i64).collect())),
+                ("word", Column::text(std::iter::repeat_n("a", ROWS))),
+                ("x", Column::f32(vec![0.5; ROWS])),
+                ("weight", Column::f32(vec![1.0; ROWS])),
+                ("y", Column::f32(vec![1.0; ROWS])),
+            ];
+            let rows = Batch::new(columns).and_then(|rows| rows.with_label("y")).unwrap();
+            let blocks = Options { auto_shard_policy: Some(AutoShardPolicy::Blocks), ..Options::default() };
+            let data = Dataset::from_tensor_slices(rows).with_options(blocks).repeat_times(EPOCHS as u64).batch(50);
+            data.map(move |batch| {
+                let (counts, changed) = &*seen;
+                let mut counts = counts.lock().unwrap();
+                batch.i64("id")?.iter().for_each(|&id| counts[trainer][id as usize] += 1);
+                changed.notify_all();
+                let waits = |counts: &mut [Vec<usize>; 2]| trainer == 0 && counts[1].iter().sum::<usize>() < ROWS * 2;
+                drop(changed.wait_timeout_while(counts, DEADLINE, waits).unwrap());
+                Ok(batch)
+            })
+        }
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = [("chief", 1), ("worker", 1), ("ps", 2)];
+    all_well(job(&jobs, config(folder.path()), move || TrainSpec::new(input.clone())));
+    let [chief, worker] = std::mem::take(&mut *seen.0.lock().unwrap());
+    let together: Vec<usize> = chief.iter().zip(&worker).map(|(chief, worker)| chief + worker).collect();
+    assert_eq!(together, vec![EPOCHS; ROWS]);
+    assert!(worker.iter().sum::<usize>() >= ROWS * 2, "half of all rows are {}", ROWS * EPOCHS / 2);
+}
+
+#[test]
+fn mirrored_workers_do_not_share_by_blocks() {
+    let blocks = Options { auto_shard_policy: Some(AutoShardPolicy::Blocks), ..Options::default() };
+    let train =
+        move || TrainSpec::new(move |_: InputContext| rows().with_options(blocks).repeat().batch(20)).max_steps(5);
+    let folder = tempfile::tempdir().unwrap();
+    let config = config(folder.path()).train_distribute("multi_worker_mirrored");
+    for (name, report) in job(&[("chief", 1), ("worker", 1)], config, train) {
+        let error = report.expect_err(&name);
+        assert!(error.report().contains("cannot share the input by blocks"), "{name}: {}", error.report());
     }
 }

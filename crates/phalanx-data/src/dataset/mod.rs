@@ -1,6 +1,7 @@
 //! `Dataset`: the plan of an input pipeline, which can be iterated repeatedly.
 
 mod batch;
+mod blocks;
 mod cache;
 mod chunk_buffer;
 mod concatenate;
@@ -32,11 +33,12 @@ mod zip;
 
 use crate::position::{Loader, damaged};
 use crate::{Position, Sharding};
+pub(crate) use blocks::BlocksOp;
 pub use flat_map::Interleave;
 pub use iter::DatasetIter;
 pub use map::Parallel;
-use node::{Context, Op, Stage};
-pub(crate) use node::{ElementKind, Node, Shardability};
+use node::{Context, Stage};
+pub(crate) use node::{ElementKind, Node, Op, Shardability};
 pub use options::{AUTOTUNE, Options};
 pub use padded::Padding;
 use phalanx_base::{Code, Error, Result};

@@ -1,9 +1,10 @@
 //! The plan of a pipeline (immutable nodes) and its execution (stages, one set per iterator).
 
+use super::blocks::BlockRounds;
 use super::options::Options;
 use super::random::mix;
-use crate::Batch;
 use crate::position::{Loader, Saver};
+use crate::{Batch, BlockClaims};
 use phalanx_base::Result;
 use std::sync::Arc;
 
@@ -127,6 +128,16 @@ pub(crate) trait Op: Send + Sync {
         1
     }
 
+    /// Returns the rounds of the blocks that this stage claims, if it claims any.
+    fn block_rounds(&self) -> Option<&Arc<BlockRounds>> {
+        None
+    }
+
+    /// Returns the same stage with `claims` to hand out its blocks, if it claims any.
+    fn claiming(&self, _claims: &Arc<dyn BlockClaims>) -> Option<Arc<dyn Op>> {
+        None
+    }
+
     /// Whether the order of elements is random without a seed, so that workers disagree on it.
     fn is_unseeded(&self) -> bool {
         false
@@ -168,6 +179,11 @@ impl Node {
     /// Returns the most turns of a stage; see [`Op::turns`].
     pub(crate) fn turns(&self) -> usize {
         self.inputs.iter().map(Self::turns).fold(self.op.turns(), usize::max)
+    }
+
+    /// Returns the rounds of the blocks that a stage claims; see [`Op::block_rounds`].
+    pub(crate) fn block_rounds(&self) -> Option<&Arc<BlockRounds>> {
+        self.op.block_rounds().or_else(|| self.inputs.iter().find_map(Self::block_rounds))
     }
 
     pub(crate) fn open(&self, cx: Context, from: Option<&mut Loader<'_>>) -> Result<Box<dyn Stage>> {

@@ -1,9 +1,11 @@
 //! `repeat`: the elements again and again.
 
+use super::blocks::BlockRounds;
 use super::node::{Context, ElementKind, Node, Op, Stage, open_input};
 use crate::position::{Loader, Saver};
 use crate::{Batch, Dataset};
 use phalanx_base::Result;
+use std::sync::Arc;
 
 struct RepeatOp {
     /// `None` for ever.
@@ -27,7 +29,9 @@ impl Op for RepeatOp {
             stage = Some(open_input(inputs, cx.round(0), None)?);
         }
         let turns = inputs.iter().map(Node::turns).max().unwrap_or(1) as u64;
-        Ok(Box::new(RepeatStage { count: self.count, inputs: inputs.to_vec(), cx, turns, round, empty_rounds, stage }))
+        let blocks = inputs[0].block_rounds().cloned();
+        let inputs = inputs.to_vec();
+        Ok(Box::new(RepeatStage { count: self.count, inputs, cx, turns, blocks, round, empty_rounds, stage }))
     }
 }
 
@@ -37,6 +41,8 @@ struct RepeatStage {
     cx: Context,
     /// How many rounds may differ; see [`Op::turns`].
     turns: u64,
+    /// The blocks that workers claim below, if they do.
+    blocks: Option<Arc<BlockRounds>>,
     round: u64,
     /// How many rounds up to this one gave nothing: an endless repetition of nothing ends.
     empty_rounds: u64,
@@ -97,10 +103,11 @@ impl RepeatStage {
     fn next_round(&mut self) -> Result<()> {
         // The threads of the old round end before those of the new one start.
         self.stage = None;
-        let more = self.count.is_none_or(|count| self.round + 1 < count);
+        let next = self.blocks.as_ref().map_or(self.round + 1, |blocks| blocks.after(self.round));
+        let more = self.count.is_none_or(|count| next < count);
         if more && self.empty_rounds < self.turns {
-            self.round += 1;
-            self.empty_rounds += 1;
+            self.round = next;
+            self.empty_rounds += u64::from(self.blocks.as_ref().is_none_or(|blocks| blocks.end_round()));
             self.stage = Some(open_input(&self.inputs, self.cx.round(self.round), None)?);
         }
         Ok(())

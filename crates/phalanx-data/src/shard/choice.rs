@@ -12,6 +12,10 @@ pub enum AutoShardPolicy {
     File,
     /// By element: every worker reads all and keeps its share.
     Data,
+    /// By block: whichever worker is free takes the next block of rows, so that fast workers train on more of them. For
+    /// estimators and job files with parameter servers, which hand out the blocks; see
+    /// [`Dataset::with_block_claims`](crate::Dataset::with_block_claims).
+    Blocks,
     /// Not at all: every worker sees everything.
     Off,
 }
@@ -59,6 +63,8 @@ pub enum ShardedBy {
         /// Why.
         why: &'static str,
     },
+    /// The worker takes the next block of elements whenever it is free.
+    Blocks,
     /// The worker takes every n-th element.
     Elements {
         /// How many files there are; `None` if the input is not made of files.
@@ -92,6 +98,7 @@ impl std::fmt::Display for Sharding {
                 reason(f, *workers, *files, why)?;
                 f.write_str(", so by element")
             }
+            ShardedBy::Blocks => f.write_str("takes the next block of the input whenever it is free"),
             ShardedBy::Batches { files, why } => {
                 f.write_str("takes its part of every batch: ")?;
                 reason(f, *workers, *files, why)?;

@@ -7,7 +7,7 @@
 
 use super::{AutoShardPolicy, InputContext, ShardedBy, Sharding};
 use crate::Dataset;
-use crate::dataset::{Node, ShardOp, Shardability};
+use crate::dataset::{BlocksOp, Node, Op, ShardOp, Shardability};
 use phalanx_base::{Code, Error, Result};
 use std::sync::Arc;
 
@@ -64,13 +64,18 @@ impl Dataset {
         if policy == AutoShardPolicy::Off {
             return whole("sharding is off");
         }
+        if policy == AutoShardPolicy::Blocks {
+            let blocks: Arc<dyn Op> = Arc::new(BlocksOp::new(workers));
+            return done(share_elements(self.node(), &blocks)?, ShardedBy::Blocks);
+        }
         let sources = Sources::of(self.node())?;
         if sources.by_file(policy, workers)? {
             let node = share_files(self.node(), workers, worker, policy != AutoShardPolicy::File);
             let own = Sources::of(&node)?.files;
             return done(node, ShardedBy::Files { own, files: sources.files });
         }
-        let node = share_elements(self.node(), workers, worker)?;
+        let every: Arc<dyn Op> = Arc::new(ShardOp { of: workers, index: worker, rotates: true });
+        let node = share_elements(self.node(), &every)?;
         let files = sources.only_files.then_some(sources.files);
         done(node, ShardedBy::Elements { files, why: sources.why(policy, workers) })
     }
@@ -85,7 +90,8 @@ impl Dataset {
     pub fn in_one_order(&self, cx: &InputContext) -> Result<Option<(Self, Sharding)>> {
         let (workers, worker) = (cx.num_input_pipelines, cx.input_pipeline_id);
         let policy = self.options().auto_shard_policy.unwrap_or_default();
-        if workers == 1 || policy == AutoShardPolicy::Off || self.sharding().is_some_and(|done| !done.is_whole()) {
+        let whole = matches!(policy, AutoShardPolicy::Off | AutoShardPolicy::Blocks);
+        if workers == 1 || whole || self.sharding().is_some_and(|done| !done.is_whole()) {
             return Ok(None);
         }
         let sources = Sources::of(self.node())?;
@@ -146,7 +152,7 @@ impl Sources {
                     .help("set the auto shard policy to AUTO, DATA or OFF, or write the data into more files"))
             }
             AutoShardPolicy::File => Ok(true),
-            AutoShardPolicy::Data | AutoShardPolicy::Off => Ok(false),
+            AutoShardPolicy::Data | AutoShardPolicy::Blocks | AutoShardPolicy::Off => Ok(false),
         }
     }
 
@@ -169,13 +175,14 @@ fn share_files(node: &Node, workers: usize, worker: usize, rotates: bool) -> Nod
     }
 }
 
-fn share_elements(node: &Node, workers: usize, worker: usize) -> Result<Node> {
-    let cut = |node: Node| Node::new(Arc::new(ShardOp { of: workers, index: worker, rotates: true }), [node]);
+/// The pipeline with `share` as near to its sources as the meaning allows.
+fn share_elements(node: &Node, share: &Arc<dyn Op>) -> Result<Node> {
+    let cut = |node: Node| Node::new(Arc::clone(share), [node]);
     match node.op().shardability() {
         Shardability::Source => Ok(cut(node.clone())),
         Shardability::ByOrder => Ok(cut(same_order(node)?)),
         Shardability::ByRow => {
-            let inputs = node.inputs().iter().map(|input| share_elements(input, workers, worker));
+            let inputs = node.inputs().iter().map(|input| share_elements(input, share));
             Ok(node.with_inputs(inputs.collect::<Result<_>>()?))
         }
     }

@@ -1,5 +1,6 @@
 //! The integration tests of `phalanx-data`, in one binary.
 
+mod blocks;
 mod census;
 #[path = "../common/census.rs"]
 mod census_data;

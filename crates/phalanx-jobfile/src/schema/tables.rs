@@ -66,9 +66,9 @@ pub(crate) const DATA: Keys = keys(
         ),
         key(
             "by",
-            Choice(&["auto", "rows", "files", "all"]),
+            Choice(&["auto", "rows", "blocks", "files", "all"]),
             "auto",
-            "How trainers share the rows: each takes every n-th row, or every n-th file, or all rows in an order of its own. `auto` shares files if every trainer gets one, and rows otherwise. With `auto` and `rows` the shares rotate: in its next epoch a trainer takes the share of the one after it. With `files`, and with `cache`, it keeps its own.",
+            "How trainers share the rows: each takes every n-th row, or the next block of rows whenever it is free, or every n-th file, or all rows in an order of its own. `auto` shares files if every trainer gets one, and rows otherwise. With `auto` and `rows` the shares rotate: in its next epoch a trainer takes the share of the one after it. With `files`, and with `cache`, it keeps its own.",
         ),
         key("types", Words(DTYPES), "", "Types of inputs that columns do not determine: { zip = \"string\" }."),
         key("read_at_once", Count(1), "1", "Number of files to interleave, one row from each in turn."),

@@ -24,5 +24,6 @@ pub use calls::{Client, ClientOptions, Stop};
 pub use describe::ServerDescription;
 pub use exchange::{Pulled, Push, UpdateMode};
 pub use remote_model::RemoteModel;
+pub use rounds::ClaimedBlock;
 pub use rows::{RowGradients, RowSet};
 pub use save::{SnapshotInfo, StagedPart};

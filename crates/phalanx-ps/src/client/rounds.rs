@@ -1,9 +1,19 @@
-//! Synchronous mode and bounded staleness: the barrier and the clocks that the first server keeps.
+//! What the first server keeps for the trainers: the barrier of synchronous mode, the clocks of bounded staleness, the blocks of
+//! their input.
 
 use super::calls::{Client, unexpected};
 use crate::proto::{self, reply, request};
 use phalanx_base::Result;
 use std::time::Duration;
+
+/// The answer to [`Client::claim_block`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimedBlock {
+    /// The block. `None`: all blocks of the round are taken.
+    pub block: Option<u64>,
+    /// The newest round in which a trainer has claimed a block.
+    pub newest_round: u64,
+}
 
 impl Client {
     /// Synchronous mode: joins the barrier and returns the round to compute for.
@@ -33,6 +43,19 @@ impl Client {
         let wait_ms = wait.as_millis().try_into().unwrap_or(u32::MAX);
         let ask = proto::Advance { clock: Some(clock), most_ahead, wait_ms };
         Ok(self.round_of(request::Op::Advance(ask))?.is_some())
+    }
+
+    /// Takes the next block of the input that the trainers share by blocks. `number` counts this trainer's claims of the round.
+    ///
+    /// # Errors
+    /// When the server that hands out the blocks does not answer.
+    pub fn claim_block(&self, round: u64, number: u64) -> Result<ClaimedBlock> {
+        match self.ask(0, request::Op::ClaimBlock(proto::ClaimBlock { round, number }))?.result {
+            Some(reply::Result::BlockClaimed(found)) => {
+                Ok(ClaimedBlock { block: found.block, newest_round: found.newest_round })
+            }
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Leaves the barrier and the clocks.

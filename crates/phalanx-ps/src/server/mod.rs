@@ -6,6 +6,7 @@ mod applied_tests;
 mod assign;
 mod background;
 mod barrier;
+mod block_claims;
 mod body;
 mod clocks;
 pub(crate) mod dense;

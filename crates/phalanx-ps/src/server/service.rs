@@ -104,14 +104,13 @@ impl Service {
                 Some(reply::Result::Arrived(proto::Arrived { round: Some(round) }))
             }
             request::Op::Leave(_) => {
-                let from = from?;
-                lock(&store.barrier).leave(from);
-                lock(&store.clocks).leave(from);
+                store.leave(from?);
                 self.moved.notify_waiters();
                 None
             }
             request::Op::Arrive(ask) => Some(reply::Result::Arrived(self.arrive(from?, &ask).await?)),
             request::Op::Advance(ask) => Some(reply::Result::Arrived(self.advance(from?, &ask).await?)),
+            request::Op::ClaimBlock(ask) => Some(reply::Result::BlockClaimed(store.claim_block(from?, ask)?)),
             request::Op::CloseRound(ask) => Some(reply::Result::Arrived(self.close_round(ask.round))),
             request::Op::Hold(ask) => Some(reply::Result::Arrived(self.hold(ask.millis))),
             request::Op::TakeSnapshot(ask) => {

@@ -1,6 +1,7 @@
 //! Everything one server holds.
 
 use super::barrier::Barrier;
+use super::block_claims::BlockClaims;
 use super::body::Body;
 use super::clocks::Clocks;
 use super::dense::Dense;
@@ -13,7 +14,7 @@ use super::table::Table;
 use super::{AppliedUpdates, StoreSnapshot, TaskIncarnation, TaskProgress, UpdateOutcome, UpdatePart, lock};
 use crate::Executor;
 use crate::plan::ItemSpec;
-use crate::proto::{self, Exchange, Exchanged};
+use crate::proto::{self, BlockClaimed, ClaimBlock, Exchange, Exchanged};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, F32Block, Result};
 use phalanx_optim::Optimizer;
@@ -62,6 +63,7 @@ pub struct Store {
     pub(super) applied: AppliedUpdates,
     pub(crate) barrier: Mutex<Barrier>,
     pub(crate) clocks: Mutex<Clocks>,
+    block_claims: Mutex<BlockClaims>,
     pub(super) global_step: AtomicU64,
     /// How many messages have changed values; gradients of rounds do so when their round is closed, and do not count.
     pub(super) changes: AtomicU64,
@@ -87,6 +89,7 @@ impl Default for Store {
             applied: AppliedUpdates::default(),
             barrier: Mutex::default(),
             clocks: Mutex::default(),
+            block_claims: Mutex::default(),
             global_step: AtomicU64::default(),
             changes: AtomicU64::default(),
             snapshots,
@@ -304,11 +307,22 @@ impl Store {
         self.applied.admitted(from, || act(&mut lock(&self.clocks)))
     }
 
+    /// Takes the next block of a round of the input for this task, unless it was fenced.
+    pub(crate) fn claim_block(&self, from: TaskIncarnation, ask: ClaimBlock) -> Result<BlockClaimed> {
+        self.applied.admitted(from, || lock(&self.block_claims).claim(from, ask))
+    }
+
+    /// Takes a task out of rounds, clocks and claims.
+    pub(crate) fn leave(&self, task: TaskIncarnation) {
+        lock(&self.barrier).leave(task);
+        lock(&self.clocks).leave(task);
+        lock(&self.block_claims).leave(task);
+    }
+
     /// Fences a lost task and returns its progress.
     pub fn fence(&self, lost: TaskIncarnation) -> TaskProgress {
         let progress = self.applied.fence(lost);
-        lock(&self.barrier).leave(lost);
-        lock(&self.clocks).leave(lost);
+        self.leave(lost);
         progress
     }
 

@@ -19,6 +19,7 @@ mod clip;
 mod clock;
 mod connection;
 mod gradients;
+mod input_blocks;
 mod local_model;
 mod loss;
 mod overlap;
