@@ -133,7 +133,7 @@ fn one_task(model: &impl IntoModel, args: &Args) -> Result<()> {
     let config = config(args.model_dir.as_deref().unwrap_or_default()).task(task_from_env()?).server_options(options);
     let (own, test) = (args.clone(), args.clone());
     let train = TrainSpec::new(move |cx| train(&own, cx)).max_steps(args.steps);
-    let eval = EvalSpec::new(move |cx| people(&test, "adult.test", cx).batch(512));
+    let eval = EvalSpec::new(move |cx| people(&test, 1, cx).batch(512));
     let done = train_and_evaluate(model, train, eval, config)?;
     if done.task.is_some_and(|task| task.role == Role::Chief) {
         println!("best {}", line(args, args.steps as f64 / started.elapsed().as_secs_f64(), ""));
@@ -149,7 +149,7 @@ fn alone(model: &impl IntoModel, args: &Args) -> Result<String> {
     let started = Instant::now();
     phalanx::logging::silence(|| estimator.train(|cx| train(args, cx), TrainSteps::Max(WARM_UP + args.steps)))?;
     let rate = args.steps as f64 / started.elapsed().as_secs_f64();
-    let found = estimator.evaluate(|cx| people(args, "adult.test", cx).batch(512), None)?;
+    let found = estimator.evaluate(|cx| people(args, 1, cx).batch(512), None)?;
     let metrics = found.metrics.iter().map(|(name, value)| format!(", \"{name}\": {value:.4}"));
     Ok(line(args, rate, &metrics.collect::<String>()))
 }
@@ -159,13 +159,14 @@ fn config(model_dir: &str) -> RunConfig {
     config.save_checkpoints_steps(1_000_000).log_step_count_steps(None)
 }
 
-fn people(args: &Args, file: &str, cx: InputContext) -> Dataset {
-    columns::people(&format!("{}/{file}", args.data_dir), cx)
+/// Part 0 is for training, part 1 for the test.
+fn people(args: &Args, part: usize, cx: InputContext) -> Dataset {
+    columns::people(&phalanx::data::census(Some(args.data_dir.as_ref()))[part], cx)
 }
 
 fn train(args: &Args, cx: InputContext) -> Dataset {
     let order = 1000 + cx.input_pipeline_id as u64;
-    people(args, "adult.data", cx).cache().shuffle_seeded(40_000, order).repeat().batch(args.batch).prefetch(2)
+    people(args, 0, cx).cache().shuffle_seeded(40_000, order).repeat().batch(args.batch).prefetch(2)
 }
 
 fn folder() -> Result<tempfile::TempDir> {

@@ -1,25 +1,7 @@
-//! The census and its columns.
+//! The columns of the census.
 
 use phalanx::data::{InputContext, Parallel};
 use phalanx::prelude::*;
-
-const NAMES: [&str; 15] = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education_num",
-    "marital_status",
-    "occupation",
-    "relationship",
-    "race",
-    "gender",
-    "capital_gain",
-    "capital_loss",
-    "hours_per_week",
-    "native_country",
-    "income",
-];
 
 /// Categorical columns with few values, and their vocabularies.
 const VOCABULARIES: [(&str, &str); 6] = [
@@ -38,10 +20,9 @@ const VOCABULARIES: [(&str, &str); 6] = [
     ("gender", "Female,Male"),
 ];
 
-/// Returns one trainer's share of a file. The label is 1 for incomes above 50,000.
-pub(crate) fn people(path: &str, cx: InputContext) -> Dataset {
-    let rows = csv(path).names(NAMES).header(false).trim(true).label("income").shard(cx);
-    rows.map_batches(Parallel::default(), |batch| {
+/// Returns one trainer's share of the rows. The label is 1 for incomes above 50,000.
+pub(crate) fn people(rows: &Dataset, cx: InputContext) -> Dataset {
+    rows.clone().shard(cx).map_batches(Parallel::default(), |batch| {
         // The test file has a full stop after every label.
         let rich = batch.bytes("income")?.iter().map(|income| i64::from(income.starts_with(b">50K"))).collect();
         batch.with_column("income", Column::i64(rich))

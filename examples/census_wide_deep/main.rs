@@ -12,8 +12,9 @@
 mod columns;
 
 use clap::{Parser, ValueEnum};
-use phalanx::data::InputContext;
+use phalanx::data::census;
 use phalanx::prelude::*;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -31,9 +32,9 @@ enum Kind {
 #[derive(Parser)]
 #[command(after_help = Flags::HELP)]
 struct Args {
-    /// The folder of adult.data and adult.test
+    /// The folder of adult.data and adult.test [default: synthetic people]
     #[arg(long)]
-    data_dir: String,
+    data_dir: Option<PathBuf>,
     /// Run directory for checkpoints, events and evaluations [default: a temporary folder]
     #[arg(long)]
     model_dir: Option<String>,
@@ -62,16 +63,14 @@ fn main() -> ExitCode {
 }
 
 fn run(task: TaskConfig, args: &Args) -> phalanx::Result<()> {
-    let (folder, seed) = (args.data_dir.clone(), args.seed);
-    let read = move |file: &str, cx: InputContext| columns::people(&format!("{folder}/{file}"), cx);
-    let test = read.clone();
+    let ([train, test], seed) = (census(args.data_dir.as_deref()), args.seed);
     let train = TrainSpec::new(move |cx| {
         let order = seed.wrapping_mul(1000) + cx.input_pipeline_id as u64;
-        read("adult.data", cx).cache().shuffle_seeded(40_000, order).repeat().batch(128).prefetch(2)
+        columns::people(&train, cx).cache().shuffle_seeded(40_000, order).repeat().batch(128).prefetch(2)
     });
     let train = train.max_steps(args.max_steps);
     let eval =
-        EvalSpec::new(move |cx| test("adult.test", cx).batch(512)).steps(None).start_delay_secs(0).throttle_secs(5);
+        EvalSpec::new(move |cx| columns::people(&test, cx).batch(512)).steps(None).start_delay_secs(0).throttle_secs(5);
     let mut config = RunConfig::for_task(task)?.tf_random_seed(args.seed).log_step_count_steps(1000);
     if let Some(model_dir) = &args.model_dir {
         config = config.model_dir(model_dir);

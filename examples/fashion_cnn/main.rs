@@ -13,7 +13,7 @@ mod network;
 
 use clap::Parser;
 use phalanx::callbacks::{BackupAndRestore, ModelCheckpoint, TensorBoard};
-use phalanx::data::{mnist_test, mnist_train};
+use phalanx::data::mnist;
 use phalanx::layers::{Dense, Flatten};
 use phalanx::prelude::*;
 use std::path::PathBuf;
@@ -26,9 +26,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(version, about, after_help = Flags::HELP)]
 struct Args {
-    /// Folder with the four IDX files, gzip or plain
+    /// Folder with the four IDX files, gzip or plain [default: synthetic images]
     #[arg(long)]
-    data_dir: PathBuf,
+    data_dir: Option<PathBuf>,
     /// cnn or mlp
     #[arg(long, default_value = "cnn")]
     model: String,
@@ -64,9 +64,9 @@ fn run(task: &TaskConfig, args: &Args) -> phalanx::Result<()> {
     if strategy.should_checkpoint() {
         print!("{}", model.module().summary(None));
     }
-    let train = mnist_train(&args.data_dir).scaled("image").take(args.images).shuffle_seeded(60_000, args.seed);
-    let train = train.batch(args.batch_size);
-    let test = mnist_test(&args.data_dir).scaled("image").batch(1000);
+    let [train, test] = mnist(args.data_dir.as_deref());
+    let train = train.take(args.images).shuffle_seeded(60_000, args.seed).batch(args.batch_size);
+    let test = test.batch(1000);
     let mut fit = Fit::epochs(args.epochs).validation(&test);
     if let Some(dir) = &args.model_dir {
         fit = fit

@@ -14,7 +14,7 @@ mod model;
 mod network;
 
 use clap::Parser;
-use phalanx::data::{mnist_test, mnist_train};
+use phalanx::data::mnist;
 use phalanx::prelude::*;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,9 +26,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(version, about, after_help = Flags::HELP)]
 struct Args {
-    /// Folder with the four IDX files, gzip or plain
+    /// Folder with the four IDX files, gzip or plain [default: synthetic images]
     #[arg(long)]
-    data_dir: PathBuf,
+    data_dir: Option<PathBuf>,
     /// Run directory for checkpoints, events and evaluations [default: a temporary folder]
     #[arg(long)]
     model_dir: Option<String>,
@@ -57,13 +57,13 @@ fn main() -> ExitCode {
 }
 
 fn run(task: TaskConfig, args: &Args) -> phalanx::Result<()> {
-    let (folder, test, seed) = (args.data_dir.clone(), args.data_dir.clone(), args.seed);
+    let ([train, test], seed) = (mnist(args.data_dir.as_deref()), args.seed);
     let (batch_size, test_images) = (args.batch_size, args.test_images);
     let train = TrainSpec::new(move |cx| {
-        let images = mnist_train(&folder).scaled("image").shard(cx);
+        let images = train.clone().shard(cx);
         images.shuffle_seeded(10_000, seed).repeat().batch(batch_size).prefetch(2)
     });
-    let eval = EvalSpec::new(move |_| mnist_test(&test).scaled("image").take(test_images).batch(500));
+    let eval = EvalSpec::new(move |_| test.clone().take(test_images).batch(500));
     let eval = eval.steps(None).start_delay_secs(0).throttle_secs(30).exporter(Exporter::at_end("clothes"));
     let mut config =
         RunConfig::for_task(task)?.tf_random_seed(seed).log_step_count_steps(200).save_checkpoints_steps(500);

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! export TF_CONFIG='{"cluster": {"worker": ["localhost:2221", "localhost:2222"]}, "task": {"type": "worker", "index": 0}}'
-//! cargo run --release --example mnist_fit -- --data-dir mnist        # and with index 1
+//! cargo run --release --example mnist_fit        # and with index 1; --data-dir DIR for the real digits
 //! ```
 
 #![allow(clippy::print_stdout)]
 
 use clap::Parser;
 use phalanx::callbacks::BackupAndRestore;
-use phalanx::data::{mnist_test, mnist_train};
+use phalanx::data::mnist;
 use phalanx::layers::{Dense, Dropout, Flatten};
 use phalanx::prelude::*;
 use std::path::PathBuf;
@@ -23,9 +23,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(version, about, after_help = Flags::HELP)]
 struct Args {
-    /// Folder with MNIST's four IDX files, gzip or plain
+    /// Folder with MNIST's four IDX files, gzip or plain [default: synthetic images]
     #[arg(long)]
-    data_dir: PathBuf,
+    data_dir: Option<PathBuf>,
     #[arg(long, default_value_t = 3)]
     epochs: usize,
     /// Global batch size
@@ -62,8 +62,8 @@ fn run(task: &TaskConfig, args: &Args) -> phalanx::Result<()> {
     let loss = Loss::SparseCategoricalCrossentropy { from_logits: true };
     let mut model = strategy.scope(network)?.compile(Adam::new(1e-3), loss, ["accuracy"])?;
 
-    let train = mnist_train(&args.data_dir).scaled("image").shuffle_seeded(60_000, 1).batch(args.batch_size);
-    let test = mnist_test(&args.data_dir).scaled("image").batch(1000);
+    let [train, test] = mnist(args.data_dir.as_deref());
+    let (train, test) = (train.shuffle_seeded(60_000, 1).batch(args.batch_size), test.batch(1000));
     let mut fit = Fit::epochs(args.epochs).validation(&test);
     if let Some(dir) = &args.backup_dir {
         fit = fit.callback(BackupAndRestore::new(dir.clone()).save_freq(100));

@@ -1,11 +1,16 @@
-//! Takes the classic flags out of a command line.
+//! Takes flags out of a command line: the four classic ones, and those that a program defines.
 
 use crate::Flags;
 use phalanx_base::{Code, Error, Result, Snippet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
-/// The flags, as TensorFlow's programs spell them. Dashes are accepted in place of underscores.
-const NAMES: [&str; 4] = ["ps_hosts", "worker_hosts", "job_name", "task_index"];
+/// The classic flags, each with an example of its value.
+const CLASSIC: [(&str, &str); 4] = [
+    ("ps_hosts", "host:port,host:port"),
+    ("worker_hosts", "host:port,host:port"),
+    ("job_name", "worker"),
+    ("task_index", "0"),
+];
 
 impl Flags {
     /// The four flags for the help of a program: `#[command(after_help = Flags::HELP)]` of `clap`.
@@ -35,50 +40,60 @@ The task of this process, instead of TF_CONFIG:
     /// When one of the four is given twice, lacks its value, or has one that is not text or not a number.
     pub fn take_from<A: Into<OsString>>(arguments: impl IntoIterator<Item = A>) -> Result<(Self, Vec<OsString>)> {
         let mut arguments = arguments.into_iter().map(Into::into);
+        let program = arguments.next();
+        let mut rest: Vec<OsString> = arguments.collect();
         let mut values: [Option<String>; 4] = Default::default();
-        let mut rest: Vec<OsString> = arguments.next().into_iter().collect();
-        while let Some(argument) = arguments.next() {
-            if argument == "--" {
-                rest.push(argument);
-                rest.extend(arguments);
-                break;
-            }
-            let Some((flag, value)) = classic(&argument) else {
-                rest.push(argument);
-                continue;
-            };
-            let value = match value {
-                Some(value) => value,
-                None => next_value(flag, &mut arguments)?,
-            };
-            if let Some(first) = values[flag].replace(value.clone()) {
-                let error = Error::new(Code::Flags, format!("--{} is given twice", NAMES[flag]));
-                return Err(error.because(format!("first as {first:?}, then as {value:?}")).help("give it once"));
-            }
+        for (value, (name, example)) in values.iter_mut().zip(CLASSIC) {
+            *value = take(&mut rest, name, example)?;
         }
         let [ps_hosts, worker_hosts, job_name, task_index] = values;
         let task_index = task_index.map(|text| index(&text)).transpose()?;
+        let rest = program.into_iter().chain(rest).collect();
         Ok((Self { ps_hosts, worker_hosts, job_name, task_index }, rest))
     }
 }
 
-/// Returns which of the four flags an argument is, and the value behind its equals sign.
-fn classic(argument: &OsString) -> Option<(usize, Option<String>)> {
+/// Takes a flag with a value out of arguments. A dash is accepted in place of an underscore, and an argument `--` ends the flags.
+pub(crate) fn take(arguments: &mut Vec<OsString>, name: &str, example: &str) -> Result<Option<String>> {
+    let mut found: Option<String> = None;
+    while let Some((at, value)) = find(arguments, name) {
+        arguments.remove(at);
+        let value = match value {
+            Some(value) => value,
+            None => take_next(arguments, at, name, example)?,
+        };
+        if let Some(first) = found.replace(value.clone()) {
+            let error = Error::new(Code::Flags, format!("--{name} is given twice"));
+            return Err(error.because(format!("first as {first:?}, then as {value:?}")).help("give it once"));
+        }
+    }
+    Ok(found)
+}
+
+/// Returns where a flag is among arguments, and the text behind its equals sign.
+pub(crate) fn find(arguments: &[OsString], name: &str) -> Option<(usize, Option<String>)> {
+    let flags = arguments.iter().take_while(|argument| *argument != "--").enumerate();
+    flags.filter_map(|(at, argument)| Some((at, assigned(argument, name)?))).next()
+}
+
+/// Returns what an argument assigns to a flag: `Some(None)` where it has no equals sign, `None` where it is another argument.
+fn assigned(argument: &OsStr, name: &str) -> Option<Option<String>> {
     // A value that is not Unicode is shown with replacement characters in the error about it.
     let text = argument.to_string_lossy();
     let text = text.strip_prefix("--")?;
-    let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
-    let name = name.replace('-', "_");
-    Some((NAMES.iter().position(|known| *known == name)?, value.map(str::to_owned)))
+    let (found, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+    (found.replace('-', "_") == name.replace('-', "_")).then(|| value.map(str::to_owned))
 }
 
-fn next_value(flag: usize, arguments: &mut impl Iterator<Item = OsString>) -> Result<String> {
-    let value = arguments.next().map(|value| value.to_string_lossy().into_owned());
-    value.filter(|value| !value.starts_with("--")).ok_or_else(|| {
-        let name = NAMES[flag];
+/// Takes the value that follows a flag.
+fn take_next(arguments: &mut Vec<OsString>, at: usize, name: &str, example: &str) -> Result<String> {
+    let value = arguments.get(at).map(|value| value.to_string_lossy().into_owned());
+    let value = value.filter(|value| !value.starts_with("--")).ok_or_else(|| {
         let error = Error::new(Code::Flags, format!("--{name} has no value"));
-        error.help(format!("write --{name}={}", ["host:port,host:port", "host:port,host:port", "worker", "0"][flag]))
-    })
+        error.help(format!("write --{name}={example}"))
+    })?;
+    arguments.remove(at);
+    Ok(value)
 }
 
 fn index(text: &str) -> Result<i64> {

@@ -11,6 +11,7 @@
 //! Inside: `parse` builds a tree of `node`s with spans, `document` points errors into the text, `estimator` (with its
 //! `checks` and `derive`d values) and `distribute` hold the rules, `lints` the warnings, `python` Python's conversions.
 
+mod app_flags;
 mod arguments;
 mod awake;
 mod checks;
@@ -31,6 +32,7 @@ mod strategy_name;
 mod task_config;
 mod warning;
 
+pub use app_flags::AppFlags;
 pub use awake::AwakeClock;
 pub use distribute::DistributeConfig;
 pub use estimator::EstimatorConfig;

@@ -21,6 +21,7 @@ mod numpy;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod position;
+mod public_data;
 mod reader;
 mod records;
 mod row_filter;
@@ -49,6 +50,7 @@ pub use parquet::{Parquet, ParquetWriter, parquet};
 pub use phalanx_formats::example::{FeatureKind, FeatureLayout, FeatureSpec, FeatureValues};
 pub use phalanx_formats::{Strings, StringsView};
 pub use position::Position;
+pub use public_data::{census, mnist};
 pub use reader::{PartPosition, Reader, Source};
 pub use records::{Examples, Records, tfrecord};
 pub use row_filter::RowFilter;

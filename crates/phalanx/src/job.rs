@@ -1,10 +1,14 @@
 //! A whole program in one call: any role of a job, or all of it.
 
 use crate::exit;
-use phalanx_base::{Code, Error, Result, nearest};
+use phalanx_base::{Code, Error, Result};
+use phalanx_cluster::{AppFlags, Flags, TaskConfig};
+use phalanx_nn::with_threads;
 use phalanx_train::{Server, ServerOptions, task_from_args_or_env};
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Runs `part` as the task that this process is, and returns the exit code of `main`.
 ///
@@ -29,12 +33,12 @@ use std::process::ExitCode;
 /// # fn points() -> phalanx::Result<Dataset> { Ok(Dataset::range(0, 1, 1)) }
 /// ```
 ///
-/// The program takes no arguments but those flags: any other one is an error. [`job_with_args`] runs programs with arguments of
-/// their own.
+/// The program takes no arguments but those flags: any other one is an error. [`job_with_flags`] and [`job_with_args`] run programs
+/// with arguments of their own.
 pub fn job<T>(part: impl FnOnce(&Server) -> Result<T>) -> ExitCode {
     exit(task_from_args_or_env().and_then(|(config, rest)| {
         check_no_arguments(&rest)?;
-        run(config, part)
+        run(config, ServerOptions::from_env()?, part)
     }))
 }
 
@@ -62,12 +66,63 @@ pub fn job_with_args<A, T>(
 ) -> ExitCode {
     exit(task_from_args_or_env().and_then(|(config, rest)| {
         let args = parse(rest);
-        run(config, |task| part(task, args))
+        run(config, ServerOptions::from_env()?, |task| part(task, args))
     }))
 }
 
-fn run<T>(config: phalanx_cluster::TaskConfig, part: impl FnOnce(&Server) -> Result<T>) -> Result<()> {
-    let server = Server::start_with(config.or_local_if_alone(), ServerOptions::from_env()?)?;
+/// As [`job`], for a program with flags of its own: `define` defines them and returns their values, which `part` gets. It needs no
+/// parser: TensorFlow's programs define their flags so, with `tf.app.flags`.
+///
+/// Every such program also takes `--threads`, `--formation-deadline` and `--server-grace`, which are settings of the task, and
+/// `--help`, which prints `about` and all flags. [`Supervisor::flags`](crate::Supervisor::flags) defines those of the run directory,
+/// of checkpoints and of synchronous training.
+///
+/// ```no_run
+/// use phalanx::burn::nn::LinearConfig;
+/// use phalanx::prelude::*;
+///
+/// fn main() -> std::process::ExitCode {
+///     phalanx::job_with_flags(
+///         "Learns a line",
+///         |flags| (flags.value("max-steps", 500, "Steps of all workers"), Supervisor::flags(flags)),
+///         |task, (max_steps, configure)| {
+///             let line = LinearConfig::new(1, 1).init(&default_device());
+///             let mut trainer = task.trainer(line, Sgd::new(0.1)).try_configure(configure)?;
+///             trainer.train(points()?.repeat().batch(32), max_steps, |model, _, batch| {
+///                 let error = model.forward(batch.tensor::<2>("x", &default_device())?) - batch.tensor("y", &default_device())?;
+///                 Ok(error.powf_scalar(2.0).mean())
+///             })
+///         },
+///     )
+/// }
+/// # fn points() -> phalanx::Result<Dataset> { Ok(Dataset::range(0, 1, 1)) }
+/// ```
+pub fn job_with_flags<A: Send, T>(
+    about: &str,
+    define: impl FnOnce(&mut AppFlags) -> A,
+    part: impl FnOnce(&Server, A) -> Result<T> + Send,
+) -> ExitCode {
+    exit(task_from_args_or_env().and_then(|(config, rest)| {
+        let mut flags = AppFlags::new(rest);
+        let args = define(&mut flags);
+        let threads = flags.value("threads", 1, "Compute threads");
+        let formation = flags.value("formation-deadline", 600, "Seconds to wait for the job to form");
+        let grace =
+            flags.value("server-grace", 120, "With a run directory: seconds to wait for a lost parameter server");
+        if let Some(help) = flags.finish(about)? {
+            // A reader that has gone does not want it.
+            let _gone = std::io::stdout().write_all(help.as_bytes());
+            return Ok(());
+        }
+        let mut options = ServerOptions::from_env()?;
+        (options.formation_deadline, options.server_grace) =
+            (Duration::from_secs(formation), Duration::from_secs(grace));
+        with_threads(threads, || run(config, options, |task| part(task, args)))
+    }))
+}
+
+fn run<T>(config: TaskConfig, options: ServerOptions, part: impl FnOnce(&Server) -> Result<T>) -> Result<()> {
+    let server = Server::start_with(config.or_local_if_alone(), options)?;
     server.run(part).map(drop)
 }
 
@@ -76,15 +131,10 @@ fn run<T>(config: phalanx_cluster::TaskConfig, part: impl FnOnce(&Server) -> Res
 /// # Errors
 /// When there is an argument.
 pub fn check_no_arguments(rest: &[OsString]) -> Result<()> {
-    let Some(argument) = rest.get(1) else { return Ok(()) };
-    let argument = argument.to_string_lossy();
-    let error = Error::new(Code::Flags, format!("nothing here understands the argument {argument:?}"))
-        .because("this program takes --ps_hosts, --worker_hosts, --job_name and --task_index only");
-    let name = argument.split('=').next().unwrap_or_default();
-    Err(match nearest(name, ["--ps_hosts", "--worker_hosts", "--job_name", "--task_index"]) {
-        Some(near) => error.help(format!("did you mean {near}?")),
-        None => error.help("leave it out"),
-    })
+    match AppFlags::new(rest).finish("")? {
+        None => Ok(()),
+        Some(_) => Err(Error::new(Code::Flags, "this program has no flags of its own").help(Flags::HELP)),
+    }
 }
 
 #[cfg(test)]

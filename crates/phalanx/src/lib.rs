@@ -80,9 +80,9 @@ mod guide;
 mod job;
 
 pub use exit::exit;
-pub use job::{check_no_arguments, job, job_with_args};
+pub use job::{check_no_arguments, job, job_with_args, job_with_flags};
 pub use phalanx_base::{Address, Code, Error, Fault, Incarnation, Result, Role, Shape, TaskId};
-pub use phalanx_cluster::{ClusterSpec, Flags, TaskConfig};
+pub use phalanx_cluster::{AppFlags, ClusterSpec, Flags, TaskConfig};
 pub use phalanx_data as data;
 pub use phalanx_estimator as estimator;
 pub use phalanx_feature as feature_column;

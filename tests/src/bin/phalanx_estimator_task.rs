@@ -1,4 +1,4 @@
-//! One task of a job of an estimator, for the tests that need processes: a line, as `TF_CONFIG` says, at a pace that
+//! One task of a job of an estimator, for the tests that need processes: a line, as `TF_CONFIG` or flags say, at a pace that
 //! leaves time to kill somebody.
 
 use clap::Parser;
@@ -46,10 +46,13 @@ fn line() -> phalanx::Result<Dataset> {
 }
 
 fn main() -> ExitCode {
-    phalanx::exit(run(&Args::parse()))
+    phalanx::exit(task_from_args_or_env().and_then(|(task, rest)| run(task, &Args::parse_from(rest))))
 }
 
-fn run(args: &Args) -> phalanx::Result<()> {
+fn run(task: TaskConfig, args: &Args) -> phalanx::Result<()> {
+    if let Some(task) = task.task() {
+        eprintln!("this is {task}");
+    }
     let (rows, slow) = (line()?, Slow(Duration::from_millis(args.step_ms)));
     let test = rows.clone();
     let train = TrainSpec::new(move |_: InputContext| rows.clone().shuffle(100).repeat().batch(10));
@@ -57,7 +60,7 @@ fn run(args: &Args) -> phalanx::Result<()> {
     let eval = EvalSpec::new(move |_| test.clone().batch(50)).start_delay_secs(0).throttle_secs(0);
     let lease = Duration::from_millis(args.lease_ms);
     let options = ServerOptions { lease, ..ServerOptions::from_env()? };
-    let config = RunConfig::from_env()?.server_options(options).model_dir(args.model_dir.clone());
+    let config = RunConfig::for_task(task)?.server_options(options).model_dir(args.model_dir.clone());
     let config = config.save_checkpoints_steps(args.save_steps).log_step_count_steps(20);
     let config = match &args.strategy {
         Some(strategy) => config.train_distribute(strategy),

@@ -1,5 +1,6 @@
 //! TensorFlow's Supervisor: the chief initialises the model, the others wait for it, and all stop in order.
 
+mod flags;
 mod prepare;
 mod stop;
 
