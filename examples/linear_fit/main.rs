@@ -18,7 +18,7 @@ fn main() -> ExitCode {
 fn run() -> phalanx::Result<()> {
     let strategy = Strategy::mirrored(["cpu:0", "cpu:1"])?;
     let mut model =
-        strategy.scope(|| Sequential::new().add(Dense::new(1)).build([1]))?.compile(Sgd::new(0.01), "mse", ["mae"])?;
+        strategy.scope(|| Sequential::new().add(Dense::new(1)).build([1]))?.compile("sgd", "mse", ["mae"])?;
 
     let one = || Column::f32(vec![1.0]).with_row_shape([1]);
     let row = Batch::new([("x", one()?), ("y", one()?)])?.with_label("y")?;

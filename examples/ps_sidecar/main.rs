@@ -16,6 +16,7 @@ use clap::Parser;
 use phalanx::coordinator::{SidecarEvaluator, StepFunctions};
 use phalanx::prelude::*;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Trains a linear model and evaluates its checkpoints.
 #[derive(Parser)]
@@ -74,7 +75,12 @@ fn train(args: &Args, strategy: &Strategy) -> phalanx::Result<()> {
         for _ in done..args.steps {
             last = Some(coordinator.schedule(&train, ())?);
         }
-        coordinator.join()?;
+        while !coordinator.done()? {
+            // The chief is free meanwhile.
+            let committed: u64 = coordinator.workers().iter().map(|worker| worker.committed).sum();
+            println!("{} of {} steps are done", done as u64 + committed, args.steps);
+            std::thread::sleep(Duration::from_millis(100));
+        }
         if let Some(last) = last {
             println!("trained to step {}: loss {:.6}", args.steps, last.fetch()?);
         }

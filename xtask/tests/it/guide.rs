@@ -5,13 +5,14 @@ use std::path::{Component, Path, PathBuf};
 use xtask::pages::{Mark, Page, anchors, links, pages, root};
 
 /// The reasons for which a transcript may not be run.
-const REASONS: [&str; 9] = [
+const REASONS: [&str; 10] = [
     "needs several machines",
     "needs Kubernetes",
     "needs Slurm",
     "needs a GPU",
     "needs TensorFlow",
     "needs data files",
+    "needs the network",
     "builds for minutes",
     "a developer's command",
     "stays until it is stopped",

@@ -94,7 +94,7 @@ impl Person {
         let capital = 300 * i64::from(self.gain > 5000) + 80 * i64::from(self.loss > 0);
         let career = 5 * (self.age.min(55) - 42) + 35 * (self.education as i64 - 9) - 15 * (self.occupation as i64 - 6);
         let home = if self.married { 120 } else { -150 };
-        career + home + 4 * (self.hours - 40) + capital - 130
+        career + home + 4 * (self.hours - 40) + capital - 180
     }
 }
 
