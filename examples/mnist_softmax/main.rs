@@ -39,11 +39,12 @@ fn main() -> ExitCode {
         let centre = pixels().mean_and_variance(mean, [1.0; 784])?;
         let [train, test] = [train, test].map(|images| {
             let centre = centre.clone();
-            images.map_batches(Parallel::default(), move |images| centre.apply(&images, "image"))
+            images.map_batches(Parallel::default(), move |images| centre.apply(&images, "image")).cache()
         });
+        train.clone().batch(1000).iter()?.try_for_each(|images| images.map(drop))?; // reads all of it into memory
         // Every worker has all images, in its own order, so that a lost worker loses no data.
         let all = Options { auto_shard_policy: Some(AutoShardPolicy::Off), ..Options::default() };
-        let train = train.cache().shuffle(60_000).repeat().batch(batch_size).with_options(all);
+        let train = train.shuffle(60_000).repeat().batch(batch_size).with_options(all);
 
         let device = default_device();
         let softmax = LinearConfig::new(784, 10).with_initializer(Initializer::Zeros).init(&device);

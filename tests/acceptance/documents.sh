@@ -21,6 +21,8 @@ echo "linear_fit: $(tail -n 1 fit)"
 # The custom loop, mirrored, and under parameter servers: in one process and as four.
 alone loop 120 "$examples/custom_loop" --strategy mirrored:2
 at_least "custom_loop under mirrored:2, 1 - loss" "$(awk '/^epoch 9/ { print 1 - $NF }' loop)" 0.75
+alone loop_on_servers 120 "$examples/custom_loop" --strategy parameter_server:sync
+at_least "custom_loop under parameter_server:sync, 1 - loss" "$(awk '/^epoch 9/ { print 1 - $NF }' loop_on_servers)" 0.6
 alone ps_loop 120 "$examples/ps_loop"
 at_least "ps_loop in one process, accuracy" "$(awk '/^epoch 9/ { print $NF }' ps_loop)" 0.9
 alone four 120 "$phalanx" launch --ps 1 --workers 2 --no-dashboard --progress none --run-dir launched -- "$examples/ps_loop"

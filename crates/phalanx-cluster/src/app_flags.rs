@@ -5,6 +5,7 @@ use crate::arguments::{find, take};
 use phalanx_base::{Code, Error, Result, nearest};
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::path::Path;
 use std::str::FromStr;
 
 /// Defines the flags of a program, each with its default and a line of help, as `tf.app.flags.DEFINE_…` does.
@@ -38,7 +39,8 @@ impl AppFlags {
     #[must_use]
     pub fn new<A: Into<OsString>>(arguments: impl IntoIterator<Item = A>) -> Self {
         let mut arguments = arguments.into_iter().map(Into::into);
-        let program = arguments.next().unwrap_or_default().to_string_lossy().into_owned();
+        let program = arguments.next().unwrap_or_default();
+        let program = Path::new(&program).file_name().unwrap_or(&program).to_string_lossy().into_owned();
         Self { program, rest: arguments.collect(), ..Self::default() }
     }
 
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn help_wins_over_mistakes_and_lists_every_flag() {
-        let mut flags = flags("train --steps=many --help");
+        let mut flags = flags("target/train --steps=many --help");
         flags.value("steps", 5, "Steps of all workers");
         let help = flags.finish("Trains a model").unwrap().unwrap();
         assert!(
