@@ -1,5 +1,6 @@
 //! From patterns to a sorted list of files.
 
+use crate::public_data::data_set_of;
 use phalanx_base::{Code, Error, Result, nearest};
 use phalanx_storage::{Dir, glob};
 use std::path::{Path, PathBuf};
@@ -114,12 +115,17 @@ fn existing(path: &str) -> Result<String> {
     }
     match dir.size(&name) {
         Ok(Some(_)) => Ok(path.to_owned()),
-        Ok(None) => Err(missing("there is no such file").help(near_names(&dir, &name))),
+        Ok(None) => Err(missing("there is no such file").help(how_to_get(&dir, &name))),
         Err(error) => Err(missing(&error.to_string())),
     }
 }
 
-fn near_names(dir: &Dir, wanted: &str) -> String {
+/// Returns what to do about a file that is not there.
+fn how_to_get(dir: &Dir, wanted: &str) -> String {
+    if let Some(data_set) = data_set_of(wanted) {
+        let other = if data_set == "mnist" { " (or fashion-mnist)" } else { "" };
+        return format!("give the folder that has it; `phalanx data fetch {data_set} --dir DIR`{other} downloads it");
+    }
     let names: Vec<String> = dir.list("").unwrap_or_default().into_iter().map(|entry| entry.name).collect();
     match nearest(wanted, names.iter().map(String::as_str)) {
         Some(name) => format!("did you mean {:?}?", join(dir, name)),

@@ -3,8 +3,8 @@
 mod images;
 mod people;
 
-use crate::{Batch, Dataset, PartPosition, Reader, Source, SourceExt, csv, mnist_test, mnist_train};
-use phalanx_base::{Error, Result};
+use crate::{Batch, Dataset, SourceExt, csv, mnist_test, mnist_train};
+use phalanx_base::Result;
 use std::path::Path;
 use std::sync::{Arc, Once};
 
@@ -34,8 +34,7 @@ pub fn mnist(folder: Option<&Path>) -> [Dataset; 2] {
         let what = "60,000 and 10,000 synthetic images of MNIST's shape";
         return synthetic(what, "mnist", [60_000, 10_000], images::images);
     };
-    [mnist_train(folder), mnist_test(folder)]
-        .map(|part| published(part.scaled("image"), "mnist --dir DIR` (or fashion-mnist)"))
+    [mnist_train(folder), mnist_test(folder)].map(|part| part.scaled("image").dataset())
 }
 
 /// Returns the training and the test rows of the census of 1994 (UCI's Adult): numbers as int64, words as bytes. The label
@@ -63,7 +62,7 @@ pub fn census(folder: Option<&Path>) -> [Dataset; 2] {
     ["adult.data", "adult.test"].map(|file| {
         // The first line of the published test file begins with a bar.
         let rows = csv(folder.join(file)).names(people::NAMES).header(false).trim(true).comment(b'|');
-        published(rows.label("income"), "census --dir DIR`")
+        rows.label("income").dataset()
     })
 }
 
@@ -89,43 +88,14 @@ fn synthetic(
     })
 }
 
-/// Returns the rows of published files. If they cannot be read, the error says how to get them; `fetch` ends that command.
-fn published(source: impl Source + 'static, fetch: &'static str) -> Dataset {
-    Published { source, fetch }.dataset()
-}
-
-struct Published<S> {
-    source: S,
-    fetch: &'static str,
-}
-
-impl<S> Published<S> {
-    fn helped<T>(&self, result: Result<T>) -> Result<T> {
-        let help =
-            || format!("give the folder of the published files; `phalanx data fetch {} downloads them", self.fetch);
-        result.map_err(|error: Error| error.help(help()))
-    }
-}
-
-impl<S: Source> Source for Published<S> {
-    fn parts(&self) -> Result<usize> {
-        self.helped(self.source.parts())
-    }
-
-    fn open(&self, part: usize, from: PartPosition) -> Result<Box<dyn Reader>> {
-        self.helped(self.source.open(part, from))
-    }
-
-    fn kind(&self) -> &str {
-        self.source.kind()
-    }
-
-    fn part_name(&self, part: usize) -> String {
-        self.source.part_name(part)
-    }
-
-    fn is_files(&self) -> bool {
-        self.source.is_files()
+/// Returns the name of the public data set that has a file of this name, as `phalanx data fetch` calls it.
+pub(crate) fn data_set_of(file: &str) -> Option<&'static str> {
+    match file.trim_end_matches(".gz") {
+        "adult.data" | "adult.test" => Some("census"),
+        "train-images-idx3-ubyte" | "train-labels-idx1-ubyte" | "t10k-images-idx3-ubyte" | "t10k-labels-idx1-ubyte" => {
+            Some("mnist")
+        }
+        _ => None,
     }
 }
 
