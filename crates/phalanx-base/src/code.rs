@@ -100,6 +100,8 @@ codes! {
     JobResume = 116, Usage;
     /// Another launcher uses the run directory.
     SecondLauncher = 117, Usage;
+    /// A run cannot be stopped from here: its launcher is gone, elsewhere, or another user's.
+    CannotStop = 118, Usage;
 
     /// Nothing answers at a task's address.
     PeerUnreachable = 201, Infrastructure;

@@ -44,7 +44,7 @@ enum Command {
     Export(job::ExportArgs),
     /// Launches a job of any program that reads TF_CONFIG: chief, workers, parameter servers, evaluator
     Launch(Box<phalanx_launch::LaunchArgs>),
-    /// Serves the dashboard of a run, while it runs or after it has ended
+    /// Serves the dashboard of a run or of a folder of runs, while they run or after they have ended
     Dashboard(dashboard::DashboardArgs),
     /// Shows the tasks of a run in a table
     Status(status::StatusArgs),

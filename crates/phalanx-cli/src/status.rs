@@ -1,7 +1,8 @@
-//! `phalanx status`: the tasks of a run in one table.
+//! `phalanx status`: the tasks of a run, or its variables, in one table.
 
 use phalanx_base::{Code, Error, Result};
-use phalanx_run::{JobState, RunDir, RunState, RunTailer, now_ms};
+use phalanx_run::{JobState, PlacedVariable, RunDir, RunState, RunTailer, now_ms};
+use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,6 +12,9 @@ use std::time::Duration;
 pub(crate) struct StatusArgs {
     /// Run directory [default: the newest one in runs/]
     dir: Option<PathBuf>,
+    /// Show where the shards of every variable and table lie, instead of the tasks
+    #[arg(long)]
+    variables: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -38,18 +42,22 @@ fn show(args: &StatusArgs) -> Result<()> {
     }
     let mut tailer = RunTailer::new(&run, false);
     tailer.poll();
-    // CPU usage needs two measurements.
-    std::thread::sleep(Duration::from_millis(1100));
+    if !args.variables {
+        // CPU usage needs two measurements.
+        std::thread::sleep(Duration::from_millis(1100));
+    }
     loop {
         tailer.poll();
         let state = tailer.state();
         if let Some(problem) = &state.problem {
             return Err(problem.clone());
         }
-        crate::output::print(&if args.json {
-            format!("{}\n", state.to_json())
-        } else {
-            table(state, &dir.display().to_string())
+        let name = dir.display().to_string();
+        crate::output::print(&match (args.variables, args.json) {
+            (true, true) => format!("{}\n", json!({ "variables": state.variables() })),
+            (true, false) => variables(&state.variables(), &name),
+            (false, true) => format!("{}\n", state.to_json()),
+            (false, false) => table(state, &name),
         });
         if !args.watch || state.state != JobState::Running {
             return Ok(());
@@ -66,6 +74,39 @@ fn newest() -> Option<PathBuf> {
         Some((at, path))
     });
     dated.max().map(|(_, path)| path)
+}
+
+/// One line for every shard.
+fn variables(all: &[PlacedVariable], dir: &str) -> String {
+    if all.is_empty() {
+        return format!("{dir}: no task has recorded where its variables lie\n");
+    }
+    let heads = ["name", "kind", "shape", "type", "held by", "shard", "rows", "bytes"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for variable in all {
+        let extents: Vec<String> = variable.shape.iter().map(u64::to_string).collect();
+        // How many rows a table has, no task knows alone.
+        let before = if variable.table { "?, " } else { "" };
+        for (at, shard) in variable.shards.iter().enumerate() {
+            rows.push(vec![
+                variable.name.clone(),
+                if variable.table { "table" } else { "variable" }.to_owned(),
+                format!("[{before}{}]", extents.join(", ")),
+                variable.dtype.clone(),
+                shard.task.to_string(),
+                format!("{} of {}", at + 1, variable.shards.len()),
+                match (shard.rows, shard.count) {
+                    (Some((from, to)), _) => format!("{from}..{to}"),
+                    (None, Some(count)) => format!("by id, {count} now"),
+                    (None, None) => "by id".to_owned(),
+                },
+                shard.bytes.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string()),
+            ]);
+        }
+    }
+    let bytes: u64 = all.iter().flat_map(|variable| &variable.shards).filter_map(|shard| shard.bytes).sum();
+    let head = format!("{dir}: {} variables and tables, {} shards, {bytes} bytes\n", all.len(), rows.len() - 1);
+    head + &crate::output::table(&rows)
 }
 
 fn table(state: &RunState, dir: &str) -> String {

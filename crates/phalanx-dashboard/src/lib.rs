@@ -1,21 +1,25 @@
-//! The dashboard: shows a run in a browser, while it runs or after it has ended.
+//! The dashboard: shows a run, or the runs of a folder, in a browser, while they run or after they have ended.
 //!
-//! The server reads the files of a run directory through [`SharedTailer`] and changes nothing. The dashboard is plain HTML, CSS and
-//! JavaScript inside the executable and makes no requests to other hosts.
+//! The server reads the files of a run directory through [`SharedTailer`], and those of a folder of runs through [`RunIndex`]. It
+//! changes no file; on request it asks the launcher of a run to stop. The dashboard is plain HTML, CSS and JavaScript inside the
+//! executable and makes no requests to other hosts.
 //!
 //! Requests need the token, which is part of the URL. They must name this server as their host and, if they come from a web page,
 //! that page must be the dashboard, so no other page in the same browser can read a run.
 
 mod assets;
+mod chosen;
 mod gate;
 mod metrics;
 mod routes;
+mod runs;
 mod serve;
 mod stream;
 
 use gate::Gate;
 use phalanx_base::{Code, Context, Error, Result};
-use phalanx_run::{SharedTailer, new_token};
+use phalanx_run::{RunIndex, Runs, SharedTailer, new_token};
+use runs::{FollowedRun, POLL, Source};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -24,9 +28,12 @@ use std::time::{Duration, Instant};
 /// How long the server may take to stop.
 const STOP: Duration = Duration::from_secs(1);
 
+/// How often a folder is searched for runs.
+const LIST: Duration = Duration::from_secs(1);
+
 /// What all requests share.
 pub(crate) struct Shared {
-    tailer: SharedTailer,
+    source: Source,
     gate: Gate,
 }
 
@@ -52,6 +59,25 @@ impl Dashboard {
     /// # Errors
     /// If the address cannot be used.
     pub fn start(tailer: SharedTailer, listen: SocketAddr) -> Result<Self> {
+        tailer.follow_lines();
+        Self::serve(Source::One(FollowedRun::new(tailer)), listen)
+    }
+
+    /// Serves a run, or the list of the runs in a folder and each of them.
+    ///
+    /// # Errors
+    /// If the address cannot be used, or a newer version of Phalanx wrote the run.
+    pub fn of(runs: Runs, listen: SocketAddr) -> Result<Self> {
+        match runs {
+            Runs::One(run) => {
+                run.read_job()?;
+                Self::start(SharedTailer::start(&run, true, POLL)?, listen)
+            }
+            Runs::Many(folder) => Self::serve(Source::of_folder(RunIndex::start(folder, LIST)?), listen),
+        }
+    }
+
+    fn serve(source: Source, listen: SocketAddr) -> Result<Self> {
         let what = || format!("the dashboard cannot listen on {listen}");
         let listener = TcpListener::bind(listen).map_err(|error| {
             Error::new(Code::PortInUse, what())
@@ -62,7 +88,7 @@ impl Dashboard {
         listener.set_nonblocking(true).context(Code::Internal, what())?;
         let token = new_token()?;
         let url = format!("http://{address}/?t={token}");
-        let shared = Arc::new(Shared { tailer, gate: Gate::new(address, &token) });
+        let shared = Arc::new(Shared { source, gate: Gate::new(address, &token) });
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context(Code::Internal, what())?;

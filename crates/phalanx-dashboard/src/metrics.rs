@@ -1,16 +1,14 @@
 //! Metrics for Prometheus.
 
-use crate::Shared;
-use axum::extract::State;
+use crate::chosen::ChosenRun;
 use phalanx_run::{TaskState, TaskView};
 use std::fmt::Write;
-use std::sync::Arc;
 
 /// A value of a task, if it is known.
 type TaskValue = fn(&TaskView) -> Option<f64>;
 
-pub(crate) async fn metrics(State(shared): State<Arc<Shared>>) -> String {
-    let state = shared.tailer.state();
+pub(crate) async fn metrics(ChosenRun(run): ChosenRun) -> String {
+    let state = run.tailer.state();
     let mut text = String::new();
     let mut job = |name: &str, value: Option<f64>| {
         if let Some(value) = value {

@@ -1,5 +1,6 @@
 //! The paths of the server and their responses.
 
+use crate::chosen::{ChosenRun, refuse};
 use crate::serve::Authenticated;
 use crate::{Shared, assets, metrics, stream};
 use axum::Router;
@@ -8,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -22,11 +23,21 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/api/curves", get(curves))
         .route("/api/logs", get(logs))
         .route("/api/statistics", get(statistics))
+        .route("/api/variables", get(variables))
+        .route("/api/settings", get(settings))
+        .route("/api/runs", get(runs))
+        .route("/api/stop", post(stop))
         .route("/api/stream", get(stream::stream))
         .route("/metrics", get(metrics::metrics))
         .route_layer(from_fn_with_state(Arc::clone(&shared), token));
     let mut open = Router::new().route("/healthz", get(async || "ok\n"));
-    for (path, kind, text) in assets::FILES {
+    let [run_page, list_page] = if shared.source.index().is_some() { ["/run", "/"] } else { ["/", "/runs"] };
+    for (name, kind, text) in assets::FILES {
+        let path = match name {
+            assets::RUN_PAGE => run_page,
+            assets::LIST_PAGE => list_page,
+            file => file,
+        };
         open = open.route(path, get(async move || ([(header::CONTENT_TYPE, kind)], text)));
     }
     open.merge(secret).layer(from_fn_with_state(Arc::clone(&shared), host)).with_state(shared)
@@ -65,12 +76,12 @@ fn answer(value: &Value) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
 }
 
-async fn state(State(shared): State<Arc<Shared>>) -> Response {
-    answer(&shared.tailer.state().to_json())
+async fn state(ChosenRun(run): ChosenRun) -> Response {
+    answer(&run.tailer.state().to_json())
 }
 
-async fn curves(State(shared): State<Arc<Shared>>) -> Response {
-    let state = shared.tailer.state();
+async fn curves(ChosenRun(run): ChosenRun) -> Response {
+    let state = run.tailer.state();
     let curves: Vec<Value> = state
         .curves
         .iter()
@@ -79,15 +90,45 @@ async fn curves(State(shared): State<Arc<Shared>>) -> Response {
     answer(&json!(curves))
 }
 
+/// The variables and tables, and where their shards lie.
+async fn variables(ChosenRun(run): ChosenRun) -> Response {
+    answer(&json!(run.tailer.state().variables()))
+}
+
+/// The settings that the run was started with, as pairs of name and value.
+async fn settings(ChosenRun(run): ChosenRun) -> Response {
+    answer(&json!(run.tailer.settings()))
+}
+
 /// The statistics of the training data, or `null`.
-async fn statistics(State(shared): State<Arc<Shared>>) -> Response {
-    let state = shared.tailer.state();
+async fn statistics(ChosenRun(run): ChosenRun) -> Response {
+    let state = run.tailer.state();
     answer(state.statistics.as_ref().map_or(&Value::Null, |found| &found.content))
 }
 
+/// The runs of the folder, newest first.
+async fn runs(State(shared): State<Arc<Shared>>) -> Response {
+    match shared.source.index() {
+        Some(index) => {
+            let folder = index.folder().root().display().to_string();
+            answer(&json!({ "folder": folder, "runs": index.summaries() }))
+        }
+        None => refuse(StatusCode::NOT_FOUND, "the dashboard shows one run"),
+    }
+}
+
+/// Asks the launcher of the run to stop it.
+async fn stop(ChosenRun(run): ChosenRun) -> Response {
+    match run.stop() {
+        Ok(()) => StatusCode::ACCEPTED.into_response(),
+        Err(error) => refuse(StatusCode::CONFLICT, &error.report()),
+    }
+}
+
 /// The logs of all tasks by time, as a file.
-async fn logs(State(shared): State<Arc<Shared>>) -> Response {
-    let state = shared.tailer.state();
+async fn logs(ChosenRun(run): ChosenRun) -> Response {
+    run.tailer.follow_lines();
+    let state = run.tailer.state();
     let mut text = String::new();
     for line in state.lines(0, usize::MAX).1 {
         let task = state.tasks.get(line.task).map_or_else(String::new, |task| task.task.to_string());

@@ -1,14 +1,12 @@
 //! Changes of a run as server-sent events.
 
-use crate::Shared;
-use axum::extract::State;
+use crate::chosen::ChosenRun;
 use axum::response::sse::{self, KeepAlive, Sse};
 use futures_util::stream::{Stream, unfold};
 use phalanx_run::{Event, Point, RunState};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How often changes are sent.
@@ -28,15 +26,16 @@ struct Cursor {
 }
 
 pub(crate) async fn stream(
-    State(shared): State<Arc<Shared>>,
+    ChosenRun(run): ChosenRun,
 ) -> Sse<impl Stream<Item = Result<sse::Event, Infallible>>> {
-    let start = (shared, Cursor::default(), VecDeque::new());
-    let stream = unfold(start, async |(shared, mut cursor, mut ready)| {
+    run.tailer.follow_lines();
+    let start = (run, Cursor::default(), VecDeque::new());
+    let stream = unfold(start, async |(run, mut cursor, mut ready)| {
         loop {
             if let Some(event) = ready.pop_front() {
-                return Some((Ok(event), (shared, cursor, ready)));
+                return Some((Ok(event), (run, cursor, ready)));
             }
-            cursor.changes(&shared.tailer.state(), &mut ready);
+            cursor.changes(&run.tailer.state(), &mut ready);
             if ready.is_empty() {
                 tokio::time::sleep(INTERVAL).await;
             }

@@ -5,6 +5,8 @@ import * as data from "./data.js";
 import * as logs from "./logs.js";
 import * as overview from "./overview.js";
 import * as tables from "./tables.js";
+import { askToStop, startStop } from "./stop.js";
+import { nextTheme, startTheme } from "./theme.js";
 
 const names = ["overview", "tasks", "servers", "logs", "checkpoints", "data", "config"];
 let current = "overview";
@@ -36,10 +38,11 @@ function header() {
   if (!state) return;
   const job = state.job ?? {};
   const parts = (job.model_dir ?? "").split("/").filter((part) => part !== "" && part !== "model");
-  const name = parts.at(-1) ?? "run";
+  const name = store.run || (parts.at(-1) ?? "run");
   $("name").textContent = name;
   document.title = `${name} · ${state.state} · Phalanx`;
-  $("state").textContent = state.state;
+  $("state").textContent = state.stopping ? "stopping" : state.state;
+  $("stop").hidden = !state.can_be_stopped;
   $("state").className = `pill ${state.state}`;
   $("clock").textContent = job.started ? span((state.ended ?? Date.now()) - job.started) : "";
   const silent = Date.now() - store.heard;
@@ -48,15 +51,6 @@ function header() {
   if (state.problem) $("stale").textContent = state.problem;
   if (stale) $("stale").textContent = `No update since ${new Date(store.heard).toTimeString().slice(0, 8)}: the launcher has exited or cannot be reached. The last known state is shown.`;
 }
-
-const themes = ["auto", "light", "dark"];
-function theme(name) {
-  if (name === "auto") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = name;
-  $("theme").textContent = `Theme: ${name}`;
-  try { localStorage.setItem("phalanx-theme", name); } catch { /* a browser without storage forgets it */ }
-  if (current === "overview") overview.redraw();
-}
-const nextTheme = () => theme(themes[(themes.indexOf($("theme").textContent.slice(7)) + 1) % themes.length]);
 
 function keys(event) {
   const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
@@ -76,12 +70,12 @@ $("tabs").addEventListener("keydown", (event) => {
   if (step) { event.preventDefault(); open(names[(names.indexOf(current) + step + names.length) % names.length], true); }
 });
 document.addEventListener("keydown", keys);
-$("theme").addEventListener("click", nextTheme);
 $("help-open").addEventListener("click", () => $("help").showModal());
-let kept = "auto";
-try { kept = localStorage.getItem("phalanx-theme") ?? "auto"; } catch { /* as above */ }
-overview.start(); tables.start(); logs.start();
-theme(themes.includes(kept) ? kept : "auto");
+overview.start(); tables.start(); logs.start(); startStop();
+startTheme(() => { if (current === "overview") overview.redraw(); });
+$("back").hidden = store.run === "";
+$("back").href = `./?t=${encodeURIComponent(store.token)}`;
+$("stop").addEventListener("click", () => askToStop(store.run, $("name").textContent));
 listen((kinds) => { header(); draw(kinds); });
 setInterval(header, 1000);
 const asked = location.hash.replace(/^#\/?/, "");

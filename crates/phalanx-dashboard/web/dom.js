@@ -59,8 +59,10 @@ export function table(caption, columns, rows, order, changed) {
   }
   const body = list.map((row) => el("tr", {}, ...columns.map((column) => {
     const cell = column.cell(row);
-    return el("td", { "data-head": column.head, class: [column.n ? "n" : "", column.wrap ? "wrap" : "", cell && cell.class ? cell.class : ""].join(" ").trim() || undefined },
-      cell && cell.text !== undefined ? cell.text : cell);
+    // A cell is a text, a node, or a text with a class. Some nodes have a `text` of their own.
+    const styled = cell && !(cell instanceof Node) && cell.text !== undefined;
+    return el("td", { "data-head": column.head, class: [column.n ? "n" : "", column.wrap ? "wrap" : "", styled && cell.class ? cell.class : ""].join(" ").trim() || undefined },
+      styled ? cell.text : cell);
   })));
   return el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...body));
 }

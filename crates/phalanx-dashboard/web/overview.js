@@ -1,13 +1,11 @@
 // Curves, numbers, the cluster, events.
-import { $, bytes, count, el, number, replace, span, svg, time } from "./dom.js";
+import { $, bytes, count, el, number, replace, span, svg, table, time } from "./dom.js";
 import { draw } from "./chart.js";
+import { rank, titles } from "./curves.js";
 import { store } from "./store.js";
 
 const charts = new Map();
 export const signs = { launched: "▶", started: "●", exited: "■", restarting: "↻", told: "◌", killed: "✕", "given-up": "✕", finished: "⚑", checkpoint: "▣", evaluation: "◆" };
-
-const titles = (tag) => (tag === "global_step/sec" ? "throughput (steps per second)" : tag.replace(/^epoch_/, ""));
-const rank = (tag) => { const order = ["loss", "auc", "global_step/sec", "accuracy", "average_loss"]; const at = order.indexOf(tag.replace(/^epoch_/, "")); return at < 0 ? order.length : at; };
 
 function options() {
   const first = store.curves.filter(Boolean).flatMap((curve) => (curve.points.length ? [curve.points[0][1]] : []));
@@ -101,7 +99,26 @@ function numbers(state) {
   ];
   const rate = sum("examples_per_s");
   if (rate !== null) list.splice(2, 0, ["examples per second", number(rate)]);
+  cost(state);
   replace($("numbers"), ...list.map(([label, value]) => el("div", { class: "number" }, el("b", {}, value), el("span", {}, label))));
+}
+
+// What the processes of a finished run used.
+function cost(state) {
+  const roles = state.usage?.roles ?? [];
+  $("cost-card").hidden = roles.length === 0;
+  if (roles.length === 0) return;
+  const total = (key) => { const list = roles.map((one) => one[key]).filter((value) => typeof value === "number"); return list.length ? list.reduce((a, b) => a + b, 0) : null; };
+  const rows = roles.length > 1 ? [...roles, { role: "total", tasks: total("tasks"), cpu_seconds: total("cpu_seconds"), sent_bytes: total("sent_bytes"), received_bytes: total("received_bytes") }] : roles;
+  const columns = [
+    { head: "Role", cell: (u) => u.role },
+    { head: "Tasks", n: true, cell: (u) => count(u.tasks) },
+    { head: "CPU time", n: true, cell: (u) => `${number(u.cpu_seconds)} s` },
+    { head: "Peak memory", n: true, cell: (u) => bytes(u.peak_bytes) },
+    { head: "Sent", n: true, cell: (u) => bytes(u.sent_bytes) },
+    { head: "Received", n: true, cell: (u) => bytes(u.received_bytes) },
+  ];
+  replace($("cost"), table("Cost", columns, rows));
 }
 
 function topology(state) {

@@ -5,6 +5,8 @@ const MOST_RATES = 1200;
 export const store = {
   state: null, events: [], curves: [], lines: [], rates: new Map(), dropped: 0, heard: 0, connected: false,
   token: new URLSearchParams(location.search).get("t") ?? "",
+  // The run of a folder; empty if the dashboard shows one run.
+  run: new URLSearchParams(location.search).get("run") ?? "",
 };
 const listeners = new Set();
 const dirty = new Set();
@@ -25,7 +27,9 @@ function changed(kind) {
   }, 50);
 }
 
-export const api = (path) => `${path}?t=${encodeURIComponent(store.token)}`;
+// The address of a request about a run of the folder, or about the only run.
+export const apiOf = (path, run) => `${path}?t=${encodeURIComponent(store.token)}${run === "" ? "" : `&run=${encodeURIComponent(run)}`}`;
+export const api = (path) => apiOf(path, store.run);
 
 function reset() { store.events = []; store.curves = []; store.lines = []; store.dropped = 0; }
 

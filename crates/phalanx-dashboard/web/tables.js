@@ -2,8 +2,9 @@
 import { $, bytes, count, el, number, replace, span, table, time } from "./dom.js";
 import { draw } from "./chart.js";
 import { store } from "./store.js";
+import { showVariables, startVariables } from "./variables.js";
 
-const orders = { held: { column: 4, down: true } };
+const orders = {};
 const keep = (name, draw) => (order) => { orders[name] = order; draw(); };
 const spoken = (value, form = number) => (typeof value === "number" ? form(value) : "–");
 
@@ -70,18 +71,7 @@ function servers() {
     { head: "Memory", n: true, cell: (t) => bytes(t.memory) },
   ];
   replace($("servers-table"), rows.length ? table("Parameter servers", columns, rows, orders.servers, keep("servers", servers)) : el("p", { class: "empty" }, "No parameter servers."));
-  const held = rows.flatMap((task) => [
-    ...(task.status?.variables ?? []).map((one) => ({ ...one, task: task.task, kind: "variable" })),
-    ...(task.status?.tables ?? []).map((one) => ({ ...one, task: task.task, kind: "table" })),
-  ]);
-  const columns2 = [
-    { head: "Name", cell: (v) => v.name, sort: (v) => v.name },
-    { head: "Kind", cell: (v) => v.kind },
-    { head: "Server", cell: (v) => v.task, sort: (v) => v.task },
-    { head: "Numbers or rows", n: true, cell: (v) => count(v.elements ?? v.rows), sort: (v) => v.elements ?? v.rows ?? 0 },
-    { head: "Bytes", n: true, cell: (v) => bytes(v.bytes), sort: (v) => v.bytes ?? 0 },
-  ];
-  replace($("holdings-table"), held.length ? table("Variables and tables by server", columns2, held.slice(0, 500), orders.held, keep("held", servers)) : el("p", { class: "empty" }, "No variables reported."));
+  showVariables();
 }
 
 // The results of evaluations at a step.
@@ -124,6 +114,7 @@ function config() {
 const views = { tasks, servers, checkpoints, config };
 export function show(view) { if (store.state && views[view]) views[view](); }
 export function start() {
+  startVariables();
   $("copy").addEventListener("click", async () => {
     try { await navigator.clipboard.writeText($("command").textContent); $("copy").textContent = "Copied"; } catch { $("copy").textContent = "Not allowed"; }
     setTimeout(() => { $("copy").textContent = "Copy"; }, 1500);

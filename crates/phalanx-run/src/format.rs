@@ -8,7 +8,7 @@ use std::path::Path;
 /// The version of the files that this build writes, as `format_version`. Files without that key are older and still read.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// The largest file that is read.
+/// The largest file that is read, in bytes.
 const MAX_BYTES: u64 = 4 << 20;
 
 /// Reads a JSON file; `None` if it is missing or damaged.
@@ -16,7 +16,12 @@ const MAX_BYTES: u64 = 4 << 20;
 /// # Errors
 /// [`Code::DataFormat`] if a newer version of Phalanx wrote the file.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    if std::fs::metadata(path).map_or(0, |about| about.len()) > MAX_BYTES {
+    read_up_to(path, MAX_BYTES)
+}
+
+/// As [`read`], for a file of another size at most.
+pub(crate) fn read_up_to<T: DeserializeOwned>(path: &Path, max_bytes: u64) -> Result<Option<T>> {
+    if std::fs::metadata(path).map_or(0, |about| about.len()) > max_bytes {
         return Ok(None);
     }
     let bytes = std::fs::read(path).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! `job.json`: what was launched.
 
 use crate::format::{self, FORMAT_VERSION, as_text};
-use crate::{RunDir, host_name, now_ms};
+use crate::{ProcessIdentity, RunDir, host_name, now_ms};
 use phalanx_base::{Result, TaskId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,6 +21,9 @@ pub struct JobFile {
     /// The launcher's process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launcher_pid: Option<u32>,
+    /// The same, such that no later process with that number is mistaken for it; `None` in older files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launcher: Option<ProcessIdentity>,
     /// When the job was launched, in milliseconds since 1970.
     pub started: u64,
     /// The version of Phalanx.
@@ -58,11 +61,27 @@ impl JobFile {
             directory: std::env::current_dir().map(|path| path.display().to_string()).unwrap_or_default(),
             host: host_name(),
             launcher_pid: Some(std::process::id()),
+            launcher: ProcessIdentity::of(std::process::id()),
             started: now_ms(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             model_dir,
             cluster,
             tasks,
+        }
+    }
+}
+
+impl JobFile {
+    /// Whether the launcher of the job still exists; `None` if that cannot be known here, because it runs on another machine.
+    #[must_use]
+    pub fn launcher_is_alive(&self) -> Option<bool> {
+        if self.host != host_name() {
+            return None;
+        }
+        match (&self.launcher, self.launcher_pid) {
+            (Some(launcher), _) => Some(launcher.is_alive()),
+            (None, Some(pid)) => Some(std::path::Path::new(&format!("/proc/{pid}")).exists()),
+            (None, None) => None,
         }
     }
 }

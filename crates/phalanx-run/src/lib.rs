@@ -2,19 +2,26 @@
 //!
 //! Start with [`RunDir`] (where the files are), [`JobFile`], [`Event`] and [`TaskStatus`] (what they contain), [`Journal`] (writes
 //! the launcher's files), [`StatusDir`] (read and written by launcher and tasks), [`RunTailer`] and [`RunState`] (what
-//! `phalanx status`, the terminal and the dashboard show).
+//! `phalanx status`, the terminal and the dashboard show), [`RunIndex`] (the list of the runs in a folder).
 
 mod checkpoints;
 mod curves;
 mod event;
+mod folder;
 mod format;
 mod job_file;
 mod journal;
 mod loads;
+mod placement;
+mod process;
 mod run_dir;
+mod run_index;
+mod settings;
 mod shared_tailer;
 mod state;
 mod statistics;
+mod stop;
+mod summary;
 mod tail;
 mod tailer;
 mod task_status;
@@ -25,13 +32,19 @@ mod usage;
 pub use checkpoints::CheckpointFile;
 pub use curves::{Curve, Point};
 pub use event::{Event, EventKind, Outcome};
+pub use folder::{RunFolder, Runs};
 pub use format::FORMAT_VERSION;
 pub use job_file::{JobFile, JobTask};
 pub use journal::Journal;
+pub use placement::{PlacedShard, PlacedVariable, Placement};
+pub use process::ProcessIdentity;
 pub use run_dir::{RunDir, host_name};
+pub use run_index::RunIndex;
+pub use settings::Setting;
 pub use shared_tailer::{SharedTailer, StateGuard};
 pub use state::{JobState, LogLine, RunState, TaskState, TaskView};
 pub use statistics::DataStatistics;
+pub use summary::{LastMetric, RunSummary};
 pub use tailer::RunTailer;
 pub use task_status::{Holding, StatusDir, TaskFailure, TaskPhase, TaskStatus};
 pub use timestamp::{now_ms, timestamp};

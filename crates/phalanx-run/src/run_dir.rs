@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// | `job.json` | [`JobFile`](crate::JobFile): what was launched |
 /// | `events.jsonl` | [`Event`](crate::Event)s, one per line |
 /// | `worker-2.log` | a task's output, each line after its time |
-/// | `status/` | [`StatusDir`]: what tasks report about themselves |
+/// | `status/` | [`StatusDir`]: what tasks report about themselves, and where the variables lie ([`Placement`](crate::Placement)) |
 /// | `usage.json` | [`JobUsage`](crate::JobUsage): what the processes of the job used, once it is over |
 /// | `lock` | the process of the launcher |
 ///

@@ -1,6 +1,6 @@
 //! The one reader of a run's files in a process.
 
-use crate::{RunDir, RunState, RunTailer};
+use crate::{RunDir, RunState, RunTailer, Setting};
 use phalanx_base::{Code, Context, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
@@ -26,8 +26,21 @@ impl SharedTailer {
     /// # Errors
     /// If the thread cannot be started.
     pub fn start(run: &RunDir, with_lines: bool, interval: Duration) -> Result<Self> {
-        let tailer = Mutex::new(RunTailer::new(run, with_lines));
-        let shared = Arc::new(Shared { tailer, polls: AtomicU64::new(0) });
+        Self::with_polls(RunTailer::new(run, with_lines), 0, interval)
+    }
+
+    /// As [`start`](Self::start), without the logs, and returns when the files have been read once.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start_polled(run: &RunDir, interval: Duration) -> Result<Self> {
+        let mut tailer = RunTailer::new(run, false);
+        tailer.poll();
+        Self::with_polls(tailer, 1, interval)
+    }
+
+    fn with_polls(tailer: RunTailer, polls: u64, interval: Duration) -> Result<Self> {
+        let shared = Arc::new(Shared { tailer: Mutex::new(tailer), polls: AtomicU64::new(polls) });
         let weak = Arc::downgrade(&shared);
         let poll = move || {
             while let Some(shared) = Weak::upgrade(&weak) {
@@ -46,6 +59,23 @@ impl SharedTailer {
     #[must_use]
     pub fn state(&self) -> StateGuard<'_> {
         StateGuard(self.shared.lock())
+    }
+
+    /// Reads the logs too, from now on.
+    pub fn follow_lines(&self) {
+        self.shared.lock().follow_lines();
+    }
+
+    /// The settings that the run was started with; see [`RunTailer::settings`].
+    #[must_use]
+    pub fn settings(&self) -> Vec<Setting> {
+        self.shared.lock().settings()
+    }
+
+    /// The run.
+    #[must_use]
+    pub fn run(&self) -> RunDir {
+        self.shared.lock().run().clone()
     }
 
     /// What is known about the run; `None` before the first poll and while files are being read.

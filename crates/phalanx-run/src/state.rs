@@ -1,9 +1,9 @@
 //! What is known about a run.
 
-use crate::{CheckpointFile, Curve, DataStatistics, Event, JobFile, Outcome, Point, TaskStatus};
+use crate::{CheckpointFile, Curve, DataStatistics, Event, JobFile, JobUsage, Outcome, Placement, Point, TaskStatus};
 use phalanx_base::{Error, Role, TaskId};
 use serde_json::{Value, json};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Bounds for the log lines in memory; older lines are in the files.
 const MAX_LINES: usize = 200_000;
@@ -195,8 +195,12 @@ pub struct RunState {
     pub checkpoints: Vec<CheckpointFile>,
     /// The statistics of its training data, which `phalanx train` writes.
     pub statistics: Option<DataStatistics>,
+    /// What its processes used, once it is over.
+    pub usage: Option<JobUsage>,
     /// Why some of its files cannot be read: a newer version of Phalanx wrote them.
     pub problem: Option<Error>,
+    /// The variables that each task has created.
+    pub(crate) placements: BTreeMap<TaskId, Placement>,
     events: VecDeque<Event>,
     first_event: u64,
     lines: VecDeque<LogLine>,
@@ -274,7 +278,9 @@ impl RunState {
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
         let from_curve = || self.last("", "global_step/sec").map(|point| point.value);
-        self.sum(|status| status.steps_per_s).or_else(from_curve)
+        let rates = self.statuses().filter_map(|status| status.steps_per_s);
+        let in_sync = self.statuses().any(|status| status.in_sync == Some(true));
+        rates.reduce(|a, b| if in_sync { a.max(b) } else { a + b }).or_else(from_curve)
     }
 
     /// The newest training loss.
@@ -284,7 +290,13 @@ impl RunState {
         reported.or_else(|| ["loss", "epoch_loss"].iter().find_map(|tag| self.last("", tag)).map(|point| point.value))
     }
 
-    /// Everything but events, curves and lines, as one object.
+    /// Whether the launcher has asked a task to stop: the job is ending.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.state == JobState::Running && self.tasks.iter().any(|task| task.stop_requested)
+    }
+
+    /// Everything but events, curves, lines and variables, as one object.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut object = json!({
@@ -297,6 +309,10 @@ impl RunState {
             "tasks": self.tasks.iter().map(TaskView::to_json).collect::<Vec<_>>(),
             "checkpoints": self.checkpoints,
             "statistics": self.statistics.as_ref().map(|found| found.at_ms),
+            "stopping": self.is_stopping(),
+            "can_be_stopped": self.can_be_stopped(),
+            "placed": self.placements.values().map(|placement| placement.variables.len()).sum::<usize>(),
+            "usage": self.usage,
         });
         if let Some(problem) = &self.problem {
             object["problem"] = json!(problem.to_string());

@@ -2,10 +2,11 @@
 
 use crate::curves::Curves;
 use crate::loads::Loads;
+use crate::summary::METRIC_TAGS;
 use crate::tail::Tail;
 use crate::timestamp::parse_timestamp;
-use crate::{Event, EventKind, JobState, LogLine, RunDir, RunState, TaskState, TaskView, checkpoints, statistics};
-use crate::{Point, format, host_name, now_ms};
+use crate::{Event, EventKind, JobFile, JobState, JobUsage, LogLine, RunDir, RunState, TaskState, TaskView};
+use crate::{Point, Setting, checkpoints, format, now_ms, settings, statistics};
 use phalanx_base::{Result, TaskId};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,8 +16,6 @@ use std::time::{Duration, Instant, SystemTime};
 const SLOW: Duration = Duration::from_secs(1);
 /// A task's report is stale after this time.
 const FRESH: Duration = Duration::from_secs(10);
-/// The tags of which an evaluation's event shows one, best first.
-const EVALUATION_TAGS: [&str; 6] = ["auc", "accuracy", "epoch_accuracy", "average_loss", "loss", "epoch_loss"];
 
 /// Reads the files of a run while they grow, or after the run has ended.
 ///
@@ -32,6 +31,8 @@ pub struct RunTailer {
     curves: Curves,
     loads: Loads,
     slow: Option<Instant>,
+    /// When the placement of each task was written that has been read.
+    placed: BTreeMap<TaskId, SystemTime>,
     /// The step of the newest evaluation of each run below the model directory.
     evaluated: BTreeMap<String, i64>,
 }
@@ -49,6 +50,7 @@ impl RunTailer {
             curves: Curves::default(),
             loads: Loads::default(),
             slow: None,
+            placed: BTreeMap::new(),
             evaluated: BTreeMap::new(),
         }
     }
@@ -57,6 +59,24 @@ impl RunTailer {
     #[must_use]
     pub fn state(&self) -> &RunState {
         &self.state
+    }
+
+    /// The settings that the run was started with, to compare runs by: its command line, the keys of its job file, and the number
+    /// of its tasks.
+    #[must_use]
+    pub fn settings(&self) -> Vec<Setting> {
+        settings::read(self.state.job.as_ref(), self.run.root(), &self.model_dir())
+    }
+
+    /// The run.
+    #[must_use]
+    pub fn run(&self) -> &RunDir {
+        &self.run
+    }
+
+    /// Follows the logs too, from now on.
+    pub fn follow_lines(&mut self) {
+        self.with_lines = true;
     }
 
     /// Reads what has been added to the files.
@@ -73,6 +93,8 @@ impl RunTailer {
             self.curves.look(&model_dir);
             self.find_checkpoints(&model_dir);
             self.state.statistics = statistics::read(&model_dir, self.state.statistics.take());
+            self.read_placements();
+            self.read_usage();
             self.look_at_processes();
         }
         self.curves.read(&mut self.state.curves);
@@ -115,6 +137,9 @@ impl RunTailer {
                 let version = format::check(event.format_version.unwrap_or(0).into(), &self.run.events_file());
                 (self.state.problem, self.state.job) = (version.err(), None);
                 self.state.tasks.clear();
+                self.state.placements.clear();
+                self.placed.clear();
+                self.state.usage = None;
                 self.read_job();
                 (self.state.state, self.state.ended_ms) = (JobState::Running, None);
             }
@@ -144,6 +169,31 @@ impl RunTailer {
         }
     }
 
+    /// Reads where the variables lie. Tasks write that once, when they have created them, and again after a restart.
+    fn read_placements(&mut self) {
+        let status_dir = self.run.status();
+        let RunState { tasks, placements, problem, .. } = &mut self.state;
+        for task in tasks.iter().map(|view| view.task) {
+            let written = status_dir.placement_written(task);
+            if written.is_none() || self.placed.get(&task) == written.as_ref() {
+                continue;
+            }
+            if let Some(placement) = Self::keep(problem, status_dir.read_placement(task)) {
+                placements.insert(task, placement);
+                self.placed.extend(written.map(|written| (task, written)));
+            }
+        }
+    }
+
+    /// Reads what the job used, which the launcher writes just before its end.
+    fn read_usage(&mut self) {
+        let RunState { usage, state, problem, .. } = &mut self.state;
+        let ended = !matches!(state, JobState::Unknown | JobState::Running | JobState::Abandoned);
+        if ended && usage.is_none() {
+            *usage = Self::keep(problem, JobUsage::read(&self.run));
+        }
+    }
+
     /// Where the program keeps its files. The directory may appear after the launcher's; a run that was copied to another
     /// machine has the files beside its logs.
     fn model_dir(&self) -> PathBuf {
@@ -164,7 +214,7 @@ impl RunTailer {
     fn find_evaluations(&mut self) {
         let mut newest: BTreeMap<&str, (usize, &str, Point)> = BTreeMap::new();
         for curve in self.state.curves.iter().filter(|curve| !curve.run.is_empty()) {
-            let rank = EVALUATION_TAGS.iter().position(|tag| *tag == curve.tag);
+            let rank = METRIC_TAGS.iter().position(|tag| *tag == curve.tag);
             if let (Some(rank), Some(point)) = (rank, curve.points.last())
                 && newest.get(curve.run.as_str()).is_none_or(|(best, ..)| rank < *best)
             {
@@ -195,9 +245,8 @@ impl RunTailer {
             let pid = view.pid.filter(|_| running && view.state == TaskState::Running && view.node.is_empty());
             (view.cpu, view.memory) = pid.and_then(|pid| self.loads.of(pid)).unzip();
         }
-        let job = self.state.job.as_ref().filter(|job| running && job.host == host_name());
-        let launcher = job.and_then(|job| job.launcher_pid);
-        if launcher.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+        let job = self.state.job.as_ref().filter(|_| running);
+        if job.and_then(JobFile::launcher_is_alive) == Some(false) {
             self.state.state = JobState::Abandoned;
             self.state.ended_ms = Some(now_ms());
             for view in self.state.tasks.iter_mut().filter(|view| view.state == TaskState::Running) {

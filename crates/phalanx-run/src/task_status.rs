@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The directory of status files: `worker-2.json` while the task runs, `worker-2.end` when it fails.
+/// The directory of status files: `worker-2.json` while the task runs, `worker-2.end` when it fails, `worker-2.placement` if it
+/// creates variables.
 #[derive(Clone, Debug)]
 pub struct StatusDir(PathBuf);
 
@@ -28,6 +29,8 @@ pub struct TaskStatus {
     pub steps: Option<u64>,
     /// Steps per second of this trainer.
     pub steps_per_s: Option<f64>,
+    /// Whether the trainers make every step together, so that the job's rate is that of one of them.
+    pub in_sync: Option<bool>,
     /// Examples per second of this trainer.
     pub examples_per_s: Option<f64>,
     /// Committed steps of the job.
@@ -156,15 +159,20 @@ impl StatusDir {
         write_atomically(&self.file(task, "json"), &status.to_json().to_string())
     }
 
+    /// When the status of a task was written; `None` if there is none.
+    #[must_use]
+    pub fn written(&self, task: TaskId) -> Option<SystemTime> {
+        std::fs::metadata(self.file(task, "json")).and_then(|about| about.modified()).ok()
+    }
+
     /// Reads the status of a task and the time at which it was written; `None` if there is none
     /// or if it is damaged.
     ///
     /// # Errors
     /// [`phalanx_base::Code::DataFormat`] if a newer version of Phalanx wrote it.
     pub fn read(&self, task: TaskId) -> Result<Option<(TaskStatus, SystemTime)>> {
-        let path = self.file(task, "json");
-        let Ok(written) = std::fs::metadata(&path).and_then(|about| about.modified()) else { return Ok(None) };
-        Ok(format::read(&path)?.map(|status| (status, written)))
+        let Some(written) = self.written(task) else { return Ok(None) };
+        Ok(format::read(&self.file(task, "json"))?.map(|status| (status, written)))
     }
 
     /// Leaves the reason for a task's failure for the launcher.

@@ -32,6 +32,7 @@ mod membership;
 mod mini_cluster;
 mod options;
 mod own_host;
+mod placement;
 mod preprocessing;
 mod resolver;
 mod run_dir;

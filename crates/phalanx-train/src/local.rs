@@ -38,9 +38,8 @@ fn start_tasks(
         let output_dir = given.output_dir().map(str::to_owned);
         Ok::<_, phalanx_base::Error>(config.with_model_dir(given.model_dir()).with_output_dir(output_dir))
     };
-    // Of several workers with models of their own, only the trainers have a status.
-    let status_dir = options.status_dir.clone().filter(|_| options.known_as.is_none());
-    let ps = Server::start_on(ps, config(Role::Ps)?, ServerOptions { status_dir, ..options.clone() }, None)?;
+    // What the server holds is part of the chief's status: nobody launched a task of that name.
+    let ps = Server::start_on(ps, config(Role::Ps)?, ServerOptions { status_dir: None, ..options.clone() }, None)?;
     let chief = Server::start_on(chief, config(Role::Chief)?, options.clone(), Some(ps))?;
     let start = |listening| Server::start_on(listening, config(Role::Worker)?, options, None);
     Ok((chief, worker.map(start).transpose()?))

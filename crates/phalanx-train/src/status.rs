@@ -9,20 +9,24 @@ use phalanx_ps::server::ServerLoad;
 use phalanx_run::{Holding, StatusDir, TaskFailure, TaskPhase, TaskStatus};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How often the file is written.
 const EVERY: Duration = Duration::from_millis(500);
 /// The most variables, and the most tables, that a status lists.
 const MAX_NAMES: usize = 200;
 
+const NO_LAG: u64 = u64::MAX;
+
 /// Counters that a trainer updates with a few relaxed stores per step.
 #[derive(Debug, Default)]
 pub(crate) struct ProgressCounters {
     steps: AtomicU64,
     global_step: AtomicU64,
+    /// [`NO_LAG`] if the trainers step together.
     lag: AtomicU64,
+    in_sync: AtomicBool,
     loss: AtomicU32,
     has_loss: AtomicBool,
     /// The step at which the job ends; 0 if unknown.
@@ -35,11 +39,16 @@ impl ProgressCounters {
         self.max_steps.store(max_steps, Ordering::Relaxed);
     }
 
-    /// Records a step; `lag` is the number of steps that others committed since the one before.
-    pub(crate) fn stepped(&self, global_step: u64, lag: u64, loss: f32) {
+    /// Tells readers that the trainers make every step together.
+    pub(crate) fn set_in_sync(&self) {
+        self.in_sync.store(true, Ordering::Relaxed);
+    }
+
+    /// Records a step; `lag` is the number of steps that others committed since the one before, where they step by themselves.
+    pub(crate) fn stepped(&self, global_step: u64, lag: Option<u64>, loss: f32) {
         self.steps.fetch_add(1, Ordering::Relaxed);
         self.global_step.store(global_step, Ordering::Relaxed);
-        self.lag.store(lag, Ordering::Relaxed);
+        self.lag.store(lag.unwrap_or(NO_LAG), Ordering::Relaxed);
         self.loss.store(loss.to_bits(), Ordering::Relaxed);
         self.has_loss.store(true, Ordering::Relaxed);
     }
@@ -52,33 +61,46 @@ pub(crate) struct StatusWriter {
     store: Option<Arc<Store>>,
     progress: Weak<ProgressCounters>,
     before: Option<(Instant, u64, ServerLoad)>,
+    /// The steps at the last write, and its time.
+    written: Option<(u64, Option<SystemTime>)>,
 }
 
 impl StatusWriter {
     pub(crate) fn new(dir: &Path, task: TaskId, store: Option<Arc<Store>>, progress: &Arc<ProgressCounters>) -> Self {
-        Self { dir: StatusDir::at(dir), task, store, progress: Arc::downgrade(progress), before: None }
+        Self { dir: StatusDir::at(dir), task, store, progress: Arc::downgrade(progress), before: None, written: None }
     }
 
     /// Writes the status now, which shows the launcher that this task takes part, and from then on until the counters are dropped.
     /// Errors are ignored: training continues without a status.
-    pub(crate) fn start(mut self, phase: impl Fn() -> Phase + Send + 'static) -> Result<()> {
+    pub(crate) fn start(mut self, phase: impl Fn() -> Phase + Send + 'static) -> Result<SharedWriter> {
         self.write(phase());
+        let writer = SharedWriter(Arc::new(Mutex::new(self)));
+        let shared = writer.clone();
         let write = move || {
             std::thread::sleep(EVERY);
-            while self.write(phase()) {
+            while shared.write(phase()) {
                 std::thread::sleep(EVERY);
             }
         };
         let thread = std::thread::Builder::new().name("phalanx-status".into()).spawn(write);
-        thread.map(drop).context(Code::Internal, "the thread that reports the task's status cannot be started")
+        thread.context(Code::Internal, "the thread that reports the task's status cannot be started")?;
+        Ok(writer)
     }
 
     /// Writes the status; returns whether the task still exists.
     fn write(&mut self, phase: Phase) -> bool {
         let Some(progress) = self.progress.upgrade() else { return false };
+        let steps = progress.steps.load(Ordering::Relaxed);
+        let newest = self.dir.written(self.task);
+        let is_idle = self.written.is_some_and(|(own, at)| own == steps && newest > at);
+        if is_idle {
+            // This process trains several models by turns, and another one has reported since.
+            return true;
+        }
         let status = self.status(phase, &progress);
         drop(progress);
         let _ = self.dir.write(self.task, &status);
+        self.written = Some((steps, self.dir.written(self.task)));
         true
     }
 
@@ -92,9 +114,10 @@ impl StatusWriter {
         if self.task.role != Role::Ps {
             status.steps = Some(steps);
             status.steps_per_s = rate(steps, steps_before);
+            status.in_sync = progress.in_sync.load(Ordering::Relaxed).then_some(true);
             if progress.has_loss.load(Ordering::Relaxed) {
                 status.global_step = Some(progress.global_step.load(Ordering::Relaxed));
-                status.lag = Some(progress.lag.load(Ordering::Relaxed));
+                status.lag = Some(progress.lag.load(Ordering::Relaxed)).filter(|&lag| lag != NO_LAG);
                 status.loss = fraction(f32::from_bits(progress.loss.load(Ordering::Relaxed)).into());
             }
             status.max_steps = Some(progress.max_steps.load(Ordering::Relaxed)).filter(|&steps| steps > 0);
@@ -115,6 +138,17 @@ impl StatusWriter {
     }
 }
 
+/// A [`StatusWriter`] whose thread runs.
+#[derive(Clone)]
+pub(crate) struct SharedWriter(Arc<Mutex<StatusWriter>>);
+
+impl SharedWriter {
+    /// Writes the status; returns whether the task still exists.
+    pub(crate) fn write(&self, phase: Phase) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(phase)
+    }
+}
+
 fn task_phase(phase: Phase) -> TaskPhase {
     match phase {
         Phase::Forming => TaskPhase::Forming,
@@ -124,7 +158,7 @@ fn task_phase(phase: Phase) -> TaskPhase {
     }
 }
 
-/// Shows the launcher that this task takes part in the job, if it has nothing else to report.
+/// Shows the launcher that this task takes part in the job, before it has anything else to report.
 pub(crate) fn joined(dir: &Path, task: TaskId) {
     let _ = StatusDir::at(dir).write(task, &TaskStatus::new(task));
 }
@@ -171,16 +205,40 @@ mod tests {
         let mut writer = StatusWriter::new(dir.path(), "worker/1".parse().unwrap(), None, &progress);
         let first = writer.status(Phase::Forming, &progress);
         assert_eq!((first.loss, first.steps, first.steps_per_s), (None, Some(0), None));
-        progress.stepped(7, 2, 0.5);
+        progress.stepped(7, Some(2), 0.5);
         progress.expect(1000);
         let status = writer.status(Phase::Running, &progress);
         assert_eq!((status.global_step, status.lag, status.loss), (Some(7), Some(2), Some(0.5)));
         assert_eq!((status.max_steps, status.phase), (Some(1000), Some(TaskPhase::Running)));
-        assert_eq!(status.exchanges, None);
+        assert_eq!((status.exchanges, status.in_sync), (None, None));
+        progress.set_in_sync();
+        progress.stepped(8, None, 0.25);
+        let status = writer.status(Phase::Running, &progress);
+        assert_eq!((status.steps, status.lag, status.in_sync), (Some(2), None, Some(true)));
         let store = Arc::<Store>::default();
         let mut writer = StatusWriter::new(dir.path(), "ps/0".parse().unwrap(), Some(store), &progress);
         let status = writer.status(Phase::Running, &progress);
         assert_eq!((status.variables, status.tables, status.loss), (Some(Vec::new()), Some(Vec::new()), None));
+    }
+
+    #[test]
+    fn of_two_models_of_a_process_the_one_that_trains_reports() {
+        let dir = tempfile::tempdir().unwrap();
+        let task: TaskId = "chief/0".parse().unwrap();
+        let progress = [(); 2].map(|()| Arc::new(ProgressCounters::default()));
+        let [mut first, mut second] = [0, 1].map(|at: usize| StatusWriter::new(dir.path(), task, None, &progress[at]));
+        let loss = || StatusDir::at(dir.path()).read(task).unwrap().unwrap().0.loss;
+        progress[0].stepped(3, None, 0.25);
+        assert!(first.write(Phase::Running) && first.write(Phase::Running), "nobody else reports");
+        progress[1].stepped(1, None, 0.5);
+        assert!(second.write(Phase::Running));
+        // The clock of files may not have moved between the two.
+        first.written = Some((1, first.written.unwrap().1.map(|at| at - Duration::from_secs(1))));
+        assert!(first.write(Phase::Running));
+        assert_eq!(loss(), Some(0.5), "the idle one is silent");
+        progress[0].stepped(4, None, 0.125);
+        assert!(first.write(Phase::Running));
+        assert_eq!(loss(), Some(0.125));
     }
 
     #[test]

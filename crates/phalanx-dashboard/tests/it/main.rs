@@ -1,3 +1,5 @@
 //! The dashboard over HTTP.
 
+mod client;
+mod folder;
 mod serving;

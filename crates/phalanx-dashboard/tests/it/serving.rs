@@ -1,5 +1,6 @@
 //! The dashboard's server, with requests from browsers and from strangers.
 
+use crate::client::{Client, status};
 use phalanx_dashboard::Dashboard;
 use phalanx_run::{RunDir, SharedTailer};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -15,7 +16,8 @@ const EVENTS: &str = r#"{"at":1000,"kind":"launched","text":"chief"}
 
 struct Served {
     _dir: tempfile::TempDir,
-    dashboard: Dashboard,
+    _dashboard: Dashboard,
+    client: Client,
 }
 
 impl Served {
@@ -31,46 +33,18 @@ impl Served {
         std::fs::write(run.logs().join("chief-0.log"), "1970-01-01T00:00:01.500Z <script>alert(1)</script>\n").unwrap();
         let tailer = SharedTailer::start(&run, true, Duration::from_millis(200)).unwrap();
         let dashboard = Dashboard::start(tailer, "127.0.0.1:0".parse().unwrap()).unwrap();
-        Self { _dir: dir, dashboard }
+        let client = Client::of(&dashboard);
+        Self { _dir: dir, _dashboard: dashboard, client }
     }
-
-    fn host(&self) -> &str {
-        self.dashboard.url().strip_prefix("http://").unwrap().split('/').next().unwrap()
-    }
-
-    fn token(&self) -> &str {
-        self.dashboard.url().split("t=").nth(1).unwrap()
-    }
-
-    fn connect(&self, path: &str, headers: &str) -> TcpStream {
-        let mut stream = TcpStream::connect(self.host()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n").unwrap();
-        stream
-    }
-
-    fn get(&self, path: &str, headers: &str) -> String {
-        let mut text = String::new();
-        self.connect(path, headers).read_to_string(&mut text).unwrap();
-        text
-    }
-
-    fn own(&self) -> String {
-        format!("Host: {}\r\n", self.host())
-    }
-}
-
-fn status(answer: &str) -> &str {
-    answer.split(' ').nth(1).unwrap_or("")
 }
 
 #[test]
 fn the_state_needs_the_token() {
     let served = Served::new();
-    let path = format!("/api/state?t={}", served.token());
+    let path = format!("/api/state?t={}", served.client.token);
     let until = std::time::Instant::now() + Duration::from_secs(20);
     loop {
-        let answer = served.get(&path, &served.own());
+        let answer = served.client.send("GET", &path, &served.client.own());
         assert_eq!(status(&answer), "200", "{answer}");
         if answer.contains(r#""state":"succeeded""#) {
             assert!(
@@ -87,22 +61,22 @@ fn the_state_needs_the_token() {
 #[test]
 fn strangers_get_nothing() {
     let served = Served::new();
-    let (own, path) = (served.own(), format!("/api/state?t={}", served.token()));
-    assert_eq!(status(&served.get("/api/state", &own)), "401");
-    assert_eq!(status(&served.get("/api/stream?t=0", &own)), "401");
-    assert_eq!(status(&served.get("/metrics", &own)), "401");
-    assert_eq!(status(&served.get(&path, "Host: evil.example\r\n")), "403");
-    assert_eq!(status(&served.get(&path, &format!("{own}Origin: http://evil.example\r\n"))), "403");
-    assert_eq!(status(&served.get("/", &own)), "200");
-    assert_eq!(status(&served.get("/../Cargo.toml", &own)), "404");
-    let metrics = served.get(&format!("/metrics?t={}", served.token()), &own);
+    let (own, path) = (served.client.own(), format!("/api/state?t={}", served.client.token));
+    assert_eq!(status(&served.client.send("GET", "/api/state", &own)), "401");
+    assert_eq!(status(&served.client.send("GET", "/api/stream?t=0", &own)), "401");
+    assert_eq!(status(&served.client.send("GET", "/metrics", &own)), "401");
+    assert_eq!(status(&served.client.send("GET", &path, "Host: evil.example\r\n")), "403");
+    assert_eq!(status(&served.client.send("GET", &path, &format!("{own}Origin: http://evil.example\r\n"))), "403");
+    assert_eq!(status(&served.client.send("GET", "/", &own)), "200");
+    assert_eq!(status(&served.client.send("GET", "/../Cargo.toml", &own)), "404");
+    let metrics = served.client.send("GET", &format!("/metrics?t={}", served.client.token), &own);
     assert_eq!(status(&metrics), "200", "{metrics}");
 }
 
 #[test]
 fn a_stream_sends_everything_from_the_beginning() {
     let served = Served::new();
-    let stream = served.connect(&format!("/api/stream?t={}", served.token()), &served.own());
+    let stream = served.client.connect("GET", &format!("/api/stream?t={}", served.client.token), &served.client.own());
     let mut seen = String::new();
     for line in BufReader::new(stream).lines().map_while(Result::ok) {
         seen += &line;
@@ -119,7 +93,7 @@ fn a_stream_sends_everything_from_the_beginning() {
 /// Connects without ever sending a complete request.
 fn strangers(served: &Served, count: usize) -> Vec<TcpStream> {
     let connect = |number: usize| {
-        let mut stream = TcpStream::connect(served.host()).unwrap();
+        let mut stream = TcpStream::connect(&served.client.host).unwrap();
         if number.is_multiple_of(2) {
             write!(stream, "GET /api/state HTTP/1.1\r\nHost: ").unwrap();
         }
@@ -133,11 +107,11 @@ fn idle_connections_keep_no_client_out_and_take_few_descriptors() {
     let most = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: most.maximum, maximum: most.maximum }).unwrap();
     let served = Served::new();
-    let mut stream = served.connect(&format!("/api/stream?t={}", served.token()), &served.own());
+    let mut stream = served.client.connect("GET", &format!("/api/stream?t={}", served.client.token), &served.client.own());
     let mut first = [0; 64];
     stream.read_exact(&mut first).unwrap();
     let mut idle = strangers(&served, 2000);
-    let answer = served.get(&format!("/api/state?t={}", served.token()), &served.own());
+    let answer = served.client.send("GET", &format!("/api/state?t={}", served.client.token), &served.client.own());
     assert_eq!(status(&answer), "200", "{answer}");
     // The server's side of a connection is a descriptor too; ours are known.
     let open = std::fs::read_dir("/proc/self/fd").unwrap().count();

@@ -28,12 +28,14 @@ pub(super) struct Replicas<'a, M: Network> {
     ended: bool,
     /// The steps of this epoch that are done.
     done: u64,
+    /// The number of epochs, and of steps of each, if it is known.
+    planned: (usize, Option<u64>),
 }
 
 impl<'a, M: Network> Replicas<'a, M> {
     /// Also returns the number of steps of a pass, if it is known.
     pub(super) fn new(compiled: &'a mut Compiled<M>, data: Data, fit: &mut Fit) -> Result<(Self, Option<u64>)> {
-        compiled.strategy().check_cluster()?;
+        compiled.strategy().begin_training(&compiled.model.registry)?;
         let (data, validation) = compiled.take_data(data, fit)?;
         let batched = data.batched(fit.batch_size, (!fit.in_order).then_some(fit.seed))?;
         let steps = batched.steps;
@@ -51,7 +53,8 @@ impl<'a, M: Network> Replicas<'a, M> {
             (0..compiled.strategy().local_replicas()).map(|_| Accumulators::new(&compiled.objectives)).collect();
         let steps_per_epoch = fit.steps_per_epoch;
         let (batches, ended, done) = (None, false, 0);
-        let replicas = Self { compiled, input, validation, steps_per_epoch, accumulators, batches, ended, done };
+        let planned = (fit.epochs.unwrap_or(1), steps_per_epoch.or(steps));
+        let replicas = Self { compiled, input, validation, steps_per_epoch, accumulators, batches, ended, done, planned };
         Ok((replicas, steps))
     }
 
@@ -120,6 +123,10 @@ impl<M: Network> Executor for Replicas<'_, M> {
 
     fn begin_epoch(&mut self, at: FitPosition) -> Result<()> {
         self.done = at.batch;
+        if let ((epochs, Some(steps)), Some(counters)) = (self.planned, self.compiled.strategy().counters()) {
+            let left = (epochs.saturating_sub(at.epoch) as u64 * steps).saturating_sub(at.batch);
+            counters.expect(self.compiled.iterations() + left);
+        }
         if std::mem::take(&mut self.ended) || self.batches.is_none() {
             self.batches = Some(self.input.input().iter()?);
         }

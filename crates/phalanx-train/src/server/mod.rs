@@ -10,17 +10,18 @@ use part::Part;
 pub(crate) use part::{catch_panic, panic_text};
 pub(crate) use start::warn_of_strangers;
 
-use crate::ServerOptions;
 use crate::coordinator::CoordinatorService;
 use crate::job::Job;
 use crate::logging::LogScope;
 use crate::membership::{Chief, Membership};
 use crate::status::ProgressCounters;
-use phalanx_base::{Code, Error, Fault, Incarnation, Result, TaskId};
+use crate::{ServerOptions, placement};
+use phalanx_base::{Code, Error, Fault, Incarnation, Result, Role, TaskId};
 use phalanx_cluster::{Phase, TaskConfig};
 use phalanx_data::{Dataset, InputContext};
-use phalanx_ps::Store;
 use phalanx_ps::server::Service;
+use phalanx_ps::{Layout, Store};
+use phalanx_run::StatusDir;
 use phalanx_wire::{Address, Listening};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -250,6 +251,16 @@ impl Server {
     /// Sets the global step at which this job is to end, for its status.
     pub fn expect_steps(&self, last: u64) {
         self.inner.progress.expect(last);
+    }
+
+    /// Records where the shards of the model lie, for `phalanx status` and the dashboard. Errors are ignored: training continues
+    /// without that file.
+    pub(crate) fn record_placement(&self, layout: &Layout) {
+        let Some(dir) = &self.inner.options.status_dir else { return };
+        // A job of one process holds its model itself.
+        let alone = self.inner.companion.as_ref().map(|_| self.known_as());
+        let holder = |server: usize| alone.unwrap_or_else(|| TaskId::new(Role::Ps, server as u32));
+        let _ = StatusDir::at(dir).write_placement(self.known_as(), &placement::of_layout(layout, holder));
     }
 
     pub(crate) fn progress(&self) -> &ProgressCounters {

@@ -98,9 +98,13 @@ impl Server {
         }
         membership.watch(listening.runtime())?;
         let progress = Arc::<ProgressCounters>::default();
+        if options.known_as.is_some() {
+            progress.set_in_sync();
+        }
         if let Some(dir) = &options.status_dir {
             let job = Arc::clone(&job);
-            StatusWriter::new(dir, known_as, store.clone(), &progress).start(move || job.phase())?;
+            let held = store.clone().or_else(|| companion.as_ref().and_then(|beside| beside.store().cloned()));
+            StatusWriter::new(dir, known_as, held, &progress).start(move || job.phase())?;
         }
         let listening = Mutex::new(Some(listening));
         let (gone, part, killed) = (Mutex::new(false), Mutex::default(), Arc::default());

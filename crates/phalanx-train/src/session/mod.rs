@@ -351,7 +351,7 @@ impl<M: Module> Session<M> {
         self.keep(computed, sets)?;
         let global_step = self.clock.global_step;
         self.services.stepped(global_step, loss);
-        self.server().progress().stepped(global_step, lag, loss);
+        self.server().progress().stepped(global_step, Some(lag), loss);
         Ok(Some(Step { loss, global_step }))
     }
 

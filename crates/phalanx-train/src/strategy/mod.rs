@@ -14,6 +14,7 @@ mod per_replica;
 mod reduce;
 mod replica;
 mod replicated;
+mod step_report;
 mod update;
 mod workers;
 
@@ -30,12 +31,14 @@ pub(crate) use input::with_rows;
 pub(crate) use parameter_servers::ParameterServers;
 pub(crate) use replica::{ReplicaUpdate, seed_of};
 
+use crate::status::ProgressCounters;
 use crate::{ClusterResolver, Interrupt, ServerOptions, TfConfigClusterResolver};
+use step_report::StepReport;
 use phalanx_base::{Code, Error, Result};
 use phalanx_cluster::TaskConfig;
 use phalanx_data::InputContext;
 use phalanx_nn::burn::tensor::Device;
-use phalanx_nn::{Network, Slots};
+use phalanx_nn::{Network, ParameterRegistry, Slots};
 use std::sync::{Arc, OnceLock};
 
 /// A distribution strategy. Cheap to clone.
@@ -67,6 +70,8 @@ struct Shared {
     servers: Option<ParameterServers>,
     /// Set when this process may train alone, whatever `TF_CONFIG` says.
     may_train: OnceLock<()>,
+    /// Set before the first training, unless a [`Server`](crate::Server) reports.
+    report: OnceLock<StepReport>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +146,7 @@ impl Strategy {
         let home = devices[0].clone();
         let workers = WorkerGroup::join(config, options)?;
         let strategy = Self::of(Kind::MultiWorkerMirrored, devices, home, workers)?;
+        strategy.report_to(options, config);
         Ok(Self { interrupt: options.interrupt.clone(), ..strategy })
     }
 
@@ -157,7 +163,7 @@ impl Strategy {
         servers: Option<ParameterServers>,
     ) -> Self {
         let workers = workers.map(Arc::new);
-        let shared = Shared { kind, devices, home, slots, workers, servers, may_train: OnceLock::new() };
+        let shared = Shared { kind, devices, home, slots, workers, servers, may_train: OnceLock::new(), report: OnceLock::new() };
         Self { shared: Arc::new(shared), interrupt: Interrupt::default() }
     }
 
@@ -176,13 +182,34 @@ impl Strategy {
         self
     }
 
-    /// Fails if `TF_CONFIG` names a cluster that this strategy would ignore. Reads the environment once.
-    pub(crate) fn check_cluster(&self) -> Result<()> {
-        if self.is_within_process() && self.shared.may_train.get().is_none() {
-            ignored::check(self.name(), &TfConfigClusterResolver.resolve()?)?;
-            let _ = self.shared.may_train.set(());
+    /// Begins a training: fails if `TF_CONFIG` names a cluster that this strategy would ignore, and reports the steps to the
+    /// launcher from now on. Reads the environment once.
+    pub(crate) fn begin_training(&self, registry: &ParameterRegistry) -> Result<()> {
+        if self.servers().is_some() {
+            return Ok(());
         }
-        Ok(())
+        let (may_train, report) = (&self.shared.may_train, &self.shared.report);
+        if self.is_within_process() && (may_train.get().is_none() || report.get().is_none()) {
+            let config = TfConfigClusterResolver.resolve();
+            if may_train.get().is_none() {
+                ignored::check(self.name(), config.as_ref().map_err(Error::clone)?)?;
+                let _ = may_train.set(());
+            }
+            report.get_or_init(|| StepReport::from_env(config.ok().and_then(|config| config.task())));
+        }
+        let workers = self.workers().map_or(1, WorkerGroup::size);
+        report.get().map_or(Ok(()), |report| report.begin(registry, workers))
+    }
+
+    /// Reports the steps of the task of `config` where `options` say.
+    fn report_to(&self, options: &ServerOptions, config: &TaskConfig) {
+        let _ = self.shared.report.set(StepReport::new(options, config.task()));
+    }
+
+    /// Returns the counters of what this task reports; `None` before its first training, and where a
+    /// [`Server`](crate::Server) has them.
+    pub(crate) fn counters(&self) -> Option<&ProgressCounters> {
+        self.shared.report.get().map(StepReport::counters)
     }
 
     /// Returns TensorFlow's name of the strategy.

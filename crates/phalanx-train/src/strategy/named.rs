@@ -58,6 +58,7 @@ impl Strategy {
                 Self::parameter_server(config, options, settings)?
             }
         };
+        strategy.report_to(options, config);
         Ok(Self { interrupt: options.interrupt.clone(), ..strategy })
     }
 }

@@ -109,6 +109,8 @@ impl<M: Module> Replica<'_, M> {
 
 /// The result of a replica's part of a step.
 pub(crate) struct ReplicaUpdate {
+    /// The sum of the losses of which gradients were computed.
+    pub(crate) loss: f32,
     pub(crate) gradients: Vec<Option<HostBuffer>>,
     /// The values of its moving averages.
     pub(crate) states: Vec<Vec<f32>>,

@@ -329,7 +329,8 @@ impl<M: Network> Replicated<M> {
             let result = step(&mut replica, input)?;
             let Some(gradient) = replica.pending.take() else { return Ok((place, result, None)) };
             let states = floats(registry.state_values(&replica.module)?);
-            Ok((place, result, Some(ReplicaUpdate { gradients: gradient.dense, states })))
+            let update = ReplicaUpdate { loss: replica.loss.get(), gradients: gradient.dense, states };
+            Ok((place, result, Some(update)))
         });
         let mut results = Vec::with_capacity(done.len());
         let mut computed = Vec::with_capacity(done.len());
@@ -342,7 +343,8 @@ impl<M: Network> Replicated<M> {
     }
 
     /// Sums the gradients over the replicas in their order, then over the workers, and applies them times `scale` of the
-    /// summed `metadata`, unless that is `None`. The metadata is summed in the same all-reduce as the first gradients.
+    /// summed `metadata`, unless that is `None`. The metadata and the loss, which is reported, are summed in the same
+    /// all-reduce as the first gradients.
     /// A `patient` update waits longer for late workers.
     pub(crate) fn apply<const N: usize>(
         &mut self,
@@ -352,6 +354,7 @@ impl<M: Network> Replicated<M> {
         scale: impl FnOnce(&[f32; N]) -> Option<f32>,
     ) -> Result<()> {
         let replicas = computed.len();
+        let mut loss = [computed.iter().map(|one| one.loss).sum::<f32>()];
         let mut gradients: Vec<Option<HostBuffer>> = self.registry.parameters().iter().map(|_| None).collect();
         let mut states: Vec<Vec<f32>> = Vec::new();
         for one in computed {
@@ -371,7 +374,7 @@ impl<M: Network> Replicated<M> {
             }
             buckets = bucketed(&gradients);
             let first = buckets.first().cloned().unwrap_or_default();
-            let mut tensors: Vec<&mut [f32]> = vec![&mut metadata[..]];
+            let mut tensors: Vec<&mut [f32]> = vec![&mut metadata[..], &mut loss[..]];
             tensors.extend(gradients[first].iter_mut().flatten().map(|flat| &mut **flat));
             let mut reduce = |group: &mut Group| group.all_reduce_many(&mut tensors, Reduce::Sum);
             if patient { workers.patiently(reduce) } else { reduce(&mut workers.group()) }?;
@@ -396,6 +399,9 @@ impl<M: Network> Replicated<M> {
             }
         })?;
         self.module = Some(self.registry.load_states(module, states));
+        if let (Some(scale), Some(counters)) = (scale, self.strategy.counters()) {
+            counters.stepped(self.iterations(), None, loss[0] * scale);
+        }
         Ok(())
     }
 }
@@ -439,7 +445,7 @@ impl Strategy {
         inputs: PerReplica<I>,
         step: impl Fn(&mut Replica<'_, M>, I) -> Result<T> + Sync,
     ) -> Result<PerReplica<T>> {
-        self.check_cluster()?;
+        self.begin_training(&model.registry)?;
         let done = self.interrupted().map_or_else(|| model.step(inputs, step), Err);
         if let (Err(error), Some(workers)) = (&done, self.workers()) {
             workers.group().abort(error.clone());

@@ -68,6 +68,9 @@ impl Supervisor {
         connect: impl FnOnce() -> Result<Client>,
     ) -> Result<Session<M>> {
         self.server.wait_until_formed()?;
+        if rounds {
+            self.server.progress().set_in_sync();
+        }
         let conflict = no_overlap.filter(|_| self.overlap).map_or(Ok(()), |why| Err(cannot_overlap(why)));
         let session = conflict.and_then(|()| connect()).and_then(|client| self.prepare(module, client, rounds));
         self.server.record_failure(session)
@@ -86,6 +89,7 @@ impl Supervisor {
                 self.server.in_scope(|| tracing::warn!("{warning}"));
             }
             let (remote, uncounted) = self.initialize(&client, &layout, &registry, &module, saver.as_mut())?;
+            self.server.record_placement(&layout);
             let services = match saver.filter(|_| !self.checkpoints.restores_only) {
                 Some(saver) => self.services(&client, &remote, saver, uncounted)?,
                 None => Services::none(),

@@ -13,6 +13,7 @@ mod fit_tables;
 mod overlap;
 mod own_objectives;
 mod preprocessing;
+mod reports;
 mod run_dirs;
 mod saved_model;
 mod schedules;

@@ -40,10 +40,19 @@ fn free_hosts(count: usize) -> Vec<String> {
 
 /// Runs the same in `count` mirrored workers, as threads over loopback. Returns their results by rank.
 pub(crate) fn workers<T: Send>(count: usize, run: impl Fn(Strategy) -> Result<T> + Sync) -> Vec<Result<T>> {
+    workers_with(count, &quiet(), run)
+}
+
+/// As [`workers`], with these options.
+pub(crate) fn workers_with<T: Send>(
+    count: usize,
+    options: &ServerOptions,
+    run: impl Fn(Strategy) -> Result<T> + Sync,
+) -> Vec<Result<T>> {
     let hosts = free_hosts(count);
     std::thread::scope(|scope| {
         let (run, hosts) = (&run, &hosts);
-        let start = |index| scope.spawn(move || run(Strategy::multi_worker_mirrored(&config(hosts, index), &quiet())?));
+        let start = |index| scope.spawn(move || run(Strategy::multi_worker_mirrored(&config(hosts, index), options)?));
         let threads: Vec<_> = (0..count).map(start).collect();
         threads.into_iter().map(|thread| thread.join().expect("a worker does not panic")).collect()
     })
