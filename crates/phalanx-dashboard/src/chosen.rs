@@ -17,7 +17,8 @@ impl FromRequestParts<Arc<Shared>> for ChosenRun {
     async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Response> {
         let query = parts.uri.query().into_iter().flat_map(|query| query.split('&'));
         let name = query.filter_map(|pair| pair.strip_prefix("run=")).next().map(decode);
-        let name = name.map(|name| name.ok_or_else(|| refuse(StatusCode::BAD_REQUEST, "the name of the run is not UTF-8")));
+        let name =
+            name.map(|name| name.ok_or_else(|| refuse(StatusCode::BAD_REQUEST, "the name of the run is not UTF-8")));
         let name = name.transpose()?;
         let shared = Arc::clone(shared);
         let found = tokio::task::spawn_blocking(move || shared.source.run(name.as_deref())).await;

@@ -55,9 +55,8 @@ impl Source {
         match (self, name) {
             (Self::One(run), None) => Ok(Arc::clone(run)),
             (Self::One(_), Some(name)) => Err(unknown(name).because("the dashboard shows one run, which has no name")),
-            (Self::Folder { .. }, None) => {
-                Err(Error::new(Code::DataMissing, "the request names no run").help("add run=NAME; /api/runs lists the names"))
-            }
+            (Self::Folder { .. }, None) => Err(Error::new(Code::DataMissing, "the request names no run")
+                .help("add run=NAME; /api/runs lists the names")),
             (Self::Folder { index, followed }, Some(name)) => {
                 let mut followed = followed.lock().unwrap_or_else(PoisonError::into_inner);
                 let known = followed.iter().position(|(known, _)| known == name).map(|at| followed.remove(at));

@@ -25,9 +25,7 @@ struct Cursor {
     curves: Vec<(usize, u64)>,
 }
 
-pub(crate) async fn stream(
-    ChosenRun(run): ChosenRun,
-) -> Sse<impl Stream<Item = Result<sse::Event, Infallible>>> {
+pub(crate) async fn stream(ChosenRun(run): ChosenRun) -> Sse<impl Stream<Item = Result<sse::Event, Infallible>>> {
     run.tailer.follow_lines();
     let start = (run, Cursor::default(), VecDeque::new());
     let stream = unfold(start, async |(run, mut cursor, mut ready)| {

@@ -40,7 +40,7 @@ function draw() {
   const columns = [
     { head: "Compare", cell: box },
     { head: "Run", cell: (r) => el("a", { href: link(r.name) }, r.name), sort: (r) => r.name },
-    { head: "State", cell: (r) => ({ class: r.state, text: r.state }), sort: (r) => r.state },
+    { head: "State", cell: (r) => ({ class: r.state, text: r.stopping ? "stopping" : r.state }), sort: (r) => r.state },
     { head: "Steps", n: true, cell: (r) => count(r.step), sort: (r) => r.step ?? -1 },
     { head: "Loss", n: true, cell: (r) => number(r.loss), sort: (r) => r.loss ?? Infinity },
     { head: "Last metric", n: true, cell: metric, sort: (r) => r.metric?.value ?? -Infinity },

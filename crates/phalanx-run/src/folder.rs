@@ -34,9 +34,8 @@ impl Runs {
         let root: PathBuf = dir.into();
         if !root.is_dir() {
             let error = Error::new(Code::DataMissing, format!("there is no directory {}", root.display()));
-            return Err(error.help(
-                "pass a run directory, such as runs/train-20260102-030405, or a folder of runs, such as runs",
-            ));
+            return Err(error
+                .help("pass a run directory, such as runs/train-20260102-030405, or a folder of runs, such as runs"));
         }
         if is_launched(&root) || has_training_files(&root) {
             return Ok(Self::One(RunDir::at(root)));

@@ -147,7 +147,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let run = RunDir::at(dir.path());
         run.create().unwrap();
-        let [chief, worker, ps0, ps1]: [TaskId; 4] = ["chief/0", "worker/0", "ps/0", "ps/1"].map(|task| task.parse().unwrap());
+        let [chief, worker, ps0, ps1]: [TaskId; 4] =
+            ["chief/0", "worker/0", "ps/0", "ps/1"].map(|task| task.parse().unwrap());
         let job = r#"{"tasks":[{"task":"chief/0"},{"task":"worker/0"},{"task":"ps/0"},{"task":"ps/1"}]}"#;
         std::fs::write(run.job_file(), job).unwrap();
         let variable = |name: &str, table, shape: &[u64], shards| PlacedVariable {

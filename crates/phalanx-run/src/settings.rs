@@ -112,7 +112,9 @@ fn changes(table: &DeTable<'_>) -> Vec<Setting> {
     let mut found = Vec::new();
     if let Some(DeValue::Array(flags)) = origin.get("set").map(|flags| flags.get_ref()) {
         let flags = flags.iter().filter_map(|flag| flag.get_ref().as_str()?.split_once('='));
-        found.extend(flags.map(|(key, value)| (key.trim().to_owned(), value.trim().trim_matches(['"', '\'']).to_owned())));
+        found.extend(
+            flags.map(|(key, value)| (key.trim().to_owned(), value.trim().trim_matches(['"', '\'']).to_owned())),
+        );
     }
     for (key, name) in [("max_steps", "train.max_steps"), ("seed", "seed")] {
         if let Some(DeValue::Integer(number)) = origin.get(key).map(|number| number.get_ref()) {

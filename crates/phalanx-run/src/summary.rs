@@ -27,6 +27,8 @@ pub struct RunSummary {
     pub name: String,
     /// The state of the job.
     pub state: &'static str,
+    /// Whether it is being stopped.
+    pub stopping: bool,
     /// Whether its launcher can be asked to stop it, from this machine.
     pub can_be_stopped: bool,
     /// When it was launched, in milliseconds since 1970.
@@ -53,6 +55,7 @@ impl RunState {
         RunSummary {
             name: name.to_owned(),
             state: self.state.as_str(),
+            stopping: self.is_stopping(),
             can_be_stopped: self.can_be_stopped(),
             started,
             ended: self.ended_ms.filter(|_| self.state != JobState::Running),
@@ -109,7 +112,10 @@ mod tests {
         state.curves.extend([curve("eval", "loss", 0.4), curve("eval", "auc", 0.8)]);
         assert_eq!(metric(&state), Some(("eval".to_owned(), "auc".to_owned(), 0.8)));
         let summary = state.summary("a");
-        assert_eq!((summary.tasks.as_str(), summary.step, summary.loss), ("chief, 2 workers, 1 ps", Some(20), Some(0.5)));
+        assert_eq!(
+            (summary.tasks.as_str(), summary.step, summary.loss),
+            ("chief, 2 workers, 1 ps", Some(20), Some(0.5))
+        );
         assert_eq!((summary.state, summary.started, summary.cpu_seconds), ("unknown", None, None));
     }
 }

@@ -64,10 +64,8 @@ mod tests {
             optimizer: Sgd::new(0.1).into(),
             partitioner,
         };
-        let variables = vec![
-            spec("scale", &[], Partitioner::Whole),
-            spec("kernel", &[9, 20], Partitioner::FixedShards(2)),
-        ];
+        let variables =
+            vec![spec("scale", &[], Partitioner::Whole), spec("kernel", &[9, 20], Partitioner::FixedShards(2))];
         let (initializer, optimizer) = (phalanx_base::RowInitializer::uniform(0.0, 1.0, 7), Sgd::new(0.1).into());
         let table = TableSpec { name: "words".to_owned(), dim: 16, initializer, optimizer };
         let layout = Layout::new(variables, vec![table], 2, phalanx_ps::Placement::RoundRobin).unwrap();
@@ -76,7 +74,9 @@ mod tests {
             .variables
             .iter()
             .flat_map(|one| one.shards.iter().map(move |shard| (one, shard)))
-            .map(|(one, shard)| format!("{} {:?} {} {:?} {:?}", one.name, one.shape, shard.task, shard.rows, shard.bytes))
+            .map(|(one, shard)| {
+                format!("{} {:?} {} {:?} {:?}", one.name, one.shape, shard.task, shard.rows, shard.bytes)
+            })
             .collect();
         let wanted = [
             "scale [] ps/0 Some((0, 1)) Some(4)",

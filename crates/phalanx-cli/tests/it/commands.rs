@@ -36,6 +36,17 @@ fn a_launched_job_has_a_dashboard_and_later_a_status() {
     assert_eq!((state["state"].as_str(), state["tasks"].as_array().map(Vec::len)), (Some("succeeded"), Some(3)));
 }
 
+#[test]
+fn a_dashboard_needs_a_run_or_a_folder_of_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("empty")).unwrap();
+    for (name, what) in [("nowhere", "there is no directory nowhere"), ("empty", "there is no run in empty")] {
+        let (output, _, err) = run(phalanx(&["dashboard", name]).current_dir(dir.path()));
+        assert_eq!(output.status.code(), Some(1), "{err}");
+        assert!(err.contains("PX0401") && err.contains(what) && err.contains("pass a run directory"), "{err}");
+    }
+}
+
 /// The dashboard's state.
 fn state_at(host: &str, token: &str) -> serde_json::Value {
     let mut stream = std::net::TcpStream::connect(host).expect("the dashboard listens");

@@ -37,6 +37,31 @@ fn json_is_one_line_on_standard_output_and_the_rest_on_standard_error() {
     for part in ["Dashboard http://127.0.0.1:", "chief/0     | step ", "Learned AUC ", "nothing left running"] {
         assert!(err.contains(part), "{part} is missing:\n{err}");
     }
+    every_row_has_one_server(&model_dir);
+}
+
+/// Checks that `phalanx status --variables` shows a server for every row of the demo's variables, and both servers for its tables.
+fn every_row_has_one_server(model_dir: &Path) {
+    let mut status = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    let (out, err) = texts(&status.args(["status", "--variables", "--json"]).arg(model_dir).output().unwrap());
+    let printed: Value = serde_json::from_str(&out).expect(&err);
+    let (tables, variables): (Vec<&Value>, Vec<&Value>) =
+        printed["variables"].as_array().unwrap().iter().partition(|one| one["table"] == true);
+    assert!(!tables.is_empty() && variables.len() > 3, "{printed}");
+    for variable in variables {
+        let mut next = 0;
+        for shard in variable["shards"].as_array().unwrap() {
+            assert!(shard["task"].as_str().unwrap().starts_with("ps/"), "{variable}");
+            assert_eq!(shard["rows"][0].as_u64(), Some(next), "{variable}");
+            next = shard["rows"][1].as_u64().unwrap();
+        }
+        assert_eq!(Some(next), variable["shape"][0].as_u64(), "{variable}");
+    }
+    for table in tables {
+        let shards = table["shards"].as_array().unwrap();
+        assert_eq!(shards.iter().map(|shard| shard["task"].as_str().unwrap()).collect::<Vec<_>>(), ["ps/0", "ps/1"]);
+        assert!(shards.iter().map(|shard| shard["count"].as_u64().unwrap()).sum::<u64>() > 0, "{table}");
+    }
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command};
 
-const LAUNCHED: &str = "{\"at\":1000,\"kind\":\"launched\"}\n{\"at\":1001,\"kind\":\"started\",\"task\":\"chief/0\",\"attempt\":1}\n";
+const LAUNCHED: &str =
+    "{\"at\":1000,\"kind\":\"launched\"}\n{\"at\":1001,\"kind\":\"started\",\"task\":\"chief/0\",\"attempt\":1}\n";
 const FINISHED: &str = "{\"at\":2000,\"kind\":\"finished\",\"outcome\":\"succeeded\"}\n";
 
 /// A run with this program; `launcher` is the process that launched it.
@@ -45,8 +46,12 @@ fn the_runs_of_a_folder_are_listed_and_each_is_served_by_its_name() {
     let dashboard = serve(dir.path());
     let client = Client::of(&dashboard);
     let list = client.until("/api/runs", "", |list| list["runs"].as_array().is_some_and(|runs| runs.len() == 2));
-    let mut states: Vec<(&str, &str)> =
-        list["runs"].as_array().unwrap().iter().map(|run| (run["name"].as_str().unwrap(), run["state"].as_str().unwrap())).collect();
+    let mut states: Vec<(&str, &str)> = list["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| (run["name"].as_str().unwrap(), run["state"].as_str().unwrap()))
+        .collect();
     states.sort_unstable();
     assert_eq!(states, [("fast", "running"), ("slow run", "succeeded")]);
     assert_eq!(client.json("/api/state", "&run=slow%20run")["state"], "succeeded");
@@ -54,7 +59,9 @@ fn the_runs_of_a_folder_are_listed_and_each_is_served_by_its_name() {
     let settings = client.json("/api/settings", "&run=fast");
     assert!(settings.as_array().unwrap().contains(&serde_json::json!(["--rate", "0.5"])), "{settings}");
     // Other folders are not reached, whatever the name.
-    for name in ["", "&run=notes", "&run=nowhere", "&run=..", "&run=.", "&run=%2Fetc", "&run=%ff", "&run=fast%2F..%2Ffast"] {
+    for name in
+        ["", "&run=notes", "&run=nowhere", "&run=..", "&run=.", "&run=%2Fetc", "&run=%ff", "&run=fast%2F..%2Ffast"]
+    {
         let answer = client.get(&format!("/api/state?t={}{name}", client.token));
         assert!(matches!(status(&answer), "400" | "404"), "{name}: {answer}");
     }

@@ -107,7 +107,8 @@ fn idle_connections_keep_no_client_out_and_take_few_descriptors() {
     let most = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: most.maximum, maximum: most.maximum }).unwrap();
     let served = Served::new();
-    let mut stream = served.client.connect("GET", &format!("/api/stream?t={}", served.client.token), &served.client.own());
+    let mut stream =
+        served.client.connect("GET", &format!("/api/stream?t={}", served.client.token), &served.client.own());
     let mut first = [0; 64];
     stream.read_exact(&mut first).unwrap();
     let mut idle = strangers(&served, 2000);

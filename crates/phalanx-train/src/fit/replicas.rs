@@ -54,7 +54,8 @@ impl<'a, M: Network> Replicas<'a, M> {
         let steps_per_epoch = fit.steps_per_epoch;
         let (batches, ended, done) = (None, false, 0);
         let planned = (fit.epochs.unwrap_or(1), steps_per_epoch.or(steps));
-        let replicas = Self { compiled, input, validation, steps_per_epoch, accumulators, batches, ended, done, planned };
+        let replicas =
+            Self { compiled, input, validation, steps_per_epoch, accumulators, batches, ended, done, planned };
         Ok((replicas, steps))
     }
 

@@ -33,13 +33,13 @@ pub(crate) use replica::{ReplicaUpdate, seed_of};
 
 use crate::status::ProgressCounters;
 use crate::{ClusterResolver, Interrupt, ServerOptions, TfConfigClusterResolver};
-use step_report::StepReport;
 use phalanx_base::{Code, Error, Result};
 use phalanx_cluster::TaskConfig;
 use phalanx_data::InputContext;
 use phalanx_nn::burn::tensor::Device;
 use phalanx_nn::{Network, ParameterRegistry, Slots};
 use std::sync::{Arc, OnceLock};
+use step_report::StepReport;
 
 /// A distribution strategy. Cheap to clone.
 ///
@@ -163,7 +163,16 @@ impl Strategy {
         servers: Option<ParameterServers>,
     ) -> Self {
         let workers = workers.map(Arc::new);
-        let shared = Shared { kind, devices, home, slots, workers, servers, may_train: OnceLock::new(), report: OnceLock::new() };
+        let shared = Shared {
+            kind,
+            devices,
+            home,
+            slots,
+            workers,
+            servers,
+            may_train: OnceLock::new(),
+            report: OnceLock::new(),
+        };
         Self { shared: Arc::new(shared), interrupt: Interrupt::default() }
     }
 

@@ -121,7 +121,10 @@ fn a_job_of_one_process_holds_its_shards_itself() {
     fit(&strategy).unwrap();
     let held = placement(dir.path(), "chief/0");
     assert_eq!(held.len(), 2);
-    assert!(held.iter().all(|(_, _, shards)| shards.iter().all(|shard| shard.task.to_string() == "chief/0")), "{held:?}");
+    assert!(
+        held.iter().all(|(_, _, shards)| shards.iter().all(|shard| shard.task.to_string() == "chief/0")),
+        "{held:?}"
+    );
     let reported = StatusDir::at(dir.path()).joined();
     assert!(!reported.contains(&"ps/0".parse().unwrap()), "no such task was launched: {reported:?}");
 }
