@@ -96,6 +96,15 @@ def page(chromium):
     context.close()
 
 
+def screenshot(page, path):
+    """Keeps a picture of what is seen. The dashboard has no more than 256 colours."""
+    from PIL import Image
+
+    page.screenshot(path=path)
+    small = Image.open(path).convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
+    small.save(path, optimize=True)
+
+
 def until(check, seconds=30, what="it"):
     end = time.monotonic() + seconds
     while time.monotonic() < end:

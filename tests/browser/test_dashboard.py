@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlparse
 
 import pytest
-from conftest import Running, needed, until
+from conftest import Running, needed, screenshot, until
 
 TABS = ["overview", "tasks", "servers", "logs", "checkpoints", "data", "config"]
 THEMES = ["light", "dark"]
@@ -183,8 +183,6 @@ def test_a_phone_sees_everything_without_sideways_scrolling(job, page):
 
 def test_screenshots_of_the_demo(demo, page, tmp_path):
     """Every view of `phalanx demo` after a worker was killed and came back; kept in PHALANX_SCREENSHOTS."""
-    from PIL import Image
-
     until(lambda: (state(demo)["step"] or 0) > 20000, 180, "training")
     until(lambda: task(demo, "worker/1")["attempt"] == 2 and task(demo, "worker/1")["state"] == "running", 60, "the worker's return")
     kept = Path(os.environ.get("PHALANX_SCREENSHOTS", tmp_path))
@@ -199,10 +197,7 @@ def test_screenshots_of_the_demo(demo, page, tmp_path):
                 page.keyboard.press(str(TABS.index(tab) + 1))
                 page.wait_for_timeout(400)
                 path = kept / f"dashboard-{tab}-{screen}-{theme}.png"
-                page.screenshot(path=path)
-                # The dashboard has no more than 256 colours.
-                small = Image.open(path).convert("RGB").quantize(256, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
-                small.save(path, optimize=True)
+                screenshot(page, path)
                 assert 5_000 < path.stat().st_size < 120_000, path
     assert page.errors == []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlparse
 
 import pytest
-from conftest import Running, needed, until
+from conftest import Running, needed, screenshot, until
 
 THEMES = ["light", "dark"]
 
@@ -83,7 +83,7 @@ def test_the_runs_are_listed_with_their_states_and_each_opens(folder, page):
     for name in ("adam", "sgd"):
         until(lambda: cells(page, name).get("State") == "succeeded", 30, f"the row of {name}")
         row = cells(page, name)
-        assert row["Steps"] == "600" and row["Tasks"] == "chief, 1 worker, 2 ps" and row["Action"] == "", row
+        assert int(row["Steps"]) >= 600 and row["Tasks"] == "chief, 1 worker, 2 ps" and row["Action"] == "", row
         assert row["Loss"] != "–" and row["CPU time"].endswith(" s") and ":" in row["Duration"], row
     until(lambda: cells(page, "long-run").get("State") == "running", 30, "the running one")
     assert cells(page, "long-run")["Action"] == "Stop"
@@ -103,7 +103,7 @@ def test_the_runs_are_listed_with_their_states_and_each_opens(folder, page):
 
 def test_two_runs_are_compared_in_the_same_charts(folder, page):
     label = compared(page, folder)
-    assert label.count("at step 600") == 2, label
+    assert label.count("at step") == 2, label
     drawn = page.evaluate("""() => { const c = document.querySelector(".chart[data-tag='loss'] canvas");
         const style = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
         const of = hex => [1, 3, 5].map(at => parseInt(hex.slice(at, at + 2), 16)).join();
@@ -129,19 +129,17 @@ def test_two_runs_are_compared_in_the_same_charts(folder, page):
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_the_list_is_accessible_and_fits_a_phone(folder, page, theme):
+def test_the_list_is_accessible_and_fits_a_phone(folder, page, tmp_path, theme):
     page.emulate_media(color_scheme=theme)
     compared(page, folder)
     until(lambda: "--optimizer" in page.inner_text("#difference"), 20, "the difference")
     assert axe(page) == []
-    kept = os.environ.get("PHALANX_SCREENSHOTS")
-    if kept:
-        page.screenshot(path=f"{kept}/dashboard-runs-desktop-{theme}.png")
+    kept = Path(os.environ.get("PHALANX_SCREENSHOTS", tmp_path))
+    screenshot(page, kept / f"dashboard-runs-desktop-{theme}.png")
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_timeout(300)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    if kept:
-        page.screenshot(path=f"{kept}/dashboard-runs-phone-{theme}.png")
+    screenshot(page, kept / f"dashboard-runs-phone-{theme}.png")
 
 
 def test_the_page_of_a_finished_run_shows_its_cost_and_its_variables(folder, page):
@@ -168,7 +166,7 @@ def test_mirrored_steps_are_visible(page, tmp_path, flags):
     """A `fit` of two workers, and one of a process with two replicas, while they run."""
     alone = ["--alone", "refuse"] if "--alone" in flags else []
     workers = [flag for flag in flags if flag != "--alone"]
-    job = Running("launch", "--ps", 0, *workers, "--run-dir", tmp_path / "run", "--progress", "none", "--",
+    job = Running("launch", "--ps", 0, *workers, "--run-dir", tmp_path / "run", "--progress", "plain", "--",
                   program("phalanx_mirrored_worker"), "--epochs", 1000, "--step-ms", 5, *alone)
     try:
         page.goto(job.url)
@@ -176,8 +174,10 @@ def test_mirrored_steps_are_visible(page, tmp_path, flags):
             "() => [...document.querySelectorAll('.number')].map(one => [one.querySelector('span').textContent, one.querySelector('b').textContent])"))
         until(lambda: float(numbers().get("steps per second", "–").replace(",", "").replace("–", "0")) > 0, 60, "a rate")
         seen = numbers()
-        assert seen["step"].endswith("/ 38,000") and seen["loss"] != "–", seen
+        assert seen["loss"] != "–", seen
         before = int(seen["step"].split(" ")[0].replace(",", ""))
+        # The first of 1000 passes shows how many steps a pass has.
+        until(lambda: numbers()["step"].endswith("/ 38,000"), 30, "the last step")
         until(lambda: int(numbers()["step"].split(" ")[0].replace(",", "")) > before, 30, "more steps")
         rate = float(numbers()["steps per second"].replace(",", ""))
         assert rate <= 200, "a step takes 5 ms, however many workers make it together"

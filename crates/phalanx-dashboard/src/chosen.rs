@@ -5,16 +5,15 @@ use crate::runs::FollowedRun;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
 use std::sync::Arc;
 
 /// The run that a request names with `run` in its URL; without it, the only one.
 pub(crate) struct ChosenRun(pub(crate) Arc<FollowedRun>);
 
 impl FromRequestParts<Arc<Shared>> for ChosenRun {
-    type Rejection = Response;
+    type Rejection = Refusal;
 
-    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Response> {
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Refusal> {
         let query = parts.uri.query().into_iter().flat_map(|query| query.split('&'));
         let name = query.filter_map(|pair| pair.strip_prefix("run=")).next().map(decode);
         let name =
@@ -30,8 +29,11 @@ impl FromRequestParts<Arc<Shared>> for ChosenRun {
     }
 }
 
-pub(crate) fn refuse(status: StatusCode, text: &str) -> Response {
-    (status, format!("{text}\n")).into_response()
+/// The response to a request that cannot be carried out.
+pub(crate) type Refusal = (StatusCode, String);
+
+pub(crate) fn refuse(status: StatusCode, text: &str) -> Refusal {
+    (status, format!("{text}\n"))
 }
 
 /// Decodes `%41` and the like; `None` if the result is no UTF-8.

@@ -113,7 +113,7 @@ async fn runs(State(shared): State<Arc<Shared>>) -> Response {
             let folder = index.folder().root().display().to_string();
             answer(&json!({ "folder": folder, "runs": index.summaries() }))
         }
-        None => refuse(StatusCode::NOT_FOUND, "the dashboard shows one run"),
+        None => refuse(StatusCode::NOT_FOUND, "the dashboard shows one run").into_response(),
     }
 }
 
@@ -121,7 +121,7 @@ async fn runs(State(shared): State<Arc<Shared>>) -> Response {
 async fn stop(ChosenRun(run): ChosenRun) -> Response {
     match run.stop() {
         Ok(()) => StatusCode::ACCEPTED.into_response(),
-        Err(error) => refuse(StatusCode::CONFLICT, &error.report()),
+        Err(error) => refuse(StatusCode::CONFLICT, &error.report()).into_response(),
     }
 }
 

@@ -45,7 +45,6 @@ fn own_directories(job: Option<&JobFile>, root: &Path) -> Vec<String> {
     let root_given = root.display().to_string();
     let mut names = vec![given.clone(), absolute(Path::new(&given)), absolute(root), root_given];
     names.extend(std::fs::canonicalize(root).ok().map(|path| path.display().to_string()));
-    names.extend(root.file_name().map(|name| name.to_string_lossy().into_owned()));
     names
 }
 
@@ -143,7 +142,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("fast");
         let own = root.display().to_string();
-        let program = ["train", "job.toml", "--model-dir", &own, "--rate=0.1", "--quiet", "--tag", "a", "--tag", "b"];
+        let program = [
+            "train",
+            "job.toml",
+            "--model-dir",
+            &own,
+            "--rate=0.1",
+            "--name",
+            "fast",
+            "--quiet",
+            "--tag",
+            "a",
+            "--tag",
+            "fast",
+        ];
         let toml = "model_dir = \"runs/line\"\nseed = 1\n[train]\nmax_steps = 300\nbatch_size = 1_0\n[columns]\nx = { kind = \"numeric\" }\n\
                     [origin]\nfolder = \"/x\"\nset = [\"train.batch_size=64\", \"model.kind='dnn'\"]\nmax_steps = 20\nseed = 7\n";
         let found = settings(&root, &program, toml);
@@ -151,8 +163,9 @@ mod tests {
             ("program", "train"),
             ("argument 1", "job.toml"),
             ("--rate", "0.1"),
+            ("--name", "fast"),
             ("--quiet", "given"),
-            ("--tag", "a, b"),
+            ("--tag", "a, fast"),
             ("tasks: chief", "1"),
             ("tasks: worker", "2"),
             ("tasks: ps", "1"),

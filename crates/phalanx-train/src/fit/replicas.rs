@@ -143,6 +143,10 @@ impl<M: Network> Executor for Replicas<'_, M> {
         let end = self.train(with_rows(batches), with_data, wish)?;
         self.done += u64::from(end != StepEnd::DataEnded);
         self.ended = end == StepEnd::DataEnded;
+        if self.ended {
+            // The first pass over a dataset shows how many steps it has.
+            self.planned.1.get_or_insert(self.done);
+        }
         Ok(end)
     }
 
