@@ -131,6 +131,8 @@ codes! {
     ServerRestarted = 213, Infrastructure;
     /// A task exited with 0 and never joined its job.
     NeverJoined = 214, Usage;
+    /// A node cannot be reached, or did not get the files that a job needs there.
+    StagingFailed = 215, Infrastructure;
 
     /// A variable or table of that name exists with another shape, type or rule.
     VariableConflict = 301, User;

@@ -18,12 +18,15 @@ pub struct LaunchArgs {
     /// Start only the tasks of this node, counted from 0
     #[arg(long, value_name = "I", requires = "nodes")]
     pub node: Option<usize>,
-    /// Start the tasks of every node over ssh; this program must have the same path on all nodes
+    /// Start the tasks of every node over ssh; programs have the same path on all nodes (see --stage)
     #[arg(long, requires = "nodes", conflicts_with = "node")]
     pub ssh: bool,
     /// Command that reaches a node, with --ssh
     #[arg(long, value_name = "COMMAND", default_value = "ssh -o BatchMode=yes", requires = "ssh")]
     pub ssh_command: String,
+    /// Copy this file or folder to the same path on every node before anything is started, with --ssh; may be repeated. Also copies phalanx itself where it is missing
+    #[arg(long, value_name = "PATH", requires = "ssh")]
+    pub stage: Vec<PathBuf>,
     /// Print the TF_CONFIG of every task and start nothing
     #[arg(long)]
     pub print: bool,
@@ -164,7 +167,7 @@ impl LaunchArgs {
         options.push("--progress=none".to_owned());
         options.push("--no-dashboard".to_owned());
         let command = self.ssh_command.split_whitespace().map(str::to_owned).collect();
-        Ssh { command, launcher, options }
+        Ssh { command, launcher, options, stage: self.stage.clone() }
     }
 
     /// The `TF_CONFIG` of every task, one per line.

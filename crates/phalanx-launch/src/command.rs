@@ -45,6 +45,9 @@ pub fn launch(args: &LaunchArgs, dashboard: Option<StartDashboard<'_>>) -> Resul
         _ => "on this machine".to_owned(),
     };
     ui.status("Cluster", &format!("{} {place}", launch.layout.in_words()));
+    for copy in launch.stage(&signals)? {
+        ui.status("Staged", &copy.to_string());
+    }
     ui.status("Run", &launch.run.root().display().to_string());
     if let (Some(start), Some(tailer)) = (dashboard, &tailer) {
         ui.status("Dashboard", &start(tailer)?);

@@ -2,8 +2,9 @@
 
 use crate::kills::Kills;
 use crate::running::Running;
+use crate::staging::Staging;
 use crate::supervise::Supervision;
-use crate::{Layout, Observer, Placed, Report, Rules, Signals};
+use crate::{Layout, NodeCopy, Observer, Placed, Report, Rules, Signals};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_run::{Event, EventKind, JobFile, JobTask, Journal, RunDir, SharedTailer};
 use std::ffi::OsString;
@@ -65,6 +66,19 @@ impl Launch {
     #[must_use]
     pub fn tasks(&self) -> Vec<TaskId> {
         self.here.iter().map(|placed| placed.task).collect()
+    }
+
+    /// Copies the files of [`Ssh::stage`](crate::Ssh::stage) to the nodes, and returns what was copied to each.
+    ///
+    /// # Errors
+    /// If a file does not exist, a node cannot be reached or does not get the files, or `signals` has a request to stop.
+    pub fn stage(&self, signals: &Signals) -> Result<Vec<NodeCopy>> {
+        match &self.ssh {
+            Some(ssh) if !ssh.stage.is_empty() => {
+                Staging::new(ssh, signals)?.copy_to(self.layout.node_names(), &self.here)
+            }
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// Runs the job to its end. No process of the job is left when this returns. `tailer` is needed for [`Launch::kills`] only.

@@ -26,6 +26,7 @@ mod report;
 mod running;
 mod signals;
 mod ssh;
+mod staging;
 mod supervise;
 mod terminal;
 
@@ -43,5 +44,6 @@ pub use ports::{ReservedPorts, free_ports};
 pub use report::{Report, TaskEnd};
 pub use signals::Signals;
 pub use ssh::{Ssh, shell_quoted};
+pub use staging::{CopiedBy, NodeCopy};
 pub use supervise::{Ending, Restart, Rules};
 pub use terminal::{Progress, TerminalUi};

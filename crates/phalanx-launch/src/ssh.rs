@@ -4,6 +4,7 @@ use crate::Placed;
 use crate::launch::Launch;
 use crate::process::Program;
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// How to start launchers on other machines.
 #[derive(Clone, Debug)]
@@ -14,6 +15,8 @@ pub struct Ssh {
     pub launcher: String,
     /// Flags for the launchers on the nodes, in addition to node, program and directory.
     pub options: Vec<String>,
+    /// Files and folders that [`Launch::stage`] copies to the nodes.
+    pub stage: Vec<PathBuf>,
 }
 
 impl Ssh {

@@ -2,6 +2,7 @@
 
 mod launching;
 mod leaving_nothing;
+mod staging;
 mod support;
 mod tasks_environment;
 mod trouble;

@@ -52,7 +52,11 @@ impl Job {
     }
 
     pub(crate) fn run(&self, flags: &[&str], script: &str) -> Output {
-        let mut child = self.command(flags, script).spawn().expect("the launcher starts");
+        Self::output(self.command(flags, script))
+    }
+
+    pub(crate) fn output(mut command: Command) -> Output {
+        let mut child = command.spawn().expect("the launcher starts");
         let (out, err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
         let read = |mut stream: Box<dyn Read + Send>| {
             std::thread::spawn(move || {
