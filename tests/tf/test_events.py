@@ -88,10 +88,10 @@ def test_tensorboard_shows_our_texts_and_images(ours):
     found = accumulate(ours)
     assert [(s, v.item().decode()) for s, _, v in tensors(found, "note")] == [(7, "# Über *alles*"), (8, "second")]
     assert found.PluginTagToContent("text").keys() == {"note"}
-    (step, _, image), = tensors(found, "digit")
-    assert step == 7 and image.tolist() == [b"3", b"4", PNG]
+    (image,) = found.Images("digit")
+    assert (image.step, image.width, image.height, image.encoded_image_string) == (7, 3, 4, PNG)
     assert found.PluginTagToContent("images").keys() == {"digit"}
-    assert tf.io.decode_png(image[2]).shape == (4, 3, 3)
+    assert tf.io.decode_png(image.encoded_image_string).shape == (4, 3, 3)
 
 
 def test_the_web_pages_multiplexer_finds_the_run(ours):

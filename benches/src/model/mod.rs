@@ -140,7 +140,7 @@ impl Sizes {
     /// A supervisor with the model's optimizers and tables.
     pub(crate) fn supervisor(&self, server: &Server) -> Result<Supervisor> {
         // As many bytes on each server, as the peers have them: their kernels come first, ours and biases by turns.
-        let mut supervisor = Supervisor::new(server, self.optimizer).placement(Placement::GreedyByBytes);
+        let mut supervisor = Supervisor::new(server, self.optimizer).placement(Placement::greedy_by_bytes());
         if let Some((_, dim)) = self.table {
             let (name, initializer) = ("table".to_owned(), RowInitializer::normal(0.0, 0.01, 1));
             supervisor.table(TableSpec { name, dim, initializer, optimizer: self.optimizer })?;

@@ -175,7 +175,7 @@ fn layout(sizes: &Sizes, servers: usize) -> Result<Layout> {
         [(format!("{at}/weight"), pair.to_vec()), (format!("{at}/bias"), vec![pair[1]])]
     };
     let variables = sizes.layers.windows(2).enumerate().flat_map(both).map(variable).collect::<Result<_>>()?;
-    Layout::new(variables, Vec::new(), servers, Placement::GreedyByBytes)
+    Layout::new(variables, Vec::new(), servers, Placement::greedy_by_bytes())
 }
 
 /// Measures a configuration on this machine: medians.

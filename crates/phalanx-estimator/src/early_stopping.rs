@@ -133,7 +133,7 @@ mod tests {
         let hook = |better, patience| {
             let (every, looked) = (Duration::ZERO, None);
             let mut hook = EarlyStopping { dir: dir.clone(), metric: "loss".into(), better, patience, every, looked };
-            hook.after_step(&Step { loss: 0.0, global_step: 1 }).unwrap()
+            hook.after_step(&Step { loss: 0.0, global_step: 1, value: () }).unwrap()
         };
         assert_eq!(hook(Better::Lower, 200), Control::Stop);
         assert_eq!(hook(Better::Lower, 201), Control::Continue);

@@ -34,6 +34,7 @@ pub struct RunConfig {
     pub(crate) model_dir: Option<String>,
     pub(crate) seed: u64,
     pub(crate) save_summary_steps: u64,
+    pub(crate) save_histograms: bool,
     pub(crate) checkpoint_interval: CheckpointInterval,
     pub(crate) retention: Retention,
     pub(crate) log_step_count_steps: Option<u64>,
@@ -55,6 +56,7 @@ impl Default for RunConfig {
             model_dir: None,
             seed: 0,
             save_summary_steps: 100,
+            save_histograms: false,
             checkpoint_interval: CheckpointInterval::Growing,
             retention: Retention::default(),
             log_step_count_steps: Some(100),
@@ -118,8 +120,10 @@ impl RunConfig {
         model_dir(location: impl Into<String>) { model_dir = Some(location.into()) }
         /// Sets the seed of everything random. The same seed gives the same start.
         tf_random_seed(seed: u64) { seed = seed }
-        /// Writes the loss every `steps` steps; 0 turns it off.
+        /// Writes summaries every `steps` steps: loss, learning rate, norm of the gradients, staleness and rate. 0 turns it off.
         save_summary_steps(steps: u64) { save_summary_steps = steps }
+        /// Sets whether the summaries have a histogram of every variable.
+        save_histograms(histograms: bool) { save_histograms = histograms }
         /// Saves a checkpoint every `steps` steps, instead of by time.
         save_checkpoints_steps(steps: u64) {
             checkpoint_interval = if steps == 0 { CheckpointInterval::Ends } else { CheckpointInterval::Steps(steps) }
@@ -176,7 +180,7 @@ impl RunConfig {
         eval_distribute(strategy: impl Into<StrategyChoice>) { eval_distribute = Some(strategy.into()) }
         /// Sets how every variable is split over parameter servers.
         partitioner(partitioner: Partitioner) { partitioner = partitioner }
-        /// Sets how variables are placed on parameter servers.
+        /// Sets how variables and tables are placed on parameter servers, and which are [pinned](Placement::pin) to one.
         placement(placement: Placement) { placement = placement }
         /// Sets what happens to a step whose loss or gradients are not finite. The default ends the job.
         non_finite(policy: NonFinite) { non_finite = policy }

@@ -12,7 +12,7 @@ use phalanx_cluster::schedule::Consistency;
 use phalanx_data::Dataset;
 use phalanx_nn::model::Mode;
 use phalanx_nn::{Slots, default_device};
-use phalanx_optim::{Schedule, Sgd};
+use phalanx_optim::Sgd;
 use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_train::checkpoint::Saved;
 use phalanx_train::fit::progress::eta;
@@ -201,11 +201,12 @@ impl<M: Trainable> Trainer<'_, M> {
         let supervisor = if saves { supervisor.run_dir(dir) } else { supervisor.restore_from(dir) };
         let mut supervisor = supervisor
             .partitioner(config.partitioner)
-            .placement(config.placement)
+            .placement(config.placement.clone())
             .max_to_keep(config.retention.max_to_keep)
             .keep_checkpoint_every_n_hours(config.retention.keep_every_n_hours)
             .ready_deadline(config.session_creation_timeout)
-            .save_summaries_secs(None)
+            .save_summaries_steps(Some(config.save_summary_steps).filter(|&steps| steps > 0))
+            .save_histograms(config.save_histograms)
             .non_finite(config.non_finite)
             .moving_averages(true)
             .overlap(config.overlap);
@@ -274,7 +275,6 @@ impl<M: Trainable> Trainer<'_, M> {
         made: &mut Training,
     ) -> Result<Ended> {
         let mut state = LoopState::new(session.global_step(), last);
-        state.schedules = self.schedules()?;
         state.told = session.newest_checkpoint().map(|saved| saved.name);
         let tables = tables_of(&*self.estimator.model, session)?;
         let mut input = BatchStream::new(input);
@@ -306,7 +306,7 @@ impl<M: Trainable> Trainer<'_, M> {
             let made_step = Step { global_step: step.global_step + 1, ..step };
             reached = made_step.global_step;
             (made.steps, made.loss) = (made.steps + 1, Some(step.loss));
-            self.show(session, &mut state, &made_step);
+            self.log(&mut state, &made_step);
             for hook in &mut self.hooks {
                 stop |= hook.after_step(&made_step)? == Control::Stop;
             }
@@ -380,35 +380,13 @@ impl<M: Trainable> Trainer<'_, M> {
         })
     }
 
-    /// Returns the different schedules of the model's optimizers.
-    fn schedules(&self) -> Result<Vec<Schedule>> {
-        let mut found = Vec::new();
-        for variable in self.estimator.variables.iter() {
-            let schedule = self.estimator.model.optimizer(variable)?.schedule();
-            found.extend(schedule.filter(|schedule| !found.contains(schedule)));
-        }
-        Ok(found)
-    }
-
-    /// Writes and logs loss and speed when due.
-    fn show(&self, session: &Session<M::Module>, state: &mut LoopState, step: &Step) {
-        let config = &self.estimator.config;
-        if config.save_summary_steps > 0 && state.made.is_multiple_of(config.save_summary_steps) {
-            session.summaries().scalar(step.global_step, "loss", step.loss);
-            for (at, schedule) in state.schedules.iter().enumerate() {
-                let tag = if at == 0 { "learning_rate".to_owned() } else { format!("learning_rate_{at}") };
-                // The step is counted already; its update has the rate of the one before.
-                let rate = schedule.at(step.global_step.saturating_sub(1));
-                session.summaries().scalar(step.global_step, &tag, rate);
-            }
-        }
-        state.made += 1;
-        if let Some(every) = config.log_step_count_steps
+    /// Logs loss and speed when due. The session writes the summaries.
+    fn log(&self, state: &mut LoopState, step: &Step) {
+        if let Some(every) = self.estimator.config.log_step_count_steps
             && self.task.is_chief()
             && step.global_step >= state.said.1 + every
         {
             let rate = (step.global_step - state.said.1) as f64 / state.said.0.elapsed().as_secs_f64();
-            session.summaries().scalar(step.global_step, "global_step/sec", rate as f32);
             let Step { global_step: step, loss, .. } = *step;
             let progress = state.last.map_or_else(String::new, |last| progress(step, last, rate));
             self.task.in_scope(|| {
@@ -455,16 +433,14 @@ enum Outcome {
 struct LoopState {
     /// The step at which training ends, if that is known.
     last: Option<u64>,
-    made: u64,
     said: (Instant, u64),
     saved: u64,
     told: Option<String>,
-    schedules: Vec<Schedule>,
 }
 
 impl LoopState {
     fn new(step: u64, last: Option<u64>) -> Self {
-        Self { last, made: 0, said: (Instant::now(), step), saved: step, told: None, schedules: Vec::new() }
+        Self { last, said: (Instant::now(), step), saved: step, told: None }
     }
 }
 

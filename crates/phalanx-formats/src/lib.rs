@@ -6,6 +6,7 @@
 //! | TFRecord files, plain, gzip or zlib | [`record`] |
 //! | `tf.train.Example` and `SequenceExample`, for the wanted columns only | [`example`] |
 //! | event files: scalars, histograms, text, images | [`event`] |
+//! | PNG files of plain pixels | [`png`] |
 //! | checkpoints: the tensor bundle and `CheckpointState` | [`bundle`] |
 //! | object graphs of TensorFlow 2's checkpoints; weights of Keras models | [`object_graph`] |
 //! | SavedModels: a graph, its variables and signatures | [`saved_model`] |
@@ -19,6 +20,7 @@ pub mod event;
 pub mod example;
 pub mod fingerprint;
 pub mod object_graph;
+pub mod png;
 pub mod record;
 pub mod safetensors;
 pub mod saved_model;

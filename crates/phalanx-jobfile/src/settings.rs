@@ -11,8 +11,6 @@ use phalanx_train::NonFinite;
 
 /// The most shards of a variable that is split by the least size of a shard.
 const MOST_SHARDS: usize = 1024;
-const PLACEMENTS: [(&str, Placement); 2] =
-    [("round_robin", Placement::RoundRobin), ("greedy", Placement::GreedyByBytes)];
 const NON_FINITE: [(&str, NonFinite); 2] = [("error", NonFinite::Stop), ("skip", NonFinite::Skip)];
 
 /// `[train]`.
@@ -29,6 +27,7 @@ pub(crate) struct Train {
     keep: Option<usize>,
     keep_hours: Option<f64>,
     summary_steps: Option<u64>,
+    histograms: Option<bool>,
     log_steps: Option<u64>,
     session_secs: Option<u64>,
     overlap: bool,
@@ -54,13 +53,14 @@ impl Train {
             keep: count("keep_checkpoint_max", 0)?.map(|count| count as usize),
             keep_hours: own.number("keep_checkpoint_every_n_hours")?.map(|hours| hours.value),
             summary_steps: count("save_summary_steps", 0)?,
+            histograms: own.boolean("save_histograms")?,
             log_steps: count("log_step_count_steps", 0)?,
             session_secs: count("session_creation_timeout_secs", 1)?,
             overlap: own.boolean("overlap")?.unwrap_or(false),
             non_finite: own.choice("non_finite_steps", &NON_FINITE)?.map(|choice| choice.value),
             strategy: strategy(&own)?,
             partitioner: own.text("partitioner")?.map(|text| partitioner(&own, &text)).transpose()?,
-            placement: own.choice("placement", &PLACEMENTS)?.map(|choice| choice.value),
+            placement: placement(&own)?,
         };
         own.node("max_steps");
         if train.max_steps.is_none() && train.epochs.is_none() {
@@ -89,12 +89,13 @@ impl Train {
             keep_checkpoint_max: self.keep,
             keep_checkpoint_every_n_hours: self.keep_hours,
             save_summary_steps: self.summary_steps,
+            save_histograms: self.histograms,
             log_step_count_steps: self.log_steps,
             session_creation_timeout_secs: self.session_secs,
             non_finite: self.non_finite,
             train_distribute: self.strategy.clone(),
             partitioner: self.partitioner,
-            placement: self.placement,
+            placement: self.placement.clone(),
         )
     }
 }
@@ -127,6 +128,18 @@ fn check_strategy(own: &Section<'_>, key: &str, name: &str) -> Result<String> {
             Err(own.wrong(&own.span_of(key), error.what().to_owned(), "not a strategy").help(help))
         }
     }
+}
+
+/// Reads `placement` and `pin`.
+fn placement(own: &Section<'_>) -> Result<Option<Placement>> {
+    let (greedy, pins) = (own.choice("placement", &[("round_robin", false), ("greedy", true)])?, own.table("pin")?);
+    let of = |greedy| if greedy { Placement::greedy_by_bytes() } else { Placement::round_robin() };
+    let mut placement = greedy.map(|greedy| of(greedy.value));
+    for entry in pins.into_iter().flatten() {
+        let server = own.as_count("pin", &entry.node, 0)?.value;
+        placement = Some(placement.unwrap_or_default().pin(&entry.key, server as usize));
+    }
+    Ok(placement)
 }
 
 fn partitioner(own: &Section<'_>, text: &Spanned<String>) -> Result<Partitioner> {

@@ -40,7 +40,7 @@ impl Clip {
             }),
             Self::GlobalNorm(most) => {
                 let mut all: Vec<&mut [f32]> = gradients.into_iter().collect();
-                let norm = all.iter().map(|gradient| squares(gradient)).sum::<f64>().sqrt();
+                let norm = norm(all.iter().map(|gradient| &**gradient));
                 all.iter_mut().for_each(|gradient| scale(gradient, norm, most));
             }
         }
@@ -87,6 +87,15 @@ impl Clip {
         *words = rest;
         Ok(Some(made))
     }
+}
+
+/// Returns the L2 norm of all numbers of all gradients together: TensorFlow's `tf.linalg.global_norm`.
+///
+/// ```
+/// assert_eq!(phalanx_optim::norm([&[3.0, 0.0][..], &[4.0]]), 5.0);
+/// ```
+pub fn norm<'a>(gradients: impl IntoIterator<Item = &'a [f32]>) -> f64 {
+    gradients.into_iter().map(squares).sum::<f64>().sqrt()
 }
 
 /// Returns the sum of squares. Eight partial sums let the compiler use vector instructions.

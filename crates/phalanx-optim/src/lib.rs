@@ -55,7 +55,7 @@ pub use adagrad::Adagrad;
 pub use adam::Adam;
 pub use adamw::AdamW;
 pub use choice::OptimizerChoice;
-pub use clip::Clip;
+pub use clip::{Clip, norm};
 pub use duplicates::sum_duplicates;
 pub use ftrl::Ftrl;
 pub use momentum::Momentum;

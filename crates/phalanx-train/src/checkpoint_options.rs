@@ -2,10 +2,9 @@
 
 use crate::Server;
 use crate::checkpoint::{CheckpointInterval, CheckpointStore, Retention, RunLock, SavePeriod, Saver};
-use crate::services::Timer;
+use crate::summary::SummaryInterval;
 use phalanx_base::Result;
 use phalanx_storage::Dir;
-use std::time::Duration;
 
 /// The settings of a supervisor's run directory; the defaults are TensorFlow's, except that the first checkpoints come sooner.
 #[derive(Clone)]
@@ -16,7 +15,10 @@ pub(crate) struct CheckpointOptions {
     pub(crate) basename: String,
     pub(crate) retention: Retention,
     pub(crate) save: CheckpointInterval,
-    pub(crate) summary_secs: Option<u64>,
+    /// How often summaries are written, if at all.
+    pub(crate) summaries: Option<SummaryInterval>,
+    /// Whether histograms of variables are among them.
+    pub(crate) histograms: bool,
 }
 
 impl Default for CheckpointOptions {
@@ -27,7 +29,8 @@ impl Default for CheckpointOptions {
             basename: "model.ckpt".to_owned(),
             retention: Retention::default(),
             save: CheckpointInterval { time: Some(SavePeriod::Growing), steps: None },
-            summary_secs: Some(120),
+            summaries: Some(SummaryInterval::Growing),
+            histograms: false,
         }
     }
 }
@@ -39,9 +42,5 @@ impl CheckpointOptions {
         dir.create_all()?;
         let lock = (!self.restores_only).then(|| RunLock::take(dir, server)).transpose()?;
         Ok(Some(Saver::new(CheckpointStore::open(dir, &self.basename, self.retention)?, lock, rounds)))
-    }
-
-    pub(crate) fn summary_timer(&self) -> Option<Timer> {
-        self.summary_secs.map(|seconds| Timer::new(Duration::from_secs(seconds)))
     }
 }

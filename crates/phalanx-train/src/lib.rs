@@ -65,16 +65,18 @@ pub use preprocessing::{Preprocess, Preprocessing};
 pub use resolver::{ClusterResolver, SimpleClusterResolver, TfConfigClusterResolver, task_from_args_or_env};
 pub use run_dir::open_run_dir;
 pub use server::Server;
-pub use session::{BoundedStaleness, IntoLoss, NonFinite, RowValues, Session, Step, StepGradients, SyncReplicas};
+pub use session::{
+    BoundedStaleness, IntoLoss, IntoStep, NonFinite, RowValues, Session, Step, StepGradients, SyncReplicas,
+};
 pub use sidecar::SidecarEvaluator;
 pub use strategy::{
     DistributedDataset, DistributedSteps, Gradient, IntoSupervisor, ParameterServerOptions, PerReplica, Reducible,
     Replica, Replicated, Strategy, StrategyChoice, StrategyTask, WorkerGroup,
 };
-pub use summary::SummaryWriter;
+pub use summary::{Picture, SummaryWriter};
 
 pub use phalanx_collective::Reduce;
 pub use phalanx_wire::Token;
 pub use supervisor::Supervisor;
 pub use table_id::TableId;
-pub use trainer::{BatchRows, IntoPredictions, IntoStep, Table, Trained, Trainer};
+pub use trainer::{BatchRows, IntoPredictions, Table, Trained, Trainer};

@@ -1,57 +1,31 @@
 //! What the chief does beside training: save checkpoints and write summaries, each at its own interval.
 
 use crate::checkpoint::{CheckpointManager, Saved, StepSource};
-use crate::summary::SummaryWriter;
+use crate::summary::{SummarySchedule, SummaryWriter};
 use phalanx_base::Result;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A timer that fires at once and then at a fixed interval.
+/// A timer that fires at a fixed interval.
 #[derive(Debug)]
 pub(crate) struct Timer {
     every: Duration,
-    next: Option<Instant>,
+    next: Instant,
 }
 
 impl Timer {
-    pub(crate) fn new(every: Duration) -> Self {
-        Self { every, next: None }
-    }
-
-    /// A timer that fires after `first`, not at once.
+    /// A timer that fires after `first`.
     pub(crate) fn after(first: Duration, every: Duration) -> Self {
-        Self { every, next: Some(Instant::now() + first) }
+        Self { every, next: Instant::now() + first }
     }
 
-    /// Returns whether it is time. The first call returns `true`, as TensorFlow's services fire when they start.
+    /// Returns whether it is time.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.next.is_none_or(|next| now >= next);
+        let due = now >= self.next;
         if due {
-            self.next = Some(now + self.every);
+            self.next = now + self.every;
         }
         due
-    }
-}
-
-/// Writes the rate of training at an interval.
-struct Rate {
-    timer: Option<Timer>,
-    since: Option<(Instant, u64)>,
-}
-
-impl Rate {
-    /// Writes the rate since the last time, if it is time; returns whether it was.
-    fn write(&mut self, summaries: &SummaryWriter, global_step: u64) -> bool {
-        let now = Instant::now();
-        if !self.timer.as_mut().is_some_and(|timer| timer.is_due(now)) {
-            return false;
-        }
-        if let Some((since, step)) = self.since {
-            let rate = global_step.saturating_sub(step) as f32 / (now - since).as_secs_f32();
-            summaries.scalar(global_step, "global_step/sec", rate);
-        }
-        self.since = Some((now, global_step));
-        true
     }
 }
 
@@ -59,38 +33,52 @@ impl Rate {
 pub(crate) struct Services {
     checkpoints: Option<CheckpointManager>,
     pub(crate) summaries: Arc<SummaryWriter>,
-    rate: Rate,
+    schedule: SummarySchedule,
+    /// Whether the values of variables are written, too.
+    pub(crate) histograms: bool,
 }
 
 impl Services {
     /// Services that do nothing.
     pub(crate) fn none() -> Self {
-        Self { checkpoints: None, summaries: Arc::new(SummaryWriter::none()), rate: Rate { timer: None, since: None } }
+        let summaries = Arc::new(SummaryWriter::none());
+        Self { checkpoints: None, summaries, schedule: SummarySchedule::new(None), histograms: false }
     }
 
-    /// The services of a chief with a run directory. `timer`: how often loss and rate are written, if at all.
-    pub(crate) fn new(checkpoints: CheckpointManager, summaries: Arc<SummaryWriter>, timer: Option<Timer>) -> Self {
-        Self { checkpoints: Some(checkpoints), summaries, rate: Rate { timer, since: None } }
+    /// The services of a chief with a run directory.
+    pub(crate) fn new(
+        checkpoints: CheckpointManager,
+        summaries: Arc<SummaryWriter>,
+        schedule: SummarySchedule,
+        histograms: bool,
+    ) -> Self {
+        Self { checkpoints: Some(checkpoints), summaries, schedule, histograms }
     }
 
-    /// Passes a step on to the checkpoint manager, and writes summaries if it is time.
-    pub(crate) fn stepped(&mut self, global_step: u64, loss: f32) {
+    /// Passes a step on to the checkpoint manager.
+    pub(crate) fn stepped(&mut self, global_step: u64) {
         if let Some(checkpoints) = &self.checkpoints {
             checkpoints.reached(global_step);
         }
-        if self.rate.write(&self.summaries, global_step) {
-            self.summaries.scalar(global_step, "loss", loss);
-        }
+    }
+
+    /// Returns whether the summaries of a step are due.
+    pub(crate) fn summaries_are_due(&self, global_step: u64) -> bool {
+        self.schedule.is_due(Instant::now(), global_step)
+    }
+
+    /// Writes the rate of training. The rest of the step's summaries comes with it.
+    pub(crate) fn write_rate(&mut self, global_step: u64) {
+        write_rate(&mut self.schedule, &self.summaries, global_step);
     }
 
     /// Takes the global step from `follow` instead, for a chief that does not train itself. Returns the writer of progress,
     /// for another thread.
-    pub(crate) fn follow(&mut self, follow: StepSource) -> ProgressWriter {
+    pub(crate) fn follow(&self, follow: StepSource) -> ProgressWriter {
         if let Some(checkpoints) = &self.checkpoints {
             checkpoints.follow(follow);
         }
-        let rate = Rate { timer: self.rate.timer.take(), since: None };
-        ProgressWriter { summaries: Arc::clone(&self.summaries), rate }
+        ProgressWriter { summaries: Arc::clone(&self.summaries), schedule: self.schedule.again() }
     }
 
     /// Saves now, if there is a run directory, and waits for it.
@@ -106,28 +94,21 @@ impl Services {
 /// Writes the progress of training as summaries.
 pub(crate) struct ProgressWriter {
     summaries: Arc<SummaryWriter>,
-    rate: Rate,
+    schedule: SummarySchedule,
 }
 
 impl ProgressWriter {
     /// Writes that training has reached `global_step`; `staleness` counts updates by their age.
     pub(crate) fn reached(&mut self, global_step: u64, staleness: &[u64]) {
-        if self.rate.write(&self.summaries, global_step) {
+        if self.schedule.is_due(Instant::now(), global_step) {
+            write_rate(&mut self.schedule, &self.summaries, global_step);
             self.summaries.counts(global_step, "staleness", staleness);
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_timer_fires_at_once_and_then_at_its_interval() {
-        let start = Instant::now();
-        let mut timer = Timer::new(Duration::from_secs(10));
-        let due: Vec<bool> =
-            [0, 1, 9, 10, 11, 20].iter().map(|&s| timer.is_due(start + Duration::from_secs(s))).collect();
-        assert_eq!(due, [true, false, false, true, false, true]);
+fn write_rate(schedule: &mut SummarySchedule, summaries: &SummaryWriter, global_step: u64) {
+    if let Some(rate) = schedule.written(Instant::now(), global_step) {
+        summaries.scalar(global_step, "global_step/sec", rate);
     }
 }

@@ -94,8 +94,9 @@ pub use phalanx_storage as storage;
 pub use phalanx_train::fit::{self, callbacks};
 pub use phalanx_train::{
     BatchRows, DistributedDataset, Gradient, HostTensor, IntoLoss, IntoPredictions, IntoStep, MiniCluster,
-    ParameterServerOptions, PerReplica, Replica, Replicated, RowValues, Server, ServerOptions, Session, Strategy,
-    SummaryWriter, Supervisor, Table, TableId, Token, Trained, Trainer, checkpoint, logging, task_from_args_or_env,
+    ParameterServerOptions, PerReplica, Picture, Replica, Replicated, RowValues, Server, ServerOptions, Session,
+    Strategy, SummaryWriter, Supervisor, Table, TableId, Token, Trained, Trainer, checkpoint, logging,
+    task_from_args_or_env,
 };
 
 /// The coordinator of a job with parameter servers, which schedules steps on workers ([`Strategy::coordinate`](crate::Strategy::coordinate)).

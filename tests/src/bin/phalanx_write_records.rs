@@ -20,6 +20,7 @@ use phalanx_formats::example::{
     ExampleColumn, ExampleParser, ExampleWriter, FeatureKind, FeatureSpec, FeatureValues, SequenceParser,
     SequenceWriter,
 };
+use phalanx_formats::png;
 use phalanx_formats::record::{Compression, ReadOptions, RecordReader, RecordWriter};
 use serde_json::{Value, json};
 
@@ -191,6 +192,10 @@ fn write_events(file: &str) -> Anyhow<()> {
             Some("histogram") => writer.histogram(stamp, tag, &floats(&line[4])?)?,
             Some("text") => writer.text(stamp, tag, text)?,
             Some("image") => writer.image(stamp, tag, &unhex(text)?, pixels(5), pixels(6))?,
+            Some("pixels") => {
+                let (size, channels) = ((pixels(5), pixels(6)), u8::try_from(pixels(7))?);
+                writer.image(stamp, tag, &png::encode(&unhex(text)?, size, channels)?, size.0, size.1)?
+            }
             Some("start") => writer.session_log(stamp, &SessionStatus::Start)?,
             Some("stop") => writer.session_log(stamp, &SessionStatus::Stop)?,
             _ => writer.session_log(stamp, &SessionStatus::Checkpoint(text.to_owned()))?,

@@ -19,7 +19,7 @@ fn variable(numbers: usize) -> ItemSpec {
 }
 
 fn table(dim: usize) -> ItemSpec {
-    let kind = ItemKind::Table { dim, initializer: RowInitializer::constant(0.0) };
+    let kind = ItemKind::Table { dim, initializer: RowInitializer::constant(0.0), pinned: None };
     ItemSpec { name: "t".into(), optimizer: Sgd::new(1.0).into(), kind }
 }
 

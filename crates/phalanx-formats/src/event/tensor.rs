@@ -34,10 +34,9 @@ pub(super) fn matrix(rows: &[[f64; 3]]) -> Tensor {
     Tensor { tensor_content: content, ..new(F64, &[rows.len(), 3]) }
 }
 
-/// Rank 0 for a single string, otherwise a vector.
-pub(super) fn strings(values: Vec<Vec<u8>>, rank_0: bool) -> Tensor {
-    let dims = [values.len()];
-    Tensor { string_val: values, ..new(STRING, if rank_0 { &[] } else { &dims }) }
+/// A single string.
+pub(super) fn text(text: &str) -> Tensor {
+    Tensor { string_val: vec![text.into()], ..new(STRING, &[]) }
 }
 
 fn new(dtype: i32, dims: &[usize]) -> Tensor {

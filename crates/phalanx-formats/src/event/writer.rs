@@ -3,8 +3,9 @@
 use super::proto::summary::Value as WireValue;
 use super::proto::summary::value::Value as WireKind;
 use super::proto::summary_metadata::PluginData;
-use super::proto::{Event, SessionLog, Summary, SummaryMetadata, Tensor, event};
+use super::proto::{Event, Image, SessionLog, Summary, SummaryMetadata, event};
 use super::{Bucket, EventTime, SessionStatus, buckets, tensor};
+use crate::png;
 use crate::record::RecordWriter;
 use phalanx_base::{Code, Error, Result};
 use prost::Message;
@@ -72,7 +73,7 @@ impl<W: Write> EventWriter<W> {
     /// # Errors
     /// When it cannot be written, or the tag was something else before.
     pub fn scalar(&mut self, stamp: EventTime, tag: &str, value: f32) -> Result<()> {
-        self.value(stamp, tag, Plugin::Scalars, tensor::scalar(value))
+        self.value(stamp, tag, Plugin::Scalars, WireKind::Tensor(tensor::scalar(value)))
     }
 
     /// The distribution of values, in 30 buckets; see [`buckets`].
@@ -89,7 +90,7 @@ impl<W: Write> EventWriter<W> {
     /// When it cannot be written, or the tag was something else before.
     pub fn bucketed(&mut self, stamp: EventTime, tag: &str, buckets: &[Bucket]) -> Result<()> {
         let rows: Vec<[f64; 3]> = buckets.iter().map(|b| [b.left, b.right, b.count]).collect();
-        self.value(stamp, tag, Plugin::Histograms, tensor::matrix(&rows))
+        self.value(stamp, tag, Plugin::Histograms, WireKind::Tensor(tensor::matrix(&rows)))
     }
 
     /// A text, which TensorBoard shows as Markdown.
@@ -97,16 +98,22 @@ impl<W: Write> EventWriter<W> {
     /// # Errors
     /// When it cannot be written, or the tag was something else before.
     pub fn text(&mut self, stamp: EventTime, tag: &str, text: &str) -> Result<()> {
-        self.value(stamp, tag, Plugin::Text, tensor::strings(vec![text.into()], true))
+        self.value(stamp, tag, Plugin::Text, WireKind::Tensor(tensor::text(text)))
     }
 
-    /// An image of that many pixels, encoded as PNG.
+    /// An image of that many pixels, encoded as PNG: TensorFlow's `Summary.Image`, which readers of every version know.
     ///
     /// # Errors
     /// When it cannot be written, or the tag was something else before.
     pub fn image(&mut self, stamp: EventTime, tag: &str, png: &[u8], width: u32, height: u32) -> Result<()> {
-        let strings = vec![width.to_string().into(), height.to_string().into(), png.to_vec()];
-        self.value(stamp, tag, Plugin::Images, tensor::strings(strings, false))
+        let pixels = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
+        let image = Image {
+            height: pixels(height),
+            width: pixels(width),
+            colorspace: png::size(png).map_or(0, |(_, _, channels)| channels.into()),
+            encoded_image_string: png.to_vec(),
+        };
+        self.value(stamp, tag, Plugin::Images, WireKind::Image(image))
     }
 
     /// That the session starts, stops or has saved.
@@ -140,7 +147,7 @@ impl<W: Write> EventWriter<W> {
         self.records.finish()
     }
 
-    fn value(&mut self, stamp: EventTime, tag: &str, plugin: Plugin, tensor: Tensor) -> Result<()> {
+    fn value(&mut self, stamp: EventTime, tag: &str, plugin: Plugin, value: WireKind) -> Result<()> {
         let metadata = match self.tags.get(tag) {
             None => {
                 self.tags.insert(tag.to_owned(), plugin);
@@ -153,7 +160,7 @@ impl<W: Write> EventWriter<W> {
                 return Err(error.help("give the two different tags"));
             }
         };
-        let value = WireValue { tag: tag.to_owned(), metadata, value: Some(WireKind::Tensor(tensor)) };
+        let value = WireValue { tag: tag.to_owned(), metadata, value: Some(value) };
         self.event(stamp, event::What::Summary(Summary { value: vec![value] }))
     }
 

@@ -99,6 +99,7 @@ fn takes(takes: Takes) -> Json {
         Takes::Words(choices) => map(words(choices)),
         Takes::Values => map(any([typed("number"), typed("string")])),
         Takes::Renames => map(typed("string")),
+        Takes::NamedCounts(least) => map(count(least)),
         Takes::NameOrKind(word, all) => {
             let names: Vec<&str> = all.iter().map(|kind| kind.name).collect();
             any([words(&names), kinds(word, all)])

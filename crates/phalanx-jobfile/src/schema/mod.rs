@@ -60,6 +60,8 @@ pub(crate) enum Takes {
     Values,
     /// Names, each with a text.
     Renames,
+    /// Names, each with an integer of at least this.
+    NamedCounts(u64),
     /// A number, or a table of one of these kinds; the key of this name selects the kind.
     NumberOrKind(&'static str, &'static [Keys]),
     /// A name, or a table of one of these kinds; the key of this name selects the kind.

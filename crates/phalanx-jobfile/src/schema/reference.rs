@@ -94,6 +94,7 @@ fn takes(takes: Takes) -> String {
         Takes::Words(words) => format!("table: name = one of {}", choices(words)),
         Takes::Values => "table: name = number or text".to_owned(),
         Takes::Renames => "table: name = text".to_owned(),
+        Takes::NamedCounts(least) => format!("table: name = integer ≥ {least}"),
         Takes::NameOrKind(..) => "name, or table of an optimizer".to_owned(),
         Takes::NumberOrKind(..) => "number, or table of a schedule".to_owned(),
         Takes::Kind(..) | Takes::Table(_) => "table".to_owned(),

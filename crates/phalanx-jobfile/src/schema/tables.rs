@@ -1,7 +1,8 @@
 //! The tables of a job, except columns and models.
 
 use super::Takes::{
-    Bool, Choice, Count, CountOrAll, Integer, Kind, Named, Number, Renames, Table, TableOrTables, Tables, Text,
+    Bool, Choice, Count, CountOrAll, Integer, Kind, Named, NamedCounts, Number, Renames, Table, TableOrTables, Tables,
+    Text,
 };
 use super::Takes::{Numbers, TextOrTexts, Texts, Values, Words};
 use super::{COLUMN_KINDS, Keys, MODEL_KINDS, REQUIRED, key, keys};
@@ -151,7 +152,13 @@ pub(crate) const TRAIN: Keys = keys(
         key("save_checkpoints_steps", Count(1), "", "Steps between checkpoints; replaces save_checkpoints_secs."),
         key("keep_checkpoint_max", Count(0), "5", "Number of recent checkpoints to keep; 0 keeps all."),
         key("keep_checkpoint_every_n_hours", Number, "10000", "Hours between checkpoints that are kept permanently."),
-        key("save_summary_steps", Count(0), "100", "Steps between losses in the event file; 0 disables them."),
+        key(
+            "save_summary_steps",
+            Count(0),
+            "100",
+            "Steps between summaries in the event file: loss, learning rate, norm of the gradients, staleness, rate. 0 disables them.",
+        ),
+        key("save_histograms", Bool, "false", "Whether the summaries have a histogram of every variable."),
         key("log_step_count_steps", Count(0), "100", "Steps between log lines with loss and rate; 0 disables them."),
         key(
             "session_creation_timeout_secs",
@@ -188,6 +195,12 @@ pub(crate) const TRAIN: Keys = keys(
             Choice(&["round_robin", "greedy"]),
             "round_robin",
             "How variables are placed on parameter servers: in turn, or each on the server that has the fewest bytes.",
+        ),
+        key(
+            "pin",
+            NamedCounts(0),
+            "",
+            "Variables and tables that are placed on one parameter server: { \"dnn/*\" = 1 }. In a name, `*` stands for any characters. Where several match, the last one counts.",
         ),
         key(
             "overlap",

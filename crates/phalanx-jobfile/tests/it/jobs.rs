@@ -2,6 +2,7 @@
 
 use crate::common::{JOB, export, predictions, write_data};
 pub(crate) use crate::common::{job, train, well};
+use phalanx_base::Code;
 use phalanx_data::Batch;
 use phalanx_formats::{example::ExampleWriter, record::RecordWriter};
 use phalanx_jobfile::{Overrides, PredictOptions, TrainedJob};
@@ -66,9 +67,26 @@ fn a_job_has_several_evaluations_and_a_strategy() {
         (200, "seen", 600)
     );
     assert!(folder.path().join("one/eval").exists() && folder.path().join("one/eval_seen").exists());
-    let settings = "[train]\nstrategy = \"mirrored:2\"\npartitioner = \"fixed_shards:2\"\nplacement = \"greedy\"";
+    let settings = "[train]\nstrategy = \"mirrored:2\"\npartitioner = \"fixed_shards:2\"\nplacement = \"greedy\"\npin = { \"*\" = 0 }";
     let two = train(folder.path(), &text.replace("[train]", settings), "two").report.evaluation.unwrap();
     assert!((two.get("loss").unwrap() - evaluation.get("loss").unwrap()).abs() < 1e-5, "{two} and {evaluation}");
+}
+
+#[test]
+fn a_pin_to_nothing_names_the_variable_and_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    write_data(folder.path());
+    let error = |pin: &str| {
+        let text = JOB.replace("[train]", &format!("[train]\npin = {{ {pin} }}"));
+        job(folder.path(), &text, "run").train().err().unwrap()
+    };
+    let found = error("\"dnn/*\" = 3");
+    assert_eq!((found.code(), found.what()), (Code::NoSuchTask, "\"dnn/*\" is pinned to ps/3, which does not exist"));
+    let found = error("\"dmm/*\" = 0");
+    let what = "\"dmm/*\" is pinned to ps/0, but the model has no such variable or table";
+    assert_eq!((found.code(), found.what()), (Code::NoSuchVariable, what));
+    let found = error("\"dnn/*\" = \"one\"");
+    assert_eq!(found.code(), Code::JobValue);
 }
 
 #[test]

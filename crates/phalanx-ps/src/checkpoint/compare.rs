@@ -150,7 +150,7 @@ mod tests {
             partitioner: Partitioner::Whole,
         };
         let variables = vec![variable("dense/kernel", &[2, 3]), variable("dense/bias", &[3])];
-        let layout = Layout::new(variables, vec![], 1, Placement::RoundRobin).unwrap();
+        let layout = Layout::new(variables, vec![], 1, Placement::round_robin()).unwrap();
         let mut bundle = BundleWriter::new(Vec::new());
         let shape = Shape::new([3, 2]).unwrap();
         for name in ["dense/kernel", "dense/kernel/Adagrad", "dense/bais"] {

@@ -36,6 +36,8 @@ pub(crate) struct TablePlan {
     pub(crate) name: String,
     pub(crate) dim: usize,
     pub(crate) optimizer: Optimizer,
+    /// The server that holds all rows; `None` where they are spread by id.
+    pub(crate) pinned: Option<usize>,
 }
 
 /// Receives what is restored, message by message.
@@ -115,7 +117,7 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Restores the rows of this server. Where the checkpoint has the same number of servers, they are those of this
+    /// Restores the rows of this server. Where the checkpoint has the same number of servers, they are usually those of this
     /// server's data file; otherwise all rows are read.
     fn table(&self, table: &TablePlan) -> Result<()> {
         let rows = self.rows_to_read(table).map_err(|error| self.explain(error))?;
@@ -134,8 +136,8 @@ impl Restore<'_> {
                 // A variable of TensorFlow has a row for every id.
                 None => (first as i64..(first + count) as i64).collect::<Vec<_>>(),
             };
-            let mine: Vec<usize> =
-                (0..count).filter(|&i| server_of_row(ids[i], self.plan.servers) == self.plan.server).collect();
+            let home = |id: i64| table.pinned.unwrap_or_else(|| server_of_row(id, self.plan.servers));
+            let mine: Vec<usize> = (0..count).filter(|&i| home(ids[i]) == self.plan.server).collect();
             let mut rows = vec![0; width * mine.len()];
             let mut numbers = vec![0; row_bytes * count];
             for (part, flow) in parts.iter_mut().enumerate() {
@@ -161,8 +163,12 @@ impl Restore<'_> {
         let index = self.checkpoint.index();
         let servers = self.plan.servers as u32;
         let ours = (0..servers).all(|server| index.tensors().contains_key(&item_names(server)));
-        if ours && index.shards() == servers {
-            return rows_in_file(info, 8, self.plan.server as u32);
+        if table.pinned.is_none() && ours && index.shards() == servers {
+            let own = rows_in_file(info, 8, self.plan.server as u32)?;
+            // One file has all rows of a table that was pinned, or that is small: there may be rows of this server among them.
+            if !own.is_empty() {
+                return Ok(own);
+            }
         }
         Ok(0..info.shape.elements())
     }

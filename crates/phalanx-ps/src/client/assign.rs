@@ -84,7 +84,7 @@ impl Client {
         let most = (PART_BYTES / (8 + 4 * width)).max(1);
         let ids: Vec<i64> = ids.collect();
         for (ids, rows) in ids.chunks(most).zip(rows.chunks(most * spec.dim)) {
-            let set = RowSet::new(table, ids, self.servers());
+            let set = RowSet::of(&remote.layout, table, ids);
             for server in 0..self.servers() {
                 let places = set.on(server);
                 if places.is_empty() {

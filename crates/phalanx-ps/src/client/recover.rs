@@ -155,16 +155,17 @@ fn restore_plan(remote: &RemoteModel, server: usize) -> RestorePlan {
         let (variable, optimizer) = (spec.name.clone(), spec.optimizer);
         ShardPlan { handle, variable, first_row: shard.rows.start, elements: shard.elements.clone(), optimizer }
     };
-    let table = |(spec, &handle): (&TableSpec, &u32)| TablePlan {
+    let table = |(at, (spec, &handle)): (usize, (&TableSpec, &u32))| TablePlan {
         handle,
         name: spec.name.clone(),
         dim: spec.dim,
         optimizer: spec.optimizer,
+        pinned: layout.pinned_table(at),
     };
     RestorePlan {
         server,
         servers: layout.servers(),
         shards: layout.shards_on(server).map(shard).collect(),
-        tables: layout.tables().iter().zip(&remote.tables[server]).map(table).collect(),
+        tables: layout.tables().iter().zip(&remote.tables[server]).enumerate().map(table).collect(),
     }
 }

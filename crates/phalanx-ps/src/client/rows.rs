@@ -1,6 +1,6 @@
 //! The ids of a batch: deduplicated, and sorted by server.
 
-use crate::plan::server_of_row;
+use crate::plan::{Layout, server_of_row};
 use bytes::Bytes;
 use hashbrown::HashTable;
 use std::collections::hash_map::RandomState;
@@ -25,9 +25,22 @@ pub struct RowSet {
 }
 
 impl RowSet {
-    /// Deduplicates `ids` of the layout's table number `table`.
+    /// Deduplicates `ids` of the layout's table number `table`, whose rows are spread over `servers`.
     #[must_use]
     pub fn new(table: usize, ids: &[i64], servers: usize) -> Self {
+        Self::by(table, ids, servers, |id| server_of_row(id, servers))
+    }
+
+    /// Deduplicates `ids` of table number `table` of `layout`, whether its rows are spread or pinned.
+    #[must_use]
+    pub fn of(layout: &Layout, table: usize, ids: &[i64]) -> Self {
+        match layout.pinned_table(table) {
+            Some(server) => Self::by(table, ids, layout.servers(), |_| server),
+            None => Self::new(table, ids, layout.servers()),
+        }
+    }
+
+    fn by(table: usize, ids: &[i64], servers: usize, server_of: impl Fn(i64) -> usize) -> Self {
         // A random state: ids come from users' data, and could be chosen to collide under a fixed one.
         let state = RandomState::new();
         let seed = state.hash_one(0_u64);
@@ -44,7 +57,7 @@ impl RowSet {
                     let at = unique.len() as u32;
                     vacant.insert(at);
                     unique.push(id);
-                    by_server[server_of_row(id, servers)].push(at);
+                    by_server[server_of(id)].push(at);
                     at
                 }
             };
@@ -53,7 +66,7 @@ impl RowSet {
         Self { table, unique, positions, by_server }
     }
 
-    /// Returns the same ids for another table: the wide and the deep part of a model often look up the same ones.
+    /// Returns the same ids for another table whose rows are on the same servers: the wide and the deep part of a model often look up the same ones.
     ///
     /// ```
     /// use phalanx_ps::client::RowSet;

@@ -18,13 +18,15 @@ pub struct Shard {
     pub server: usize,
 }
 
-/// The server of every shard. Tables are spread over all servers by id.
+/// The server of every shard. Tables are spread over all servers by id, unless they are pinned to one.
 #[derive(Clone, Debug)]
 pub struct Layout {
     servers: usize,
     variables: Vec<VariableSpec>,
     tables: Vec<TableSpec>,
     shards: Vec<Shard>,
+    /// The server that holds all rows of each table; `None` where they are spread by id.
+    pinned_tables: Vec<Option<usize>>,
     /// Indexes of the variables whose learning rate no update changes.
     keep_rate: HashSet<usize>,
     /// Indexes of the tables that are updated as variables are.
@@ -35,7 +37,8 @@ impl Layout {
     /// Lays `variables` and `tables` out over `servers`.
     ///
     /// # Errors
-    /// When there is no server, two things have one name, or a setting is out of range.
+    /// When there is no server, two things have one name, a setting is out of range, or `placement` pins what does not exist,
+    /// or to a server that does not exist.
     pub fn new(
         variables: Vec<VariableSpec>,
         tables: Vec<TableSpec>,
@@ -46,13 +49,16 @@ impl Layout {
             return Err(Error::new(Code::BadSetting, "the cluster has no parameter server")
                 .help("add a ps job to the cluster, or train in one process"));
         }
-        let mut names = HashSet::new();
-        for name in variables.iter().map(|spec| &spec.name).chain(tables.iter().map(|spec| &spec.name)) {
-            if !names.insert(name.as_str()) {
+        let names = variables.iter().map(|spec| &spec.name).chain(tables.iter().map(|spec| &spec.name));
+        let names: Vec<&str> = names.map(String::as_str).collect();
+        let mut known = HashSet::new();
+        for name in &names {
+            if !known.insert(name) {
                 return Err(Error::new(Code::VariableConflict, format!("two variables are called {name:?}"))
                     .help("give each its own name"));
             }
         }
+        placement.check(&names, servers)?;
         for optimizer in variables.iter().map(|spec| &spec.optimizer).chain(tables.iter().map(|spec| &spec.optimizer)) {
             optimizer.validate()?;
         }
@@ -64,11 +70,14 @@ impl Layout {
                 shards.push(Shard { variable, rows, elements, server: 0 });
             }
         }
-        let bytes: Vec<usize> = shards.iter().map(|shard| 4 * shard.elements.len()).collect();
-        for (shard, server) in shards.iter_mut().zip(placement.place(&bytes, servers)) {
+        let size = |shard: &Shard| (variables[shard.variable].name.as_str(), 4 * shard.elements.len());
+        let sizes: Vec<(&str, usize)> = shards.iter().map(size).collect();
+        for (shard, server) in shards.iter_mut().zip(placement.place(&sizes, servers)) {
             shard.server = server;
         }
-        Ok(Self { servers, variables, tables, shards, keep_rate: HashSet::new(), as_variables: HashSet::new() })
+        let pinned_tables = tables.iter().map(|table| placement.pinned(&table.name)).collect();
+        let (keep_rate, as_variables) = (HashSet::new(), HashSet::new());
+        Ok(Self { servers, variables, tables, shards, pinned_tables, keep_rate, as_variables })
     }
 
     /// Returns the number of servers.
@@ -82,8 +91,9 @@ impl Layout {
         self.keep_rate.extend(self.variables.iter().position(|spec| spec.name == name));
     }
 
-    /// Whether no update changes the learning rate of the variable with this index.
-    pub(crate) fn keeps_rate(&self, variable: usize) -> bool {
+    /// Returns whether no update changes the learning rate of the variable with this index.
+    #[must_use]
+    pub fn keeps_rate(&self, variable: usize) -> bool {
         self.keep_rate.contains(&variable)
     }
 
@@ -94,7 +104,7 @@ impl Layout {
     }
 
     /// Returns the indexes of the tables that are updated as variables are.
-    pub(crate) fn as_variables(&self) -> impl Iterator<Item = usize> {
+    pub fn as_variables(&self) -> impl Iterator<Item = usize> {
         self.as_variables.iter().copied()
     }
 
@@ -108,6 +118,12 @@ impl Layout {
     #[must_use]
     pub fn tables(&self) -> &[TableSpec] {
         &self.tables
+    }
+
+    /// Returns the server that holds all rows of the table with this index; `None` if they are spread by id.
+    #[must_use]
+    pub fn pinned_table(&self, table: usize) -> Option<usize> {
+        self.pinned_tables[table]
     }
 
     /// Returns the shards of all variables, ordered by variable and row.
@@ -130,16 +146,18 @@ impl Layout {
             let kind = ItemKind::Dense { shape: shape.clone(), rows: shard.rows.clone() };
             ItemSpec { name: name.clone(), optimizer: *optimizer, kind }
         });
-        let tables = self.tables.iter().map(|&TableSpec { ref name, dim, initializer, optimizer }| ItemSpec {
+        let tables = self.tables.iter().zip(&self.pinned_tables);
+        let tables = tables.map(|(&TableSpec { ref name, dim, initializer, optimizer }, &pinned)| ItemSpec {
             name: name.clone(),
             optimizer,
-            kind: ItemKind::Table { dim, initializer },
+            kind: ItemKind::Table { dim, initializer, pinned },
         });
         shards.chain(tables).collect()
     }
 }
 
-/// Returns the server that holds a table's row. The id is mixed first: ids often have a pattern, such as all being even.
+/// Returns the server that holds a row of a table that is not pinned. The id is mixed first: ids often have a pattern, such
+/// as all being even.
 #[must_use]
 pub fn server_of_row(id: i64, servers: usize) -> usize {
     (mix(id as u64) % servers as u64) as usize
@@ -163,16 +181,34 @@ mod tests {
             variable("bias", &[20], Partitioner::Whole),
             variable("kernel", &[9, 20], Partitioner::FixedShards(2)),
         ];
-        let layout = Layout::new(variables, vec![], 2, Placement::RoundRobin).unwrap();
+        let layout = Layout::new(variables, vec![], 2, Placement::round_robin()).unwrap();
         let seen: Vec<_> = layout.shards().iter().map(|s| (s.variable, s.rows.clone(), s.server)).collect();
         assert_eq!(seen, [(0, 0..20, 0), (1, 0..5, 1), (1, 5..9, 0)]);
         assert_eq!(layout.shards()[2].elements, 100..180);
     }
 
     #[test]
+    fn all_shards_of_a_pinned_variable_and_all_rows_of_a_pinned_table_are_on_its_server() {
+        let variables =
+            vec![variable("bias", &[20], Partitioner::Whole), variable("emb", &[9, 2], Partitioner::FixedShards(3))];
+        let table = |name: &str| TableSpec {
+            name: name.into(),
+            dim: 2,
+            initializer: crate::plan::RowInitializer::constant(0.0),
+            optimizer: Sgd::new(0.1).into(),
+        };
+        let placement = Placement::round_robin().pin("emb", 2).pin("us*", 1);
+        let layout = Layout::new(variables, vec![table("items"), table("users")], 3, placement).unwrap();
+        assert_eq!(layout.shards().iter().map(|shard| shard.server).collect::<Vec<_>>(), [0, 2, 2, 2]);
+        assert_eq!((layout.pinned_table(0), layout.pinned_table(1)), (None, Some(1)));
+        let ItemKind::Table { pinned, .. } = layout.specs_for(0)[2].kind else { panic!("a table") };
+        assert_eq!(pinned, Some(1), "every server knows where the rows are");
+    }
+
+    #[test]
     fn two_things_cannot_have_one_name() {
         let variables = vec![variable("w", &[1], Partitioner::Whole), variable("w", &[2], Partitioner::Whole)];
-        let error = Layout::new(variables, vec![], 1, Placement::RoundRobin).unwrap_err();
+        let error = Layout::new(variables, vec![], 1, Placement::round_robin()).unwrap_err();
         assert_eq!(error.code(), Code::VariableConflict);
     }
 

@@ -71,6 +71,8 @@ pub enum ItemKind {
         dim: usize,
         /// The first value of a row.
         initializer: RowInitializer,
+        /// The server that holds all rows; `None` where they are spread by id.
+        pinned: Option<usize>,
     },
 }
 
@@ -84,14 +86,17 @@ impl ItemSpec {
     }
 
     pub(crate) fn to_wire(&self) -> proto::Spec {
-        let (shape, rows, initializer) = match &self.kind {
+        let (shape, rows, initializer, pinned) = match &self.kind {
             ItemKind::Dense { shape, rows } => {
-                (shape.dims().iter().map(|&extent| extent as u64).collect(), rows.len() as u64, None)
+                (shape.dims().iter().map(|&extent| extent as u64).collect(), rows.len() as u64, None, None)
             }
-            ItemKind::Table { dim, initializer } => (vec![*dim as u64], 0, Some(initializer::to_wire(*initializer))),
+            ItemKind::Table { dim, initializer, pinned } => {
+                let pinned = pinned.map(|server| server as u32);
+                (vec![*dim as u64], 0, Some(initializer::to_wire(*initializer)), pinned)
+            }
         };
         let (name, optimizer) = (self.name.clone(), self.optimizer.to_words());
-        proto::Spec { name, shape, first_row: self.first_row() as u64, rows, initializer, optimizer }
+        proto::Spec { name, shape, first_row: self.first_row() as u64, rows, initializer, optimizer, pinned }
     }
 
     pub(crate) fn from_wire(spec: &proto::Spec) -> Result<Self> {
@@ -103,7 +108,8 @@ impl ItemSpec {
                 return Err(Error::new(Code::ShapeMismatch, format!("{shape} is not the width of a table")));
             }
             let initializer = initializer::from_wire(wire)?;
-            return Ok(Self { name, optimizer, kind: ItemKind::Table { dim: shape.elements(), initializer } });
+            let pinned = spec.pinned.map(|server| server as usize);
+            return Ok(Self { name, optimizer, kind: ItemKind::Table { dim: shape.elements(), initializer, pinned } });
         }
         let end = spec.first_row.checked_add(spec.rows).filter(|&end| end <= shape.rows() as u64);
         let end = end.ok_or_else(|| {

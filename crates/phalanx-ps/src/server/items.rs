@@ -122,8 +122,8 @@ impl Item {
             ItemKind::Dense { shape, rows } => {
                 Self::Dense(Arc::new(Dense::new(name, shape.clone(), rows.clone(), optimizer, clock)))
             }
-            &ItemKind::Table { dim, initializer } => {
-                Self::Table(Arc::new(Table::new(name, dim, initializer, optimizer, clock)))
+            &ItemKind::Table { dim, initializer, pinned } => {
+                Self::Table(Arc::new(Table::new(name, dim, initializer, optimizer, clock).pinned(pinned)))
             }
         }
     }
@@ -135,7 +135,8 @@ impl Item {
                 ItemSpec { name: shard.name.clone(), optimizer: shard.optimizer, kind }
             }
             Self::Table(table) => {
-                let kind = ItemKind::Table { dim: table.dim, initializer: table.initializer };
+                let (dim, initializer, pinned) = (table.dim, table.initializer, table.pinned);
+                let kind = ItemKind::Table { dim, initializer, pinned };
                 ItemSpec { name: table.name.clone(), optimizer: table.optimizer, kind }
             }
         }
@@ -157,6 +158,11 @@ impl Item {
             format!("it is updated by {:?}, this task wants {:?}", held.optimizer, spec.optimizer)
         } else if let (ItemKind::Dense { rows: held, .. }, ItemKind::Dense { rows, .. }) = (&held.kind, &spec.kind) {
             format!("this server holds {} of its rows, this task expects {}", held.len(), rows.len())
+        } else if let (ItemKind::Table { pinned: held, .. }, ItemKind::Table { pinned, .. }) = (&held.kind, &spec.kind)
+            && held != pinned
+        {
+            let on = |server: &Option<usize>| server.map_or("all servers".to_owned(), |server| format!("ps/{server}"));
+            format!("its rows are on {}, this task expects them on {}", on(held), on(pinned))
         } else {
             "its rows are initialized differently".to_owned()
         };

@@ -42,7 +42,7 @@ fn plan(store: &Store, server: usize, servers: usize) -> RestorePlan {
             }
             Item::Table(table) => {
                 let (name, dim, optimizer) = (table.name.clone(), table.dim, table.optimizer);
-                plan.tables.push(TablePlan { handle, name, dim, optimizer });
+                plan.tables.push(TablePlan { handle, name, dim, optimizer, pinned: table.pinned });
             }
         }
     }

@@ -20,6 +20,8 @@ pub(crate) struct Table {
     pub(crate) dim: usize,
     pub(crate) initializer: RowInitializer,
     pub(crate) optimizer: Optimizer,
+    /// The server that holds all rows; `None` where they are spread by id.
+    pub(crate) pinned: Option<usize>,
     /// Numbers in a row, slots included.
     width: usize,
     stripes: Vec<Mutex<Stripe>>,
@@ -42,7 +44,12 @@ impl Table {
         let stripes = (0..STRIPES).map(|_| Mutex::new(Stripe::new(width))).collect();
         let (updates, closed) = (AtomicU64::new(0), AtomicU64::new(0));
         let rounds = Mutex::default();
-        Self { name, dim, initializer, optimizer, width, stripes, updates, closed, rounds, clock }
+        Self { name, dim, initializer, optimizer, pinned: None, width, stripes, updates, closed, rounds, clock }
+    }
+
+    /// Notes which server holds all rows.
+    pub(crate) fn pinned(self, pinned: Option<usize>) -> Self {
+        Self { pinned, ..self }
     }
 
     /// Returns the number of numbers in a row, slots included.

@@ -70,7 +70,7 @@ pub struct Coordinator<M> {
 impl<M: Module> Coordinator<M> {
     pub(super) fn start(
         server: &Server,
-        mut session: Session<M>,
+        session: Session<M>,
         steps: StepFunctions<M>,
         options: SchedulerOptions,
         call: Call,

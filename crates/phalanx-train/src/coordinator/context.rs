@@ -141,6 +141,7 @@ impl<M: Module> StepContext<'_, M> {
         ids: &[(TableId, &[i64])],
         loss: impl FnOnce(&M, &[Rows]) -> L,
     ) -> Result<f32> {
+        let loss = |model: &M, rows: &[Rows]| loss(model, rows).into_loss();
         self.with_session(|session| session.step_with_rows(ids, loss)?.ok_or_else(ended)).map(|step| step.loss)
     }
 

@@ -1,6 +1,6 @@
 //! The loop of `fit`: epochs, steps, callbacks, progress. What a step is, its [`Executor`] knows.
 
-use super::callbacks::{Callback, FitContext};
+use super::callbacks::{Callback, FitContext, RunSummaries};
 use super::evaluate::nothing;
 use super::executor::{Executor, StepEnd, TrainingView, Wish};
 use super::progress::{Progress, ProgressMode};
@@ -57,9 +57,11 @@ pub(super) struct FitLoop<E> {
 impl<E: Executor> FitLoop<E> {
     /// Prepares a training; `steps` is the number of steps of an epoch, if that is known.
     pub(super) fn new(executor: E, mut fit: Fit, shown: ProgressMode, steps: Option<u64>) -> Self {
+        let mut callbacks = std::mem::take(&mut fit.callbacks);
+        callbacks.push(Box::new(RunSummaries::new()));
         Self {
             executor,
-            callbacks: std::mem::take(&mut fit.callbacks),
+            callbacks,
             progress: Progress::new(stdout(), shown, fit.steps_per_epoch.or(steps)),
             at: FitPosition { epoch: fit.initial_epoch, batch: 0 },
             asked: false,

@@ -1,10 +1,12 @@
 //! The state of a compiled model that callbacks and backups read and write, whatever its network type.
 
 use super::{Compiled, Weight};
-use crate::Strategy;
+use crate::session::NormRequest;
+use crate::{Strategy, SummaryWriter};
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::{Network, Parameter};
 use phalanx_optim::Optimizer;
+use std::sync::Arc;
 
 /// State that can be saved and restored.
 pub(crate) trait TrainedState {
@@ -24,6 +26,10 @@ pub(crate) trait TrainedState {
     /// The optimizer's slots, under the names of TensorFlow's checkpoints.
     fn slots(&mut self) -> Vec<Weight>;
     fn set_slots(&mut self, slots: Vec<Weight>, iterations: u64) -> Result<()>;
+    /// The request for the norm of a step's gradients.
+    fn norm_request(&mut self) -> Option<&mut NormRequest>;
+    /// The writer of summaries of this training; `None` where there is no run directory, or another task writes.
+    fn summaries(&mut self) -> Result<Option<Arc<SummaryWriter>>>;
     /// Fails if backups are not supported.
     fn check_backup(&self) -> Result<()> {
         Ok(())
@@ -53,6 +59,17 @@ impl<M: Network> TrainedState for Compiled<M> {
 
     fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
         Self::set_learning_rate(self, rate)
+    }
+
+    fn norm_request(&mut self) -> Option<&mut NormRequest> {
+        self.model.norm_request()
+    }
+
+    fn summaries(&mut self) -> Result<Option<Arc<SummaryWriter>>> {
+        match Self::strategy(self).run_dir()? {
+            Some(dir) => Ok(Some(Arc::new(SummaryWriter::open(&dir)?))),
+            None => Ok(None),
+        }
     }
 
     fn weights(&mut self) -> Result<Vec<Weight>> {

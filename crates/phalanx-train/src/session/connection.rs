@@ -78,10 +78,13 @@ impl Connection {
                     .because(format!("it is table {} of another supervisor; the model has {tables}", table + 1))
                     .help("use what the table method of this job's supervisor returned"));
             }
-            let known = ids[..at].iter().position(|&(_, others)| others == own);
-            sets.push(match known {
+            let layout = self.layout();
+            let alike = |&(TableId(other), others): &(TableId, &[i64])| {
+                others == own && layout.pinned_table(other) == layout.pinned_table(table)
+            };
+            sets.push(match ids[..at].iter().position(alike) {
                 Some(known) => sets[known].for_table(table),
-                None => RowSet::new(table, own, self.client.servers()),
+                None => RowSet::of(layout, table, own),
             });
         }
         Ok(sets)

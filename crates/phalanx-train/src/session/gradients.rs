@@ -1,6 +1,7 @@
 //! From a step's gradients to an update.
 
 use super::clip::GradientClipper;
+use super::measures::{LearningRates, NormRequest};
 use super::{NonFinite, StepGradients};
 use crate::Server;
 use bytes::Bytes;
@@ -16,15 +17,25 @@ pub(super) struct GradientPolicy {
     pub(super) learning_rate: Option<f32>,
     /// The steps that were dropped because something was not finite.
     pub(super) skipped: u64,
+    /// A request for the norm before clipping.
+    pub(super) norm: NormRequest,
     clipper: GradientClipper,
+    rates: LearningRates,
 }
 
 /// The gradients of an update: those of variables, and those of rows.
 pub(super) type UpdateGradients = (Vec<Option<Bytes>>, Vec<RowGradients>);
 
 impl GradientPolicy {
-    pub(super) fn new(layout: &Layout, non_finite: NonFinite) -> Self {
-        Self { non_finite, learning_rate: None, skipped: 0, clipper: GradientClipper::of(layout) }
+    /// `parameters`: how many of the variables are learned.
+    pub(super) fn new(layout: &Layout, parameters: usize, non_finite: NonFinite) -> Self {
+        let (clipper, rates) = (GradientClipper::of(layout), LearningRates::of(layout, parameters));
+        Self { non_finite, learning_rate: None, skipped: 0, norm: NormRequest::default(), clipper, rates }
+    }
+
+    /// Returns the learning rates of an update that is computed at global step `step`.
+    pub(super) fn learning_rates(&self, step: u64) -> Vec<f32> {
+        self.rates.at(step, self.learning_rate)
     }
 
     /// Checks and clips the gradients of the step that is to become update number `step`. `None` if they are dropped.

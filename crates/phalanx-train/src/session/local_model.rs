@@ -75,15 +75,17 @@ impl<M: Module> LocalModel<M> {
 
     /// Returns the present values of all variables, with their names and shapes.
     pub(super) fn values(&self) -> Result<Vec<(String, Shape, Vec<f32>)>> {
-        let states = if self.moving_averages { self.registry.states() } else { &[] };
-        let variables = self.registry.parameters().iter().chain(states);
         let variable = |(parameter, values): (&Parameter, HostBuffer)| {
             (parameter.name.clone(), parameter.shape.clone(), values.into())
         };
-        Ok(variables
-            .zip(variable_values(&self.registry, self.module()?, self.moving_averages)?)
-            .map(variable)
-            .collect())
+        Ok(self.variables()?.map(variable).collect())
+    }
+
+    /// Returns all variables with their present values.
+    pub(super) fn variables(&self) -> Result<impl Iterator<Item = (&Parameter, HostBuffer)>> {
+        let states = if self.moving_averages { self.registry.states() } else { &[] };
+        let variables = self.registry.parameters().iter().chain(states);
+        Ok(variables.zip(variable_values(&self.registry, self.module()?, self.moving_averages)?))
     }
 
     /// Returns the values of a module of the same kind, as the servers take them.

@@ -6,12 +6,14 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `mod` | [`Session`]: its steps |
+//! | `mod` | [`Session`]: what a step does, and the end of training |
+//! | `steps` | [`Session`]: the ways to compute a step |
 //! | `values` | [`Session`]: values, input positions, checkpoints, and what a coordinator needs |
 //! | `state` | the state machine: how steps reach the servers; `overlap`, `rounds`, `bounded` are states |
 //! | `connection`, `unfinished_updates` | the model on the servers; updates of lost trainers |
 //! | `local_model` | the trainer's own copy of the model |
 //! | `gradients`, `clip`, `pending` | from gradients to an update with an id |
+//! | `outputs`, `measures` | what a step's closure returns; what the chief writes about a step |
 //! | `clock` | the global step |
 
 mod bounded;
@@ -21,18 +23,21 @@ mod connection;
 mod gradients;
 mod input_blocks;
 mod local_model;
-mod loss;
+mod measures;
+mod outputs;
 mod overlap;
 mod pending;
 mod rounds;
 mod state;
 mod step;
+mod steps;
 mod unfinished_updates;
 mod values;
 
 pub use bounded::BoundedStaleness;
 pub(crate) use local_model::{LocalModel, wire_values};
-pub use loss::IntoLoss;
+pub(crate) use measures::NormRequest;
+pub use outputs::{IntoLoss, IntoStep};
 pub use rounds::SyncReplicas;
 pub(crate) use state::StepDirective;
 pub use step::{NonFinite, RowValues, Step, StepGradients};
@@ -45,9 +50,8 @@ use connection::Connection;
 use gradients::GradientPolicy;
 use pending::Pending;
 use phalanx_base::Result;
+use phalanx_nn::ParameterRegistry;
 use phalanx_nn::burn::module::Module;
-use phalanx_nn::burn::tensor::{Gradients, Tensor};
-use phalanx_nn::{HostBuffer, ParameterRegistry, Rows};
 use phalanx_ps::Client;
 use phalanx_ps::client::{Pulled, Push, RemoteModel, RowSet, UpdateMode};
 use state::StepState;
@@ -94,71 +98,10 @@ impl<M: Module> Session<M> {
     ) -> Result<Self> {
         let clock = StepClock::at(client.global_step()?);
         let input = InputPosition::restored(client.input_position()?);
-        let gradients = GradientPolicy::new(remote.layout(), non_finite);
+        let gradients = GradientPolicy::new(remote.layout(), local.registry().parameters().len(), non_finite);
         let pending = Pending::new(client.options().task, client.options().incarnation);
         let connection = Connection::new(server, client, remote);
         Ok(Self { connection, local, state: StepState::Direct, gradients, pending, input, clock, services })
-    }
-
-    /// Computes one step: `loss` gets the model with the newest values and returns the loss of this task's batch, or a
-    /// `Result` with it. `None` when the job is over.
-    ///
-    /// # Errors
-    /// When the model or its gradients are wrong, or the servers are lost, and what `loss` returns.
-    pub fn step<L: IntoLoss>(&mut self, loss: impl FnOnce(&M) -> L) -> Result<Option<Step>> {
-        self.step_with_rows(&[], |model, _| loss(model))
-    }
-
-    /// Computes one step of a model with tables. `ids` has, for each table used, the batch's ids; `loss` gets their rows in
-    /// the same order.
-    ///
-    /// # Errors
-    /// As [`Self::step`].
-    pub fn step_with_rows<L: IntoLoss>(
-        &mut self,
-        ids: &[(TableId, &[i64])],
-        loss: impl FnOnce(&M, &[Rows]) -> L,
-    ) -> Result<Option<Step>> {
-        let device = self.local.device().clone();
-        self.step_with_values(ids, |model, values| {
-            let rows: Vec<Rows> =
-                values.into_iter().map(|of| Rows::new(of.values, of.dim, &of.positions, &device)).collect();
-            let loss = loss(model, &rows).into_loss()?;
-            Ok((loss, move |gradients: &mut Gradients| rows.iter().map(|rows| rows.gradients(gradients)).collect()))
-        })
-    }
-
-    /// Computes one step on rows as plain numbers. `compute` gets the rows and returns the loss and a function from the loss's
-    /// gradients to those of the unique rows of each table used, `None` where there are none.
-    ///
-    /// # Errors
-    /// As [`Self::step`], and what `compute` returns.
-    pub fn step_with_values<G>(
-        &mut self,
-        ids: &[(TableId, &[i64])],
-        compute: impl FnOnce(&M, Vec<RowValues>) -> Result<(Tensor<1>, G)>,
-    ) -> Result<Option<Step>>
-    where
-        G: FnOnce(&mut Gradients) -> Result<Vec<Option<HostBuffer>>>,
-    {
-        self.step_with_gradients(ids, |module, registry, rows| {
-            StepGradients::compute(registry, module, |module| compute(module, rows))
-        })
-    }
-
-    /// Computes one step whose gradients `compute` returns as buffers. It gets the model with the newest values, the
-    /// registry of its parameters, and the rows.
-    ///
-    /// # Errors
-    /// As [`Self::step`], and what `compute` returns.
-    pub fn step_with_gradients(
-        &mut self,
-        ids: &[(TableId, &[i64])],
-        compute: impl FnOnce(&M, &ParameterRegistry, Vec<RowValues>) -> Result<StepGradients>,
-    ) -> Result<Option<Step>> {
-        let span = tracing::debug_span!(parent: self.server().log().span(), "step", step = self.clock.global_step + 1);
-        let step = span.in_scope(|| self.compute(ids, compute));
-        self.server().record_failure(step)
     }
 
     /// Ends training at this global step: once all trainers together have committed that many, [`Self::step`] returns
@@ -347,12 +290,13 @@ impl<M: Module> Session<M> {
         }
         let rows = self.connection.row_values(&sets, pulled.rows);
         let computed = self.local.compute(rows, compute)?;
-        let loss = computed.loss;
+        let (loss, measures) = (computed.loss, self.measure(&computed));
         self.keep(computed, sets)?;
         let global_step = self.clock.global_step;
-        self.services.stepped(global_step, loss);
+        self.services.stepped(global_step);
+        measures.map_or(Ok(()), |measures| self.write(&measures))?;
         self.server().progress().stepped(global_step, Some(lag), loss);
-        Ok(Some(Step { loss, global_step }))
+        Ok(Some(Step { loss, global_step, value: () }))
     }
 
     /// Sends the pending gradients, and fetches new values and the rows of these ids. `None` when the job is over.

@@ -27,11 +27,21 @@ pub enum NonFinite {
 
 /// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
+pub struct Step<V = ()> {
     /// The loss on this step's batch.
     pub loss: f32,
     /// The updates of all trainers before this step: its own goes with the next message.
     pub global_step: u64,
+    /// What the step's closure returned beside the loss.
+    pub value: V,
+}
+
+impl<V> Step<V> {
+    /// Returns the same step with another value.
+    #[must_use]
+    pub fn with<W>(self, value: W) -> Step<W> {
+        Step { loss: self.loss, global_step: self.global_step, value }
+    }
 }
 
 /// The rows of one table that a batch needs.

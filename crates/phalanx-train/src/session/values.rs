@@ -4,7 +4,7 @@ use super::bounded::{BoundedStaleness, Lead};
 use super::overlap::Overlap;
 use super::rounds::Rounds;
 use super::state::{StepDirective, StepState};
-use super::{RowValues, Session};
+use super::{NormRequest, RowValues, Session};
 use crate::checkpoint::{Saved, StepSource};
 use crate::services::ProgressWriter;
 use crate::summary::SummaryWriter;
@@ -137,6 +137,16 @@ impl<M: Module> Session<M> {
     /// object do in Keras.
     pub fn set_learning_rate(&mut self, rate: impl Into<Option<f32>>) {
         self.gradients.learning_rate = rate.into();
+    }
+
+    /// Returns the request for the norm of a step's gradients.
+    pub(crate) fn norm_request(&mut self) -> &mut NormRequest {
+        &mut self.gradients.norm
+    }
+
+    /// Returns the writer of summaries, to be shared; `None` where it writes nothing.
+    pub(crate) fn shared_summaries(&self) -> Option<Arc<SummaryWriter>> {
+        self.services.summaries.is_on().then(|| Arc::clone(&self.services.summaries))
     }
 
     /// Fetches all variables, as the servers have them now.
@@ -309,7 +319,7 @@ impl<M: Module> Session<M> {
     }
 
     /// For a chief that does not train itself: see [`Services::follow`](crate::services::Services::follow).
-    pub(crate) fn follow(&mut self, steps: StepSource) -> ProgressWriter {
+    pub(crate) fn follow(&self, steps: StepSource) -> ProgressWriter {
         self.services.follow(steps)
     }
 

@@ -32,12 +32,13 @@ pub(crate) use parameter_servers::ParameterServers;
 pub(crate) use replica::{ReplicaUpdate, seed_of};
 
 use crate::status::ProgressCounters;
-use crate::{ClusterResolver, Interrupt, ServerOptions, TfConfigClusterResolver};
+use crate::{ClusterResolver, Interrupt, ServerOptions, TfConfigClusterResolver, open_run_dir};
 use phalanx_base::{Code, Error, Result};
 use phalanx_cluster::TaskConfig;
 use phalanx_data::InputContext;
 use phalanx_nn::burn::tensor::Device;
 use phalanx_nn::{Network, ParameterRegistry, Slots};
+use phalanx_storage::Dir;
 use std::sync::{Arc, OnceLock};
 use step_report::StepReport;
 
@@ -219,6 +220,20 @@ impl Strategy {
     /// [`Server`](crate::Server) has them.
     pub(crate) fn counters(&self) -> Option<&ProgressCounters> {
         self.shared.report.get().map(StepReport::counters)
+    }
+
+    /// Returns the run directory of a training in this process or its group, if this process writes there: the one that
+    /// `TF_CONFIG` names, or that a launcher offers.
+    pub(crate) fn run_dir(&self) -> Result<Option<Dir>> {
+        let location = match self.workers() {
+            Some(workers) => workers.run_dir().map(str::to_owned),
+            None => {
+                let config = TfConfigClusterResolver.resolve()?;
+                let dir = config.model_dir().or(config.output_dir()).filter(|_| config.is_chief());
+                dir.map(str::to_owned)
+            }
+        };
+        location.filter(|_| self.should_checkpoint()).map(|location| open_run_dir(&location)).transpose()
     }
 
     /// Returns TensorFlow's name of the strategy.

@@ -31,10 +31,10 @@ pub struct ParameterServerOptions {
     pub consistency: String,
     /// How variables are split into shards; TensorFlow's `variable_partitioner`.
     pub partitioner: Partitioner,
-    /// How shards are placed on servers.
+    /// How variables and tables are placed on servers, and which are pinned to one.
     pub placement: Placement,
-    /// The run directory, where the chief saves and restores checkpoints. Without one nothing is saved, and a lost
-    /// parameter server ends the job.
+    /// The run directory, where the chief saves and restores checkpoints and writes summaries; by default the one that
+    /// `TF_CONFIG` names, or that a launcher offers. Without one nothing is saved, and a lost parameter server ends the job.
     pub model_dir: Option<String>,
     /// How many attempts a step has, where workers are lost with it, before it fails.
     pub attempts: usize,
@@ -189,7 +189,7 @@ impl ParameterServers {
         let supervisor = Supervisor::new(&self.server, optimizer)
             .moving_averages(true)
             .partitioner(self.options.partitioner)
-            .placement(self.options.placement);
+            .placement(self.options.placement.clone());
         let supervisor = match self.consistency {
             Consistency::Async => supervisor,
             Consistency::Bounded(steps) => supervisor.bounded(BoundedStaleness { steps }),
@@ -198,7 +198,8 @@ impl ParameterServers {
                 supervisor.sync(SyncReplicas { replicas_to_aggregate: u32::try_from(replicas).ok() })
             }
         };
-        match &self.options.model_dir {
+        let config = self.server.config();
+        match self.options.model_dir.as_deref().or(config.model_dir()).or(config.output_dir()) {
             Some(location) => supervisor.logdir(location),
             None => Ok(supervisor),
         }

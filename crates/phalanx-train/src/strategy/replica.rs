@@ -27,9 +27,8 @@ impl Gradient {
     /// Returns the global L2 norm.
     #[must_use]
     pub fn norm(&self) -> f32 {
-        let squares = |flat: &HostBuffer| flat.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>();
         let all = self.dense.iter().flatten().chain(self.rows.iter().map(|of| &of.numbers));
-        all.map(squares).sum::<f64>().sqrt() as f32
+        phalanx_optim::norm(all.map(|numbers| &**numbers)) as f32
     }
 
     pub(crate) fn add(&mut self, more: Self) {

@@ -5,6 +5,7 @@ use super::replica::add;
 use super::update::OptimizerState;
 use super::{Gradient, PerReplica, Replica, ReplicaUpdate, Strategy};
 use crate::coordinator::{OnServers, ProgramModel};
+use crate::session::NormRequest;
 use crate::tables::{ModelTables, RecordedRows, RowGradient, ServerRows};
 use crate::{StepGradients, TableId};
 use phalanx_base::{Code, Error, Result, Shape};
@@ -143,6 +144,11 @@ impl<M: Network> Replicated<M> {
             on_servers.set_learning_rate(rate);
         }
         Ok(())
+    }
+
+    /// Returns the request for the norm of an update's gradients; `None` without an optimizer.
+    pub(crate) fn norm_request(&mut self) -> Option<&mut NormRequest> {
+        self.update.as_mut().map(|update| &mut update.norm)
     }
 
     /// Returns the values of the model's moving averages.

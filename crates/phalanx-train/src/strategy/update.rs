@@ -1,9 +1,10 @@
 //! Optimizer updates in the memory of this process.
 
+use crate::session::NormRequest;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::{HostBuffer, ParameterRegistry};
-use phalanx_optim::{Clip, Optimizer, Rule};
+use phalanx_optim::{Clip, Optimizer, Rule, norm};
 use rayon::prelude::*;
 
 /// Longer parameters are updated by all compute threads, in pieces of this length.
@@ -17,6 +18,8 @@ pub(crate) struct OptimizerState {
     pub(crate) slots: Vec<Vec<Vec<f32>>>,
     /// The number of updates.
     pub(crate) iterations: u64,
+    /// A request for the norm of the summed gradients, before they are clipped.
+    pub(crate) norm: NormRequest,
 }
 
 impl OptimizerState {
@@ -26,13 +29,13 @@ impl OptimizerState {
             (0..optimizer.slot_count()).map(|slot| vec![optimizer.slot_init(slot); elements]).collect()
         };
         let slots = registry.parameters().iter().map(|parameter| slots(parameter.shape.elements())).collect();
-        Ok(Self { optimizer, slots, iterations: 0 })
+        Ok(Self { optimizer, slots, iterations: 0, norm: NormRequest::default() })
     }
 
     /// An optimizer whose slots are on parameter servers.
     pub(crate) fn without_slots(optimizer: Optimizer) -> Result<Self> {
         optimizer.validate()?;
-        Ok(Self { optimizer, slots: Vec::new(), iterations: 0 })
+        Ok(Self { optimizer, slots: Vec::new(), iterations: 0, norm: NormRequest::default() })
     }
 
     pub(crate) fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
@@ -62,12 +65,22 @@ impl OptimizerState {
         let (clip, scaled) = (self.optimizer.clip(), scale.unwrap_or(1.0));
         // The norm of all gradients is known only when all of them are summed.
         let clips_all = matches!(clip, Some(Clip::GlobalNorm(_)));
+        let measured = self.norm.is_wanted() && scale.is_some();
+        let mut squares = 0.0;
+        let mut measure = |gradient: &[f32]| {
+            if measured {
+                squares += norm([gradient]).powi(2);
+            }
+        };
         if let (true, Some(clip)) = (clips_all, clip) {
             (0..gradients.len()).try_for_each(|number| ready(number, gradients))?;
-            gradients.iter_mut().flatten().for_each(|gradient| multiply(gradient, scaled));
+            for gradient in gradients.iter_mut().flatten() {
+                multiply(gradient, scaled);
+                measure(gradient);
+            }
             clip.apply(gradients.iter_mut().flatten().map(|gradient| &mut **gradient));
         }
-        registry.update(module, |number, values| {
+        let module = registry.update(module, |number, values| {
             if !clips_all {
                 ready(number, gradients)?;
             }
@@ -75,13 +88,18 @@ impl OptimizerState {
                 (Some(gradient), Some(_)) => {
                     if !clips_all {
                         multiply(gradient, scaled);
+                        measure(gradient);
                         clip.into_iter().for_each(|clip| clip.apply([&mut **gradient]));
                     }
                     apply(&rule, values, &mut self.slots[number], gradient)
                 }
                 _ => Ok(()),
             }
-        })
+        })?;
+        if measured {
+            self.norm.set(squares.sqrt() as f32);
+        }
+        Ok(module)
     }
 }
 

@@ -22,6 +22,7 @@ pub struct WorkerGroup {
     patience: Duration,
     group: Mutex<Group>,
     log: LogScope,
+    run_dir: Option<String>,
     /// Serves the others; closed after the group when this is dropped.
     _listening: Listening,
 }
@@ -73,7 +74,13 @@ impl WorkerGroup {
         });
         let patience = phalanx_collective::PATIENCE;
         let group = Mutex::new(group);
-        Ok(Some(Self { rank, size, patience, group, log, _listening: listening }))
+        let run_dir = config.model_dir().or(config.output_dir()).map(str::to_owned);
+        Ok(Some(Self { rank, size, patience, group, log, run_dir, _listening: listening }))
+    }
+
+    /// Returns the run directory of the job, if it has one.
+    pub(crate) fn run_dir(&self) -> Option<&str> {
+        self.run_dir.as_deref()
     }
 
     /// Returns the rank of this worker; 0 is the chief, or the first worker if there is none.

@@ -1,5 +1,6 @@
 //! The event files of one writer: a new one after each failure.
 
+use super::Picture;
 use crate::checkpoint::now;
 use crate::logging::LogScope;
 use phalanx_base::Result;
@@ -13,10 +14,9 @@ const PAUSE: Duration = Duration::from_secs(30);
 /// A summary, with its step.
 pub(super) enum Entry {
     Scalar(u64, String, f32),
-    Histogram(u64, String, Vec<f32>),
-    Counts(u64, String, Vec<u64>),
+    Histogram(u64, String, Vec<Bucket>),
     Text(u64, String, String),
-    Image(u64, String, Vec<u8>, u32, u32),
+    Image(u64, String, Picture),
     Session(u64, SessionStatus),
 }
 
@@ -70,17 +70,11 @@ impl EventLog {
         let stamp = |step: u64| EventTime { wall_time: now(), step: step.cast_signed() };
         match entry {
             Entry::Scalar(step, tag, value) => file.scalar(stamp(*step), tag, *value),
-            Entry::Histogram(step, tag, values) => file.histogram(stamp(*step), tag, values),
-            Entry::Counts(step, tag, counts) => {
-                let bucket = |(at, &count): (usize, &u64)| Bucket {
-                    left: at as f64,
-                    right: at as f64 + 1.0,
-                    count: count as f64,
-                };
-                file.bucketed(stamp(*step), tag, &counts.iter().enumerate().map(bucket).collect::<Vec<_>>())
-            }
+            Entry::Histogram(step, tag, buckets) => file.bucketed(stamp(*step), tag, buckets),
             Entry::Text(step, tag, text) => file.text(stamp(*step), tag, text),
-            Entry::Image(step, tag, png, width, height) => file.image(stamp(*step), tag, png, *width, *height),
+            Entry::Image(step, tag, Picture { png, width, height }) => {
+                file.image(stamp(*step), tag, png, *width, *height)
+            }
             Entry::Session(step, status) => file.session_log(stamp(*step), status),
         }
     }

@@ -1,9 +1,10 @@
 //! Writes summaries without blocking training.
 
+use super::Picture;
 use super::event_log::{Entry, EventLog};
 use crate::logging::LogScope;
 use phalanx_base::{Code, Context, Result};
-use phalanx_formats::event::SessionStatus;
+use phalanx_formats::event::{Bucket, SessionStatus, buckets};
 use phalanx_storage::Dir;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
@@ -65,20 +66,37 @@ impl SummaryWriter {
         Self { queue: None, thread: None, dropped: AtomicU64::new(0) }
     }
 
+    /// Returns whether anything is written.
+    pub(crate) fn is_on(&self) -> bool {
+        self.queue.is_some()
+    }
+
     /// Adds a point to a curve.
     pub fn scalar(&self, step: u64, tag: &str, value: f32) {
         self.put(|| Entry::Scalar(step, tag.to_owned(), value));
     }
 
-    /// Adds the distribution of values.
+    /// Adds learning rates: the first as `learning_rate`, the others as `learning_rate_1` and so on.
+    pub(crate) fn learning_rates(&self, step: u64, rates: &[f32]) {
+        for (at, rate) in rates.iter().enumerate() {
+            let tag = if at == 0 { "learning_rate".to_owned() } else { format!("learning_rate_{at}") };
+            self.scalar(step, &tag, *rate);
+        }
+    }
+
+    /// Adds the distribution of values. Only their counts in 30 buckets wait to be written.
     pub fn histogram(&self, step: u64, tag: &str, values: &[f32]) {
-        self.put(|| Entry::Histogram(step, tag.to_owned(), values.to_vec()));
+        self.put(|| Entry::Histogram(step, tag.to_owned(), buckets(values)));
     }
 
     /// Adds a histogram of the integers from 0, given their counts; nothing where there are none.
     pub fn counts(&self, step: u64, tag: &str, counts: &[u64]) {
+        let bucket = |(at, &count): (usize, &u64)| {
+            let left = at as f64;
+            Bucket { left, right: left + 1.0, count: count as f64 }
+        };
         if !counts.is_empty() {
-            self.put(|| Entry::Counts(step, tag.to_owned(), counts.to_vec()));
+            self.put(|| Entry::Histogram(step, tag.to_owned(), counts.iter().enumerate().map(bucket).collect()));
         }
     }
 
@@ -87,9 +105,17 @@ impl SummaryWriter {
         self.put(|| Entry::Text(step, tag.to_owned(), text.to_owned()));
     }
 
-    /// Adds a picture: a PNG file, its width and height.
-    pub fn image(&self, step: u64, tag: &str, png: &[u8], (width, height): (u32, u32)) {
-        self.put(|| Entry::Image(step, tag.to_owned(), png.to_vec(), width, height));
+    /// Adds a picture.
+    ///
+    /// ```
+    /// use phalanx_storage::Dir;
+    /// use phalanx_train::{Picture, SummaryWriter};
+    /// let writer = SummaryWriter::open(&Dir::in_memory())?;
+    /// writer.image(3, "digit", &Picture::from_floats(&[0.0, 0.5, 0.5, 1.0], (2, 2), 1)?);
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    pub fn image(&self, step: u64, tag: &str, picture: &Picture) {
+        self.put(|| Entry::Image(step, tag.to_owned(), picture.clone()));
     }
 
     /// Marks that training starts at `step`: TensorBoard drops what a former incarnation wrote beyond it.

@@ -6,6 +6,7 @@ mod stop;
 
 use crate::checkpoint::SavePeriod;
 use crate::checkpoint_options::CheckpointOptions;
+use crate::summary::SummaryInterval;
 use crate::{BoundedStaleness, NonFinite, Server, SyncReplicas, TableId, run_dir};
 use phalanx_base::{Code, Error, Result};
 use phalanx_optim::Optimizer;
@@ -85,7 +86,17 @@ impl Supervisor {
         self
     }
 
-    /// Sets how variables are placed on servers.
+    /// Sets how variables and tables are placed on servers, and which are [pinned](Placement::pin) to one.
+    ///
+    /// ```
+    /// use phalanx_optim::Sgd;
+    /// use phalanx_ps::Placement;
+    /// use phalanx_train::{Server, Supervisor};
+    /// let placement = Placement::round_robin().pin("embeddings/*", 1);
+    /// let supervisor = Supervisor::new(&Server::local()?, Sgd::new(0.1)).placement(placement);
+    /// # let _ = supervisor;
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
     #[must_use]
     pub fn placement(mut self, placement: Placement) -> Self {
         self.placement = placement;
@@ -251,10 +262,26 @@ impl Supervisor {
         self
     }
 
-    /// Sets how often the chief writes loss and rate; `None` turns it off.
+    /// Sets how often the chief writes loss, learning rate, norm of the gradients, staleness and rate; `None` turns it off. By
+    /// default, it writes them at the first step, every second at first, and every 120 seconds in the long run.
     #[must_use]
     pub fn save_summaries_secs(mut self, seconds: impl Into<Option<u64>>) -> Self {
-        self.checkpoints.summary_secs = seconds.into();
+        let every = |seconds| SummaryInterval::Every(Duration::from_secs(seconds));
+        self.checkpoints.summaries = seconds.into().map(every);
+        self
+    }
+
+    /// Writes summaries every `steps` global steps instead; `None` turns them off.
+    #[must_use]
+    pub fn save_summaries_steps(mut self, steps: impl Into<Option<u64>>) -> Self {
+        self.checkpoints.summaries = steps.into().map(SummaryInterval::Steps);
+        self
+    }
+
+    /// Sets whether the summaries have a histogram of every variable, under its name.
+    #[must_use]
+    pub fn save_histograms(mut self, histograms: bool) -> Self {
+        self.checkpoints.histograms = histograms;
         self
     }
 

@@ -5,7 +5,7 @@ use crate::Session;
 use crate::checkpoint::{CheckpointManager, Recovered, Saver, lost_for_good};
 use crate::services::Services;
 use crate::session::{LocalModel, wire_values};
-use crate::summary::SummaryWriter;
+use crate::summary::{SummarySchedule, SummaryWriter};
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::ParameterRegistry;
 use phalanx_nn::burn::module::Module;
@@ -118,7 +118,7 @@ impl Supervisor {
         };
         let states = if self.moving_averages { registry.states() } else { &[] };
         let variables = registry.parameters().iter().map(variable).chain(states.iter().map(state)).collect();
-        let mut layout = Layout::new(variables, self.tables.clone(), servers, self.placement)?;
+        let mut layout = Layout::new(variables, self.tables.clone(), servers, self.placement.clone())?;
         let own_rates = self.optimizers.keys().chain(states.iter().map(|state| &state.name));
         own_rates.for_each(|variable| layout.keep_rate_of(variable));
         let as_variables = self.tables.iter().filter(|_| self.tables_as_variables);
@@ -267,7 +267,8 @@ impl Supervisor {
         let own = RemoteModel::find(client, remote.layout().clone())?;
         let (when, written) = ((self.checkpoints.save, saved), Arc::clone(&summaries));
         let checkpoints = CheckpointManager::start(&self.server, own, saver, when, written, uncounted)?;
-        Ok(Services::new(checkpoints, summaries, self.checkpoints.summary_timer()))
+        let schedule = SummarySchedule::new(self.checkpoints.summaries);
+        Ok(Services::new(checkpoints, summaries, schedule, self.checkpoints.histograms))
     }
 
     fn wait_for_model(&self, client: &Client) -> Result<()> {

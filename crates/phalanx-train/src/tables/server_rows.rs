@@ -38,7 +38,7 @@ impl ServerRows {
     pub(crate) fn read(&self, table: usize, ids: &[i64]) -> Result<(Vec<i64>, RowValues)> {
         let mode = *self.mode.lock().unwrap_or_else(PoisonError::into_inner);
         let mut remote = self.remote.lock().unwrap_or_else(PoisonError::into_inner);
-        let set = RowSet::new(table, ids, self.client.servers());
+        let set = RowSet::of(remote.layout(), table, ids);
         let dim = remote.layout().tables()[table].dim;
         let values = self.client.read_rows(&mut remote, std::slice::from_ref(&set), mode)?.pop();
         let values = values.ok_or_else(|| Error::new(Code::Internal, "no rows were read"))?;

@@ -9,7 +9,7 @@ mod table;
 mod train;
 
 pub use lookups::BatchRows;
-pub use outputs::{IntoPredictions, IntoStep};
+pub use outputs::IntoPredictions;
 pub use table::Table;
 
 use crate::heartbeat::Heartbeat;

@@ -2,16 +2,15 @@
 
 use super::input::Input;
 use super::lookups::{BatchIds, BatchRows};
-use super::outputs::IntoStep;
 use super::{Trained, Trainer, malformed};
 use crate::coordinator::stop_reason;
 use crate::fit::progress::eta;
 use crate::services::Timer;
-use crate::{Session, Step};
+use crate::{IntoStep, Session, Step};
 use phalanx_base::Result;
 use phalanx_data::{Batch, Dataset};
+use phalanx_nn::Rows;
 use phalanx_nn::burn::module::Module;
-use phalanx_nn::burn::tensor::Tensor;
 use std::time::{Duration, Instant};
 
 /// How long trainers of synchronous rounds wait for each other before the first one.
@@ -143,22 +142,18 @@ impl<M: Module> Trainer<M> {
                 announced = Some(next);
             }
             session.save_position(position);
-            let mut value = None;
-            let result = session.step_with_rows(&ids.as_slices(), |model, rows| -> Result<Tensor<1>> {
-                let (loss, own) = step(model, &self.lookups.rows(&ids, rows), &batch).into_step()?;
-                value = Some(own);
-                Ok(loss)
-            })?;
-            match (result, value) {
-                (Some(step), Some(value)) => {
-                    (made.steps, made.loss) = (made.steps + 1, Some(step.loss));
+            let compute = |model: &M, rows: &[Rows]| step(model, &self.lookups.rows(&ids, rows), &batch);
+            match session.step_with_rows(&ids.as_slices(), compute)? {
+                Some(Step { loss, global_step, value }) => {
+                    let step = Step { loss, global_step, value: () };
+                    (made.steps, made.loss) = (made.steps + 1, Some(loss));
                     after(step, value)?;
                     if self.server().is_chief() {
                         self.server().in_scope(|| progress.log(step));
                     }
                 }
-                _ if session.has_reached_last_step() => return Ok(()),
-                _ => return stop_reason(self.server()).map_or(Ok(()), Err),
+                None if session.has_reached_last_step() => return Ok(()),
+                None => return stop_reason(self.server()).map_or(Ok(()), Err),
             }
         }
         if session.is_synchronous() {
@@ -197,7 +192,7 @@ impl Progress {
         Self { timer: Timer::after(PROGRESS.0, PROGRESS.1), since: (Instant::now(), step), last }
     }
 
-    fn log(&mut self, Step { loss, global_step: step }: Step) {
+    fn log(&mut self, Step { loss, global_step: step, .. }: Step) {
         let now = Instant::now();
         if !self.timer.is_due(now) {
             return;

@@ -8,7 +8,7 @@ use phalanx_nn::default_device;
 use phalanx_optim::{Adagrad, Adam, Optimizer, Sgd};
 use phalanx_ps::checkpoint::Checkpoint;
 use phalanx_ps::plan::RowInitializer;
-use phalanx_ps::{Partitioner, TableSpec};
+use phalanx_ps::{Partitioner, Placement, TableSpec};
 use phalanx_storage::Dir;
 use phalanx_train::{MiniCluster, Session, Supervisor, SyncReplicas, testing::connections};
 
@@ -43,8 +43,20 @@ pub(crate) fn table(dim: usize, optimizer: Optimizer) -> TableSpec {
 
 /// Trains on `servers` servers until `until` steps are committed. Returns the variables and the first step.
 pub(crate) fn train(servers: u32, optimizer: Optimizer, dir: &Dir, until: u64, sync: bool) -> (Vec<Vec<f32>>, u64) {
+    train_placed(servers, optimizer, dir, until, sync, Placement::default())
+}
+
+fn train_placed(
+    servers: u32,
+    optimizer: Optimizer,
+    dir: &Dir,
+    until: u64,
+    sync: bool,
+    placement: Placement,
+) -> (Vec<Vec<f32>>, u64) {
     let cluster = MiniCluster::start_with(servers, 0, quiet()).unwrap();
     let mut supervisor = Supervisor::new(&cluster.trainers()[0], optimizer)
+        .placement(placement)
         .partitioner(Partitioner::FixedShards(servers as usize))
         .run_dir(dir.clone())
         .save_model_secs(3600);
@@ -102,6 +114,31 @@ fn a_job_goes_on_in_other_servers_as_if_nothing_had_happened() {
             assert_eq!(rows(&dir), rows(&whole), "the table's rows");
             assert_eq!(rows(&dir).len(), 40);
         }
+    }
+}
+
+/// Pinned to one server, spread again, and pinned elsewhere: no row is lost, whoever reads the checkpoint.
+#[test]
+fn a_job_goes_on_when_its_variables_and_its_table_are_placed_elsewhere() {
+    let optimizer = Adam::new(0.05).into();
+    let whole = Dir::in_memory();
+    let (expected, _) = train(2, optimizer, &whole, 12, false);
+    let folder = tempfile::tempdir().unwrap();
+    // Servers read what is in a folder themselves; a chief feeds them what is in memory.
+    for dir in [Dir::local(folder.path()), Dir::in_memory()] {
+        let on_1 = || Placement::round_robin().pin("*", 1);
+        let placements = [on_1(), Placement::round_robin(), on_1().pin("t", 0), on_1()];
+        let mut values = Vec::new();
+        for (placement, until) in placements.into_iter().zip([3, 6, 9, 12]) {
+            let began;
+            (values, began) = train_placed(2, optimizer, &dir, until, false, placement);
+            assert_eq!(began, until - 3);
+        }
+        assert_eq!(values, expected);
+        assert_eq!(rows_of(&dir, "model.ckpt-12", 2), rows_of(&whole, "model.ckpt-12", 2));
+        let bytes = |file: &str| dir.size(file).unwrap().unwrap();
+        let (first, second) = (bytes("model.ckpt-12.data-00000-of-00002"), bytes("model.ckpt-12.data-00001-of-00002"));
+        assert!(first < 200 && second > 1000, "all is on ps/1: {first} and {second} bytes");
     }
 }
 

@@ -18,6 +18,7 @@ mod run_dirs;
 mod saved_model;
 mod schedules;
 mod strategies;
+mod summaries;
 mod support;
 mod trainer;
 mod training;

@@ -7,6 +7,7 @@ use phalanx_cluster::TaskConfig;
 use phalanx_nn::default_device;
 use phalanx_train::{ServerOptions, Strategy};
 use std::net::TcpListener;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Returns the options of a task in a test.
@@ -26,9 +27,11 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Returns the configuration of worker `index` of these addresses.
-fn config(hosts: &[String], index: usize) -> TaskConfig {
+fn config(hosts: &[String], index: usize, model_dir: Option<&Path>) -> TaskConfig {
     let list = hosts.iter().map(|host| format!("{host:?}")).collect::<Vec<_>>().join(", ");
-    let text = format!(r#"{{"cluster": {{"worker": [{list}]}}, "task": {{"type": "worker", "index": {index}}}}}"#);
+    let dir = model_dir.map_or_else(String::new, |dir| format!(r#""model_dir": {:?}, "#, dir.display().to_string()));
+    let task = format!(r#""task": {{"type": "worker", "index": {index}}}"#);
+    let text = format!(r#"{{{dir}"cluster": {{"worker": [{list}]}}, {task}}}"#);
     TaskConfig::from_tf_config(Some(&text)).unwrap()
 }
 
@@ -40,7 +43,7 @@ fn free_hosts(count: usize) -> Vec<String> {
 
 /// Runs the same in `count` mirrored workers, as threads over loopback. Returns their results by rank.
 pub(crate) fn workers<T: Send>(count: usize, run: impl Fn(Strategy) -> Result<T> + Sync) -> Vec<Result<T>> {
-    workers_with(count, &quiet(), run)
+    mirrored((count, None), &quiet(), run)
 }
 
 /// As [`workers`], with these options.
@@ -49,10 +52,28 @@ pub(crate) fn workers_with<T: Send>(
     options: &ServerOptions,
     run: impl Fn(Strategy) -> Result<T> + Sync,
 ) -> Vec<Result<T>> {
+    mirrored((count, None), options, run)
+}
+
+/// As [`workers`], for a job with this run directory.
+pub(crate) fn workers_in<T: Send>(
+    model_dir: &Path,
+    count: usize,
+    run: impl Fn(Strategy) -> Result<T> + Sync,
+) -> Vec<Result<T>> {
+    mirrored((count, Some(model_dir)), &quiet(), run)
+}
+
+fn mirrored<T: Send>(
+    (count, model_dir): (usize, Option<&Path>),
+    options: &ServerOptions,
+    run: impl Fn(Strategy) -> Result<T> + Sync,
+) -> Vec<Result<T>> {
     let hosts = free_hosts(count);
     std::thread::scope(|scope| {
         let (run, hosts) = (&run, &hosts);
-        let start = |index| scope.spawn(move || run(Strategy::multi_worker_mirrored(&config(hosts, index), options)?));
+        let strategy = move |index| Strategy::multi_worker_mirrored(&config(hosts, index, model_dir), options);
+        let start = |index| scope.spawn(move || run(strategy(index)?));
         let threads: Vec<_> = (0..count).map(start).collect();
         threads.into_iter().map(|thread| thread.join().expect("a worker does not panic")).collect()
     })

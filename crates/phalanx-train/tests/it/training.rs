@@ -8,7 +8,7 @@ use phalanx_optim::Sgd;
 use phalanx_ps::plan::RowInitializer;
 use phalanx_ps::{Client, Partitioner, Placement, TableSpec};
 use phalanx_train::testing::connections;
-use phalanx_train::{MiniCluster, NonFinite, Server, Session, StepGradients, Supervisor, SyncReplicas};
+use phalanx_train::{MiniCluster, NonFinite, Server, Session, Step, StepGradients, Supervisor, SyncReplicas};
 use phalanx_wire::bulk::{self, Transport};
 
 fn first(model: &Line) -> (f32, f32) {
@@ -89,7 +89,7 @@ fn a_variable_split_over_servers_trains_like_a_whole_one() {
     let prepare = |server: &Server| {
         Supervisor::new(server, Sgd::new(0.1))
             .partitioner(Partitioner::FixedShards(3))
-            .placement(Placement::GreedyByBytes)
+            .placement(Placement::greedy_by_bytes())
     };
     // Long enough that a shard has more than one chunk.
     let width = 100_000;
@@ -97,6 +97,55 @@ fn a_variable_split_over_servers_trains_like_a_whole_one() {
     let (name, shape, values) = &variables[0];
     assert_eq!((name.as_str(), shape.elements()), ("w", width));
     assert!((values[0] - 2.0).abs() < 0.05 && values[1..].iter().all(|&x| x == 0.0));
+}
+
+#[test]
+fn a_variable_and_a_table_are_pinned_to_a_server_and_a_wrong_pin_is_refused() {
+    let cluster = MiniCluster::start_with(2, 0, quiet()).unwrap();
+    let prepare = |placement: Placement| {
+        let mut supervisor = Supervisor::new(&cluster.trainers()[0], Sgd::new(0.1)).placement(placement);
+        let rows = supervisor.table(table(2, 0.5)).unwrap();
+        supervisor.prepare_or_wait_for_session(Line::new(1)).map(|session| (supervisor, session, rows))
+    };
+    let error = prepare(Placement::round_robin().pin("w*", 2)).err().unwrap();
+    assert_eq!((error.code(), error.what()), (Code::NoSuchTask, "\"w*\" is pinned to ps/2, which does not exist"));
+    let error = prepare(Placement::round_robin().pin("wide", 1)).err().unwrap();
+    let what = "\"wide\" is pinned to ps/1, but the model has no such variable or table";
+    assert_eq!((error.code(), error.what()), (Code::NoSuchVariable, what));
+    assert_eq!(error.why(), Some("it has w, b, t"));
+    // Without the pins, `w` would be on ps/0, and the rows on both.
+    let (supervisor, mut session, rows) = prepare(Placement::round_robin().pin("*", 1)).unwrap();
+    let client = connections::client(&cluster.trainers()[0]).unwrap();
+    let variables = [0, 1].map(|server| client.describe(server).unwrap().variables);
+    assert_eq!(variables, [0, 2]);
+    let step = session.step_with_rows(&[(rows, &[7, 8, 9, 7])], |line, rows| (line.loss(), rows[0].lookup().sum()));
+    let sum = step.unwrap().unwrap().value;
+    assert_eq!(phalanx_nn::scalar(sum).unwrap(), 8.0);
+    // The rows of these ids would be on both servers.
+    assert_eq!(session.look_up(&[(rows, &[7, 8, 9])]).unwrap()[0].values, [1.0; 6]);
+    supervisor.stop(session).unwrap();
+}
+
+#[test]
+fn a_step_returns_what_its_closure_returns_beside_the_loss() {
+    let server = Server::local().unwrap();
+    let mut supervisor = Supervisor::new(&server, Sgd::new(0.1));
+    let rows = supervisor.table(table(2, 0.5)).unwrap();
+    let mut session = supervisor.prepare_or_wait_for_session(Line::new(1)).unwrap();
+    let Step { loss, global_step, value } = session.step(|line| (line.loss(), "seen")).unwrap().unwrap();
+    assert!(loss > 0.0);
+    assert_eq!((global_step, value), (0, "seen"));
+    let step: Step<(usize, f32)> = session
+        .step_with_rows(&[(rows, &[7, 9])], |line, rows| {
+            let sum = phalanx_nn::scalar(rows[0].lookup().sum())?;
+            Ok((line.loss(), (rows.len(), sum)))
+        })
+        .unwrap()
+        .unwrap();
+    assert_eq!((step.global_step, step.value), (1, (1, 4.0)));
+    session.stop_at(2);
+    assert_eq!(session.step(|line| (line.loss(), 5)).unwrap(), None, "nothing is computed");
+    supervisor.stop(session).unwrap();
 }
 
 #[test]

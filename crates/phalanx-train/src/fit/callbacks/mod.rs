@@ -8,6 +8,7 @@ mod lambda;
 mod learning_rate_scheduler;
 mod model_checkpoint;
 mod reduce_lr_on_plateau;
+mod run_summaries;
 mod template;
 mod tensor_board;
 mod terminate_on_nan;
@@ -21,6 +22,7 @@ pub use lambda::Lambda;
 pub use learning_rate_scheduler::LearningRateScheduler;
 pub use model_checkpoint::ModelCheckpoint;
 pub use reduce_lr_on_plateau::ReduceLrOnPlateau;
+pub(super) use run_summaries::RunSummaries;
 pub use tensor_board::TensorBoard;
 pub use terminate_on_nan::TerminateOnNan;
 

@@ -98,7 +98,8 @@ impl<'a, M: Network> Scheduled<'a, M> {
         // No two calls have a pass in common.
         let pass = (self.coordinator.call().number << 32) + self.at.epoch as u64;
         let pass = self.settings.steps_per_epoch.is_none().then_some(pass);
-        TrainArguments { pass, learning_rate: (rate != self.rate).then_some(rate) }
+        let measured = self.compiled.model.update.as_ref().is_some_and(|update| update.norm.is_wanted());
+        TrainArguments { pass, learning_rate: (rate != self.rate).then_some(rate), measured }
     }
 
     /// Takes a worker's report. Returns whether a step is complete with it.
@@ -110,6 +111,9 @@ impl<'a, M: Network> Scheduled<'a, M> {
             return Ok(false);
         };
         self.accumulators.merge(&words)?;
+        if let (Some(norm), Some(request)) = (report.norm, self.compiled.model.norm_request()) {
+            request.set(norm);
+        }
         self.reports += 1;
         if self.reports < self.settings.round {
             return Ok(false);

@@ -31,6 +31,8 @@ pub(super) struct TrainArguments {
     pub(super) pass: Option<u64>,
     /// The learning rate; `None` for that of the compiled optimizer.
     pub(super) learning_rate: Option<f32>,
+    /// Whether the norm of the gradients is wanted.
+    pub(super) measured: bool,
 }
 
 /// The result of a training step.
@@ -40,6 +42,8 @@ pub(super) struct StepReport {
     pub(super) task: String,
     /// Its accumulators; `None` if the worker's share has ended.
     pub(super) words: Option<Vec<f64>>,
+    /// The norm of the worker's gradients, where it was wanted.
+    pub(super) norm: Option<f32>,
 }
 
 /// What a worker needs for its steps.
@@ -92,7 +96,7 @@ impl StepRunner {
                 push_nothing(cx, &self.device)?;
             }
             std::thread::sleep(NOTHING_LEFT);
-            return Ok(StepReport { task, words: None });
+            return Ok(StepReport { task, words: None, norm: None });
         };
         let plan = StepPlan { mapping: &self.mapping, objectives: &self.objectives, learning: true };
         let mut accumulators = Accumulators::new(&self.objectives);
@@ -101,16 +105,19 @@ impl StepRunner {
         let batch = piece(&batch, cx.input_context().input_pipeline_id, self.pieces);
         if batch.is_empty() {
             push_zeros(cx)?;
-            return Ok(StepReport { task, words: Some(accumulators.words()) });
+            return Ok(StepReport { task, words: Some(accumulators.words()), norm: None });
         }
         let mode = Mode::Training { seed: seed_of(cx.id(), u64::from(cx.task().index + 1)) };
         let inputs = self.mapping.inputs(&batch, &self.device)?;
-        let step = cx.with_session(|session| {
+        let (step, norm) = cx.with_session(|session| {
             session.set_learning_rate(order.learning_rate);
+            if order.measured {
+                session.norm_request().want();
+            }
             let ids = session.model()?.table_ids(&inputs)?;
             let servers = if ids.is_empty() { None } else { Some(session.rows()?) };
             let ids: Vec<(TableId, &[i64])> = (0..).map(TableId).zip(ids.iter().map(Vec::as_slice)).collect();
-            session.step_with_values(&ids, |model, rows| {
+            let step = session.step_with_values(&ids, |model, rows| {
                 let rows = Arc::new(PrefetchedRows::new(rows, &self.device));
                 if let Some(servers) = &servers {
                     servers.give(Some(Arc::clone(&rows) as _));
@@ -121,10 +128,11 @@ impl StepRunner {
                 }
                 let sum = plan.loss(&batch, outputs?, &self.device, &mut accumulators)?;
                 Ok((sum / divisor, move |gradients: &mut Gradients| rows.gradients(gradients)))
-            })
+            })?;
+            Ok((step, session.norm_request().take()))
         })?;
         step.ok_or_else(|| Error::new(Code::JobFailed, "the job ended before the step did").relayed())?;
-        Ok(StepReport { task, words: Some(accumulators.words()) })
+        Ok(StepReport { task, words: Some(accumulators.words()), norm })
     }
 
     /// Returns the next non-empty batch, or `None` at the end of the pass.

@@ -2,9 +2,11 @@
 
 use crate::fit::trained_state::TrainedState;
 use crate::fit::{Compiled, Weight};
-use crate::{Coordinator, Strategy, TableId};
+use crate::session::NormRequest;
+use crate::{Coordinator, Strategy, SummaryWriter, TableId};
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::Network;
+use std::sync::Arc;
 
 /// The chief's model and its coordinator. Weights are fetched from the servers on read and sent on write; the learning
 /// rate travels with every scheduled step.
@@ -58,6 +60,14 @@ impl<M: Network> TrainedState for TrainedOnServers<'_, M> {
 
     fn set_learning_rate(&mut self, rate: f32) -> Result<()> {
         self.compiled.set_learning_rate(rate)
+    }
+
+    fn norm_request(&mut self) -> Option<&mut NormRequest> {
+        self.compiled.model.norm_request()
+    }
+
+    fn summaries(&mut self) -> Result<Option<Arc<SummaryWriter>>> {
+        Ok(self.coordinator.session_mut()?.shared_summaries())
     }
 
     fn weights(&mut self) -> Result<Vec<Weight>> {
