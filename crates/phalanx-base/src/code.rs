@@ -102,6 +102,8 @@ codes! {
     SecondLauncher = 117, Usage;
     /// A run cannot be stopped from here: its launcher is gone, elsewhere, or another user's.
     CannotStop = 118, Usage;
+    /// An object was used in a process that was forked from the one that made it.
+    Forked = 119, Usage;
 
     /// Nothing answers at a task's address.
     PeerUnreachable = 201, Infrastructure;

@@ -70,10 +70,34 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// Asks the task to save and end, as Ctrl-C does: for a program that handles signals itself.
+    ///
+    /// ```
+    /// use phalanx_train::Interrupt;
+    /// let interrupt = Interrupt::default();
+    /// interrupt.ctrl_c();
+    /// assert_eq!(interrupt.error().unwrap().exit_code(), 130);
+    /// ```
+    pub fn ctrl_c(&self) {
+        self.ask(CTRL_C);
+    }
+
+    /// Asks the task to save and end, as SIGTERM does: for a program that handles signals itself.
+    pub fn terminate(&self) {
+        self.ask(TERMINATE);
+    }
+
+    /// The first request counts.
+    fn ask(&self, why: u32) {
+        let _known = self.0.compare_exchange(NONE, why, Ordering::AcqRel, Ordering::Acquire);
+    }
+
     /// Returns one that has received SIGTERM.
     #[cfg(test)]
     pub(crate) fn terminated() -> Self {
-        Self(Arc::new(AtomicU32::new(TERMINATE)))
+        let interrupt = Self::default();
+        interrupt.terminate();
+        interrupt
     }
 
     /// Returns the request to stop as an error, if there was one.
