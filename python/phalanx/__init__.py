@@ -6,6 +6,34 @@
 from __future__ import annotations
 
 from phalanx._errors import Error
-from phalanx._phalanx import __version__
+from phalanx._job import connect, job
+from phalanx._phalanx import (
+    SGD,
+    Adagrad,
+    Adam,
+    AdamW,
+    Ftrl,
+    MiniCluster,
+    Momentum,
+    Optimizer,
+    RMSprop,
+    Server,
+    __version__,
+)
 
-__all__ = ["Error", "__version__"]
+__all__ = [
+    "SGD",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Error",
+    "Ftrl",
+    "MiniCluster",
+    "Momentum",
+    "Optimizer",
+    "RMSprop",
+    "Server",
+    "__version__",
+    "connect",
+    "job",
+]

@@ -1,5 +1,6 @@
 //! Numbers that Python reads and writes in place, through the buffer protocol.
 
+use phalanx_nn::HostBuffer;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -19,6 +20,7 @@ pub(crate) struct Buffer {
 }
 
 enum Numbers {
+    Host { _held: HostBuffer },
     F32 { _held: Vec<f32> },
     I64 { _held: Vec<i64> },
 }
@@ -27,6 +29,14 @@ impl From<Vec<f32>> for Buffer {
     fn from(mut numbers: Vec<f32>) -> Self {
         let (start, length) = (numbers.as_mut_ptr().cast(), numbers.len());
         Self::new(start, length, size_of::<f32>(), c"f", Numbers::F32 { _held: numbers })
+    }
+}
+
+impl From<HostBuffer> for Buffer {
+    fn from(mut numbers: HostBuffer) -> Self {
+        // Numbers that something else holds, too, are copied here.
+        let (start, length) = (numbers.as_mut_ptr().cast(), numbers.len());
+        Self::new(start, length, size_of::<f32>(), c"f", Numbers::Host { _held: numbers })
     }
 }
 

@@ -84,7 +84,9 @@ impl Gate {
         self.check_process(py)?;
         let mut ctrl_c: Option<PyErr> = None;
         loop {
-            let answer = py.detach(|| answers.recv_timeout(SIGNALS));
+            // By the one mutable reference: a shared one could not leave this thread's hold on the GIL.
+            let only = &mut *answers;
+            let answer = py.detach(move || only.recv_timeout(SIGNALS));
             match (answer, py.check_signals()) {
                 (_, Err(signal)) if ctrl_c.is_some() || on_ctrl_c == OnCtrlC::Leave => {
                     self.interrupt.ctrl_c();
@@ -95,7 +97,10 @@ impl Gate {
                     ctrl_c = Some(signal);
                 }
                 (Err(RecvTimeoutError::Timeout), Ok(())) => {}
-                (_, Err(signal)) => return Err(signal),
+                (_, Err(signal)) => {
+                    self.interrupt.ctrl_c();
+                    return Err(signal);
+                }
                 (Ok(answer), Ok(())) => return ctrl_c.map_or(Ok(answer), Err),
                 (Err(RecvTimeoutError::Disconnected), Ok(())) => return Err(ctrl_c.unwrap_or_else(|| ended(py))),
             }

@@ -5,8 +5,8 @@ mod diff;
 mod files;
 mod show;
 
+use crate::exit::ExitCode;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use phalanx_base::{Error, Result};
 use phalanx_formats::bundle::TensorInfo;

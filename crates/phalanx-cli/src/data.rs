@@ -1,11 +1,11 @@
 //! `phalanx data`: what is in data files.
 
+use crate::exit::ExitCode;
 use crate::job::{OverrideArgs, finish};
 use crate::output::{eprint, print};
 use phalanx_base::{Code, Error, Result};
 use phalanx_jobfile::{DataPart, DataStatistics, FileFormat, FileStatistics, Job, Overrides};
 use std::path::Path;
-use std::process::ExitCode;
 
 /// Inspects data files and fetches public ones
 #[derive(Debug, clap::Args)]

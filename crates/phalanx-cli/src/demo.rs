@@ -1,14 +1,16 @@
 //! `phalanx demo`: a job on this machine that trains wide & deep on a synthetic click log, with a dashboard.
 
 use crate::demo_task;
+use crate::exit::ExitCode;
 use phalanx_base::{Code, Error, Result, TaskId};
 use phalanx_dashboard::Dashboard;
-use phalanx_launch::{JobShape, Launch, Layout, Progress, Report, Rules, Signals, TerminalUi, kill_at, tailer};
+use phalanx_launch::{
+    JobShape, Launch, Layout, Progress, Report, Rules, Signals, TerminalUi, ThisProgram, kill_at, tailer,
+};
 use phalanx_run::{RunDir, new_token, now_ms};
 use serde_json::json;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -30,14 +32,14 @@ pub(crate) struct Args {
 }
 
 /// Runs the command; the exit code is the job's.
-pub(crate) fn run(args: &Args) -> ExitCode {
-    match demo(args) {
+pub(crate) fn run(args: &Args, this: &ThisProgram) -> ExitCode {
+    match demo(args, this) {
         Ok(code) => ExitCode::from(code),
-        Err(error) => phalanx::exit(Err(error)),
+        Err(error) => crate::exit::exit(Err(error)),
     }
 }
 
-fn demo(args: &Args) -> Result<u8> {
+fn demo(args: &Args, this: &ThisProgram) -> Result<u8> {
     let signals = Signals::listen()?;
     let started = now_ms();
     let model_dir = args.model_dir.clone().unwrap_or_else(|| format!("runs/demo-{}", started / 1000).into());
@@ -50,7 +52,8 @@ fn demo(args: &Args) -> Result<u8> {
     let launch = Launch {
         here: layout.tasks().to_vec(),
         layout,
-        program: program(args, &model_dir)?,
+        program: program(args, &model_dir, this)?,
+        this: this.clone(),
         env: vec![(demo_task::STARTED.into(), started.to_string())],
         run,
         model_dir: model_dir.clone(),
@@ -108,7 +111,7 @@ fn take_model_dir(dir: &Path) -> Result<()> {
             .help("choose another directory with --model-dir, or omit it to create one in runs/")
     };
     let run = RunDir::at(dir);
-    let is_demo = run.read_job()?.is_some_and(|job| job.program.get(1).is_some_and(|word| word == demo_task::NAME));
+    let is_demo = run.read_job()?.is_some_and(|job| job.program.iter().any(|word| word == demo_task::NAME));
     if !is_demo && dir.join("checkpoint").exists() {
         return Err(refused(Code::JobResume, "contains another job").because("its checkpoints are not the demo's"));
     }
@@ -121,12 +124,10 @@ fn take_model_dir(dir: &Path) -> Result<()> {
     created.map_err(|error| refused(Code::StorageWrite, "cannot be written").because(error.why().unwrap_or_default()))
 }
 
-fn program(args: &Args, model_dir: &Path) -> Result<Vec<OsString>> {
-    let executable =
-        std::env::current_exe().map_err(|error| Error::new(Code::Internal, "no executable").because(error))?;
+fn program(args: &Args, model_dir: &Path, this: &ThisProgram) -> Result<Vec<OsString>> {
     let options =
         [demo_task::NAME.into(), "--max-steps".into(), args.max_steps.to_string().into(), "--model-dir".into()];
-    Ok(std::iter::once(executable.into()).chain(options).chain([model_dir.into()]).collect())
+    Ok(this.words()?.into_iter().chain(options).chain([model_dir.into()]).collect())
 }
 
 /// The results that the tasks have left.

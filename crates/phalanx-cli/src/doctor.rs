@@ -1,12 +1,12 @@
 //! `phalanx doctor`: problems of this machine and its configuration, and how to fix them.
 
+use crate::exit::ExitCode;
 use phalanx::coordinator::{ClusterResolver, TfConfigClusterResolver, misplaced_task};
 use phalanx_base::{Address, TaskId};
 use phalanx_launch::free_ports;
 use serde_json::{Value, json};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Checks this machine.

@@ -1,12 +1,12 @@
 //! `phalanx explain`: how much a trained job depends on each of its inputs.
 
+use crate::exit::ExitCode;
 use crate::job::{OverrideArgs, finish, job_of};
 use crate::output::{eprint, print, table};
 use phalanx::estimator::{Importances, Permutation};
 use phalanx_cluster::Json;
 use phalanx_jobfile::number_json;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Measures how much a trained job depends on each input: a metric before and after the input is permuted
 #[derive(Debug, clap::Args)]

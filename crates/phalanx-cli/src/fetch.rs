@@ -7,13 +7,14 @@ mod datasets;
 #[cfg(test)]
 mod tests;
 
+use crate::exit::ExitCode;
 use crate::output::eprint;
 use datasets::{DATASETS, PublicFile};
 use phalanx_base::{Code, Context, Error, Result};
 use sha2::{Digest, Sha256};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// Downloads a public data set and verifies its checksums
 #[derive(Debug, clap::Args)]

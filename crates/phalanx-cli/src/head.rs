@@ -2,6 +2,7 @@
 
 mod records;
 
+use crate::exit::ExitCode;
 use crate::job::finish;
 use crate::output::print;
 use phalanx::data::{
@@ -12,7 +13,6 @@ use phalanx_cluster::Json;
 use phalanx_jobfile::rows_json;
 use std::io::Read;
 use std::path::Path;
-use std::process::ExitCode;
 
 /// Shows the first rows of a data file as a table
 #[derive(Debug, clap::Args)]

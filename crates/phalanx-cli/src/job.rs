@@ -1,12 +1,12 @@
 //! `phalanx train`, `eval` and `export`: jobs that a file describes.
 
+use crate::exit::ExitCode;
 use crate::output::{eprint, print};
 use phalanx::estimator::ServingInput;
 use phalanx_base::{Code, Error, Result};
 use phalanx_cluster::Json;
 use phalanx_jobfile::{EXAMPLE, Job, Overrides, TrainedJob, done_json, error_json, evaluation_json, schema};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Trains and evaluates the job in a file, as the task in TF_CONFIG
 #[derive(Debug, clap::Args)]
@@ -197,5 +197,5 @@ pub(crate) fn finish(json: bool, result: Result<()>) -> ExitCode {
     if let (true, Err(error)) = (json, &result) {
         print(&format!("{}\n", error_json(error)));
     }
-    phalanx::exit(result)
+    crate::exit::exit(result)
 }

@@ -9,10 +9,10 @@ mod resources;
 mod slurm;
 mod systemd;
 
+use crate::exit::ExitCode;
 use crate::output::print;
 use phalanx_base::{Code, Error, Result};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 /// Writes deployment files.
 #[derive(Debug, clap::Args)]

@@ -1,9 +1,9 @@
 //! What commands print.
 
+use crate::exit::ExitCode;
 use phalanx_base::{Error, Result};
 use serde_json::{Value, json};
 use std::io::Write;
-use std::process::ExitCode;
 
 /// Turns the result of a command into its exit code, and prints an error.
 pub(crate) fn finish<T>(result: Result<T>) -> ExitCode {

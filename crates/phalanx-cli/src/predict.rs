@@ -1,10 +1,10 @@
 //! `phalanx predict`: predictions of a trained job, to a file or to standard output.
 
+use crate::exit::ExitCode;
 use crate::job::{OverrideArgs, finish, job_of};
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_jobfile::{PredictOptions, PredictionFormat, PredictionWriter};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// Predicts every row of a file with a trained job
 #[derive(Debug, clap::Args)]

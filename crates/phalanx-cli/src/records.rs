@@ -1,9 +1,9 @@
 //! `phalanx records`: counts or verifies the records of a TFRecord file. `phalanx head` shows them.
 
+use crate::exit::ExitCode;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_formats::record::{Compression, ReadOptions, RecordReader};

@@ -1,10 +1,10 @@
 //! `phalanx status`: the tasks of a run, or its variables, in one table.
 
+use crate::exit::ExitCode;
 use phalanx_base::{Code, Error, Result};
 use phalanx_run::{JobState, PlacedVariable, RunDir, RunState, RunTailer, now_ms};
 use serde_json::json;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// Shows the tasks of a run.

@@ -1,6 +1,6 @@
 //! `phalanx tf-config`: explains or generates `TF_CONFIG`.
 
-use std::process::ExitCode;
+use crate::exit::ExitCode;
 
 use crate::output::{eprint, error_json, print};
 use phalanx::coordinator::TfConfigClusterResolver;

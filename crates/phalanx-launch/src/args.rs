@@ -2,7 +2,7 @@
 
 use crate::launch::Launch;
 use crate::layout_args::{LayoutArgs, print_tf_configs};
-use crate::{Placed, Progress, Restart, Rules, Ssh};
+use crate::{Placed, Progress, Restart, Rules, Ssh, ThisProgram};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_run::{RunDir, new_token, now_ms, timestamp};
 use std::ffi::OsString;
@@ -75,6 +75,9 @@ pub struct LaunchArgs {
     /// Run as the launcher of a node: standard input contains the token, and the job ends when it closes
     #[arg(long, hide = true)]
     pub remote: bool,
+    /// How to start the command `phalanx` itself; see [`LaunchArgs::started_by`].
+    #[arg(skip)]
+    this: ThisProgram,
     /// Program that every task runs, and its arguments
     #[arg(last = true, required_unless_present = "print", value_name = "PROGRAM")]
     pub program: Vec<OsString>,
@@ -93,6 +96,13 @@ fn token_from_env() -> Result<Option<String>> {
 }
 
 impl LaunchArgs {
+    /// Sets how to start the command that these flags are for. By default, it is the running executable.
+    #[must_use]
+    pub fn started_by(mut self, this: &ThisProgram) -> Self {
+        self.this = this.clone();
+        self
+    }
+
     /// The job that these flags describe, with `token` instead of a new one if given.
     ///
     /// # Errors
@@ -130,7 +140,8 @@ impl LaunchArgs {
             return Err(Error::new(Code::NoSuchTask, format!("--kill names {task}, which is not started here")));
         }
         let program = self.program.clone();
-        Ok(Launch { layout, here, program, env: Vec::new(), run, model_dir, token, rules, ssh, kills })
+        let this = self.this.clone();
+        Ok(Launch { layout, here, program, this, env: Vec::new(), run, model_dir, token, rules, ssh, kills })
     }
 
     fn rules(&self, has_chief: bool) -> Rules {
@@ -157,7 +168,8 @@ impl LaunchArgs {
     }
 
     fn over_ssh(&self) -> Ssh {
-        let launcher = std::env::current_exe().map_or_else(|_| "phalanx".to_owned(), |path| path.display().to_string());
+        let words = self.this.words().unwrap_or_else(|_| vec!["phalanx".into()]);
+        let launcher = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let mut options = self.layout.words();
         options.extend(self.model_dir.as_ref().map(|dir| format!("--model-dir={}", dir.display())));
         options.push(format!("--max-restarts={}", self.max_restarts));

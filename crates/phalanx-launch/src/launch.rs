@@ -4,7 +4,7 @@ use crate::kills::Kills;
 use crate::running::Running;
 use crate::staging::Staging;
 use crate::supervise::Supervision;
-use crate::{Layout, NodeCopy, Observer, Placed, Report, Rules, Signals};
+use crate::{Layout, NodeCopy, Observer, Placed, Report, Rules, Signals, ThisProgram};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_run::{Event, EventKind, JobFile, JobTask, Journal, RunDir, SharedTailer};
 use std::ffi::OsString;
@@ -14,7 +14,7 @@ use std::time::Instant;
 /// A job to launch.
 ///
 /// ```no_run
-/// use phalanx_launch::{JobShape, Launch, Layout, Progress, Rules, Signals, TerminalUi, tailer};
+/// use phalanx_launch::{JobShape, Launch, Layout, Progress, Rules, Signals, TerminalUi, ThisProgram, tailer};
 /// use phalanx_run::{RunDir, new_token};
 /// // A program that launches itself: its `main` begins with `phalanx_launch::guard_if_asked()`.
 /// let layout = Layout::local(&JobShape { ps: 2, workers: 2, evaluator: true, chief: "chief" })?;
@@ -23,6 +23,7 @@ use std::time::Instant;
 ///     here: layout.tasks().to_vec(),
 ///     layout,
 ///     program: vec!["/proc/self/exe".into(), "demo-task".into()],
+///     this: ThisProgram::default(),
 ///     env: Vec::new(),
 ///     model_dir: run.root().into(),
 ///     run,
@@ -45,6 +46,8 @@ pub struct Launch {
     pub here: Vec<Placed>,
     /// The program and its arguments, the same for every task.
     pub program: Vec<OsString>,
+    /// How to start this launcher's own program, for the guards of the tasks.
+    pub this: ThisProgram,
     /// Additional environment variables.
     pub env: Vec<(String, String)>,
     /// The directory for the logs.

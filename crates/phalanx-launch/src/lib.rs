@@ -2,7 +2,7 @@
 //! that reads `TF_CONFIG` can be launched.
 //!
 //! Start with [`Layout`] (which tasks run where), `supervise.rs` (what follows from a task's exit; pure), [`Launch`] (runs the job),
-//! [`guard_if_asked`] (why no process outlives the launcher). The files of a run are in `phalanx-run`.
+//! [`guard`] (why no process outlives the launcher). The files of a run are in `phalanx-run`.
 
 mod args;
 mod command;
@@ -29,12 +29,13 @@ mod ssh;
 mod staging;
 mod supervise;
 mod terminal;
+mod this_program;
 
 pub use args::{LaunchArgs, kill_at};
 pub use command::{StartDashboard, launch, tailer};
 pub use disk::free_bytes;
 pub use exit::{Exit, ExitClass};
-pub use guard::guard_if_asked;
+pub use guard::{guard, guard_if_asked};
 pub use launch::Launch;
 pub use layout::{JobShape, Layout, Placed};
 pub use layout_args::{LayoutArgs, MakeArgs};
@@ -47,3 +48,4 @@ pub use ssh::{Ssh, shell_quoted};
 pub use staging::{CopiedBy, NodeCopy};
 pub use supervise::{Ending, Restart, Rules};
 pub use terminal::{Progress, TerminalUi};
+pub use this_program::ThisProgram;

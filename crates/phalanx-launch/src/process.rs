@@ -1,9 +1,9 @@
 //! The process of a task, and the guard between it and the launcher.
 
-use crate::Exit;
-use crate::guard::{FEED, GUARD, Order, is_alive};
+use crate::guard::{FEED, Order, is_alive};
 use crate::lines::each_line;
 use crate::participation::Participation;
+use crate::{Exit, ThisProgram};
 use phalanx_base::{Code, Context, Result, TaskId};
 use phalanx_run::{ProcessUsage, now_ms};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -78,18 +78,16 @@ pub(crate) enum Overdue {
 }
 
 impl Process {
-    /// Starts `program` for one attempt of a task and sends its events to `events`. `participation` is called after its exit.
+    /// Starts `program` for one attempt of a task, under a guard that is a process of `this`, and sends its events to `events`. `participation` is called after its exit.
     pub(crate) fn spawn(
         (task, attempt): (TaskId, u32),
-        program: &Program,
+        (program, this): (&Program, &ThisProgram),
         events: &SyncSender<ProcessEvent>,
         participation: impl FnOnce() -> Participation + Send + 'static,
     ) -> Result<Self> {
         let wrong = || format!("{task} cannot be started");
         let (ours, theirs) = UnixStream::pair().context(Code::Internal, wrong())?;
-        // The executable itself, even if its file has been replaced since.
-        let mut command = Command::new("/proc/self/exe");
-        command.arg0("phalanx").arg(GUARD);
+        let mut command = this.guard();
         if program.feed.is_some() {
             command.arg(FEED);
         }
@@ -238,6 +236,7 @@ fn until(longest: Duration, mut condition: impl FnMut() -> bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn after_a_killed_task_its_guard_is_killed_and_then_the_task_is_given_up() {

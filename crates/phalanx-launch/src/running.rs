@@ -236,7 +236,7 @@ impl<'a> Running<'a> {
         self.attempts.insert(task, attempt);
         let status = self.status_dir();
         let participation = move || Participation::read(&status, task, attempt);
-        match Process::spawn((task, attempt), &program, &self.sender, participation) {
+        match Process::spawn((task, attempt), (&program, &self.launch.this), &self.sender, participation) {
             Ok(process) => drop(self.processes.insert(task, process)),
             Err(error) => {
                 let why = error.why().unwrap_or(error.what()).to_owned();

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 pub struct Ssh {
     /// `ssh` and its options.
     pub command: Vec<String>,
-    /// The path of `phalanx` on the nodes.
-    pub launcher: String,
+    /// The command that starts `phalanx` on the nodes.
+    pub launcher: Vec<String>,
     /// Flags for the launchers on the nodes, in addition to node, program and directory.
     pub options: Vec<String>,
     /// Files and folders that [`Launch::stage`] copies to the nodes.
@@ -24,7 +24,8 @@ impl Ssh {
     /// when that closes, this launcher is gone and the one on the node stops.
     pub(crate) fn program(&self, launch: &Launch, placed: &Placed) -> Program {
         let directory = std::env::current_dir().map(|path| path.display().to_string()).unwrap_or_default();
-        let mut remote = format!("cd {} && exec {} launch", shell_quoted(&directory), shell_quoted(&self.launcher));
+        let launcher: Vec<String> = self.launcher.iter().map(|word| shell_quoted(word)).collect();
+        let mut remote = format!("cd {} && exec {} launch", shell_quoted(&directory), launcher.join(" "));
         for word in self.options.iter().map(String::as_str) {
             remote += &format!(" {}", shell_quoted(word));
         }

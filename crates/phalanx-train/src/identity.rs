@@ -2,6 +2,7 @@
 
 use phalanx_base::{Code, Context, Error, Incarnation, Result};
 use std::io::Read;
+use std::path::PathBuf;
 
 /// Returns an incarnation that no other process has.
 ///
@@ -29,10 +30,27 @@ fn random_from<E: std::fmt::Display>(fill: impl FnOnce(&mut [u8]) -> Result<(), 
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Returns a fingerprint of the running executable. All tasks of a job run the same one, because no code crosses the wire.
-pub(crate) fn build() -> Result<String> {
+/// Returns a fingerprint of the file that this code was loaded from: the running executable, or a library that a program has
+/// loaded. All tasks of a job run the same one, because no code crosses the wire.
+///
+/// A program whose own code is elsewhere, such as a script, adds a fingerprint of that in
+/// [`ServerOptions::build`](crate::ServerOptions::build).
+///
+/// ```
+/// let build = phalanx_train::build_fingerprint()?;
+/// let options = phalanx_train::ServerOptions { build: Some(format!("{build}, script 5f3a")), ..Default::default() };
+/// # let _ = options;
+/// # Ok::<(), phalanx_base::Error>(())
+/// ```
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn build_fingerprint() -> Result<String> {
     let wrong = "the running executable cannot be read";
-    let path = std::env::current_exe().context(Code::Internal, wrong)?;
+    let path = match loaded_library() {
+        Some(library) => library,
+        None => std::env::current_exe().context(Code::Internal, wrong)?,
+    };
     let mut file = std::fs::File::open(path).context(Code::Internal, wrong)?;
     let mut buffer = vec![0; 1 << 20];
     let (mut length, mut sum) = (0_u64, 0);
@@ -44,6 +62,20 @@ pub(crate) fn build() -> Result<String> {
         length += n as u64;
         sum = crc32c::crc32c_append(sum, &buffer[..n]);
     }
+}
+
+/// Returns the library that this code was loaded from; `None` if it is a part of the executable.
+fn loaded_library() -> Option<PathBuf> {
+    let code = loaded_library as fn() -> Option<PathBuf> as usize;
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let has_code = |line: &&str| {
+        let range = line.split_ascii_whitespace().next().and_then(|range| range.split_once('-'));
+        let bounds = range.map(|(from, to)| (usize::from_str_radix(from, 16), usize::from_str_radix(to, 16)));
+        matches!(bounds, Some((Ok(from), Ok(to))) if (from..to).contains(&code))
+    };
+    let line = maps.lines().find(has_code)?;
+    let path = PathBuf::from(line.get(line.find('/')?..)?);
+    (std::env::current_exe().ok().as_ref() != Some(&path)).then_some(path)
 }
 
 /// Returns the FNV-1a digest of a job id, for the hot path.
@@ -61,6 +93,12 @@ mod tests {
         let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
         assert_eq!(distinct.len(), ids.len());
         assert!((0..100).all(|_| new_incarnation().unwrap().0 != 0));
+    }
+
+    #[test]
+    fn a_test_is_its_own_executable_and_no_library() {
+        assert_eq!(loaded_library(), None);
+        assert!(build_fingerprint().unwrap().contains('-'));
     }
 
     #[test]

@@ -57,6 +57,7 @@ pub use coordinator::{
     ShardedVariable, Staleness, StepContext, StepFunctions, StepHandle, VariableShard,
 };
 pub use host_tensor::HostTensor;
+pub use identity::build_fingerprint;
 pub use interrupt::Interrupt;
 pub use mini_cluster::MiniCluster;
 pub use options::ServerOptions;
@@ -79,4 +80,5 @@ pub use phalanx_collective::Reduce;
 pub use phalanx_wire::Token;
 pub use supervisor::Supervisor;
 pub use table_id::TableId;
+pub use tables::RowReader;
 pub use trainer::{BatchRows, IntoPredictions, Table, Trained, Trainer};

@@ -24,7 +24,7 @@ fn start_tasks(
     mut options: ServerOptions,
     worker: Option<Listening>,
 ) -> Result<(Server, Option<Server>)> {
-    options.build = Some(options.build.map_or_else(identity::build, Ok)?);
+    options.build = Some(options.build.map_or_else(identity::build_fingerprint, Ok)?);
     // All its tasks are in this process, so nobody else needs to know the token.
     options.token = Some(options.token.map_or_else(Token::random, Ok)?);
     let (chief, ps) = (Listening::bind(&any()?, 1)?, Listening::bind(&any()?, options.threads)?);

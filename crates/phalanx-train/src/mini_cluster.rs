@@ -40,7 +40,7 @@ impl MiniCluster {
     /// # Errors
     /// When no ports are free.
     pub fn start_with(ps: u32, workers: u32, mut options: ServerOptions) -> Result<Self> {
-        options.build = Some(options.build.map_or_else(identity::build, Ok)?);
+        options.build = Some(options.build.map_or_else(identity::build_fingerprint, Ok)?);
         // All its tasks are in this process, so nobody else needs to know the token.
         options.token = Some(options.token.map_or_else(Token::random, Ok)?);
         let any: Address = "127.0.0.1:0".parse()?;

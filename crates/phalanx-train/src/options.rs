@@ -37,7 +37,8 @@ pub struct ServerOptions {
     /// The task that logs, status and errors name, where it is not the server's own: a mirrored worker holds its model in a job
     /// of its own process.
     pub known_as: Option<TaskId>,
-    /// Replaces the fingerprint of the executable, for tests.
+    /// Replaces the fingerprint of the executable: for a program whose code is elsewhere, such as a script, and for tests.
+    /// [`build_fingerprint`](crate::build_fingerprint) is the default.
     pub build: Option<String>,
 }
 

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use xtask::pages::{Mark, Page, anchors, links, pages, root};
 
 /// The reasons for which a transcript may not be run.
-const REASONS: [&str; 10] = [
+const REASONS: [&str; 11] = [
     "needs several machines",
     "needs Kubernetes",
     "needs Slurm",
@@ -13,6 +13,8 @@ const REASONS: [&str; 10] = [
     "needs TensorFlow",
     "needs data files",
     "needs the network",
+    // Run by python/tests/test_guide.py.
+    "needs the Python package",
     "builds for minutes",
     "a developer's command",
     "stays until it is stopped",
@@ -21,7 +23,7 @@ const REASONS: [&str; 10] = [
 /// Returns whether blocks of a language are checked.
 fn is_known(language: &str) -> bool {
     // rust: doc-tests of `phalanx::guide`. console: transcripts.rs of phalanx-cli, first_hour.sh. toml: transcripts, or the
-    // schema's test. python: tests/tf/test_guide.py. text: no commands, see below.
+    // schema's test. python: tests/tf/test_guide.py, and python/tests/test_guide.py for docs/python. text: no commands, see below.
     ["rust", "console", "toml", "python", "text"].contains(&language)
 }
 

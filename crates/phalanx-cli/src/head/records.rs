@@ -1,6 +1,7 @@
 //! The first records of a TFRecord file.
 
 use super::HeadArgs;
+use crate::exit::ExitCode;
 use crate::output::{eprint, print};
 use crate::records::{error_json, named};
 use phalanx::data::{Batch, Column};
@@ -8,7 +9,6 @@ use phalanx_base::{Code, Error, Result};
 use phalanx_formats::example::{AnyExample, Feature, read_any_example};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::process::ExitCode;
 
 /// A record and its position.
 struct FirstRecord {

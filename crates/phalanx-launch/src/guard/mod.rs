@@ -43,14 +43,20 @@ impl Order {
 /// code if there is one.
 #[must_use]
 pub fn guard_if_asked() -> Option<ExitCode> {
-    let mut args = std::env::args_os().skip(1);
-    if args.next()? != GUARD {
+    let args: Vec<OsString> = std::env::args_os().skip(1).collect();
+    guard(&args).map(ExitCode::from)
+}
+
+/// Runs this process as a guard if these arguments, without the name of the program, say so. Returns the exit code of the process.
+/// [`guard_if_asked`] does it with the arguments of the process.
+#[must_use]
+pub fn guard(args: &[OsString]) -> Option<u8> {
+    let (asked, program) = args.split_first()?;
+    if asked != GUARD {
         return None;
     }
-    let mut program: Vec<OsString> = args.collect();
-    let feed = program.first().is_some_and(|first| first == FEED);
-    if feed {
-        program.remove(0);
-    }
-    Some(run::guard(&program, feed))
+    Some(match program.split_first() {
+        Some((first, program)) if first == FEED => run::guard(program, true),
+        _ => run::guard(program, false),
+    })
 }

@@ -11,7 +11,7 @@ use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// How often orphaned children are reaped even if nothing else happens.
@@ -21,13 +21,13 @@ const KILLED: Duration = Duration::from_secs(2);
 const DESCENDANTS: Duration = Duration::from_secs(3);
 const BESIDE_A_STUCK_ONE: Duration = Duration::from_secs(1);
 
-pub(super) fn guard(program: &[OsString], feed: bool) -> ExitCode {
+pub(super) fn guard(program: &[OsString], feed: bool) -> u8 {
     match run(program, feed) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         // Only someone who started a guard by hand sees this.
         Err(error) => {
             eprintln!("phalanx guard: {error}");
-            ExitCode::from(2)
+            2
         }
     }
 }

@@ -71,7 +71,7 @@ impl Server {
         let address = config.address_of(task)?.clone();
         let known_as = options.known_as.unwrap_or(task);
         let log = LogScope::of_task(known_as);
-        let build = options.build.clone().map_or_else(identity::build, Ok)?;
+        let build = options.build.clone().map_or_else(identity::build_fingerprint, Ok)?;
         let incarnation = identity::new_incarnation()?;
         let identity = TaskIdentity { job: config.job_id(), task, incarnation, build, address: address.to_string() };
         let job = Arc::new(Job::new(options.interrupt.clone()));

@@ -8,7 +8,7 @@ use super::{NormRequest, RowValues, Session};
 use crate::checkpoint::{Saved, StepSource};
 use crate::services::ProgressWriter;
 use crate::summary::SummaryWriter;
-use crate::tables::ServerRows;
+use crate::tables::{RowReader, ServerRows};
 use crate::{Server, TableId};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result, Shape, UpdateId};
@@ -216,6 +216,38 @@ impl<M: Module> Session<M> {
         self.take(pulled)?;
         self.connection.look_up_closed_rounds(self.state.mode());
         Ok(self.connection.row_values(&sets, rows))
+    }
+
+    /// Returns a reader of rows that a step can use while it is computed. The gradients of rows read so belong into
+    /// [`StepGradients::looked_up`](crate::StepGradients::looked_up).
+    ///
+    /// ```
+    /// # use phalanx_nn::burn::nn::LinearConfig;
+    /// # use phalanx_optim::Sgd;
+    /// # use phalanx_ps::{TableSpec, plan::RowInitializer};
+    /// # use phalanx_train::{Server, StepGradients, Supervisor};
+    /// # let server = Server::local()?;
+    /// # let table = TableSpec { name: "users".into(), dim: 2, initializer: RowInitializer::constant(0.5), optimizer: Sgd::new(0.1).into() };
+    /// let mut supervisor = Supervisor::new(&server, Sgd::new(0.1));
+    /// let users = supervisor.table(table)?;
+    /// # let model = LinearConfig::new(2, 1).init(&phalanx_nn::default_device());
+    /// let mut session = supervisor.prepare_or_wait_for_session(model)?;
+    /// let reader = session.row_reader()?;
+    /// session.step_with_gradients(&[], |_, _, _| {
+    ///     let (unique, rows) = reader.read(users, &[7, 3, 7])?;
+    ///     let gradients = vec![1.0; rows.values.len()].into();
+    ///     Ok(StepGradients { loss: 0.0, dense: vec![None, None], rows: vec![], looked_up: vec![(users, unique, gradients)] })
+    /// })?;
+    /// session.finish()?;
+    /// assert_eq!(reader.read(users, &[3])?.1.values, [0.4, 0.4]);
+    /// supervisor.stop(session)?;
+    /// # Ok::<(), phalanx_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a server does not answer.
+    pub fn row_reader(&mut self) -> Result<RowReader> {
+        Ok(RowReader::new(self.rows()?))
     }
 
     /// Returns where models look up rows while they compute.

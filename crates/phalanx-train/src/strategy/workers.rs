@@ -46,7 +46,7 @@ impl WorkerGroup {
         let mut listening =
             Listening::bind(address, options.threads).map_err(|error| error.at(format!("{task} at {address}")))?;
         let log = LogScope::of_task(task);
-        let build = options.build.clone().map_or_else(identity::build, Ok)?;
+        let build = options.build.clone().map_or_else(identity::build_fingerprint, Ok)?;
         let listener = GroupListener::new(task, identity::digest(&config.job_id()), &build);
         let bulk = Some(Arc::clone(&listener) as _);
         let endpoint = Endpoint { control: Arc::new(Alone), bulk, token: options.token.clone() };

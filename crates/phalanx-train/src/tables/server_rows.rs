@@ -38,8 +38,9 @@ impl ServerRows {
     pub(crate) fn read(&self, table: usize, ids: &[i64]) -> Result<(Vec<i64>, RowValues)> {
         let mode = *self.mode.lock().unwrap_or_else(PoisonError::into_inner);
         let mut remote = self.remote.lock().unwrap_or_else(PoisonError::into_inner);
+        let dim = remote.layout().tables().get(table).map(|table| table.dim);
+        let dim = dim.ok_or_else(|| Error::new(Code::NoSuchVariable, "the model has no such table"))?;
         let set = RowSet::of(remote.layout(), table, ids);
-        let dim = remote.layout().tables()[table].dim;
         let values = self.client.read_rows(&mut remote, std::slice::from_ref(&set), mode)?.pop();
         let values = values.ok_or_else(|| Error::new(Code::Internal, "no rows were read"))?;
         Ok((set.unique().to_vec(), RowValues { values, dim, positions: set.positions().to_vec() }))
