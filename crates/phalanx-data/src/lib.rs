@@ -6,6 +6,8 @@
 //! Three rules hold everywhere: stages pass rows in chunks of columns, never one by one; a stage holds at most the buffer
 //! it was configured with, and one chunk; when an iterator is dropped, its threads have ended.
 
+#[cfg(feature = "parquet")]
+mod arrow;
 mod batch;
 mod clicks;
 mod column;
@@ -33,6 +35,8 @@ mod testing;
 mod text;
 mod values;
 
+#[cfg(feature = "parquet")]
+pub use arrow::{ArrowBatches, arrow_stream};
 pub use batch::{Batch, Schema};
 pub use clicks::{AttainableMetrics, Clicks, synthetic_clicks};
 pub use column::Column;

@@ -88,8 +88,17 @@ impl Dataset {
         Self { node, options, passes: Arc::default(), seed, sharding: None }
     }
 
-    /// A dataset whose settings were wrong.
-    fn broken(error: Error) -> Self {
+    /// A dataset that cannot be read: every pass fails with this error. A function that returns a dataset reports so that it has
+    /// none.
+    ///
+    /// ```
+    /// use phalanx_base::{Code, Error};
+    /// use phalanx_data::Dataset;
+    /// let data = Dataset::broken(Error::new(Code::DataMissing, "there is no such table"));
+    /// assert_eq!(data.batch(2).iter().unwrap_err().code(), Code::DataMissing);
+    /// ```
+    #[must_use]
+    pub fn broken(error: Error) -> Self {
         Self::from_op(BrokenOp(error))
     }
 

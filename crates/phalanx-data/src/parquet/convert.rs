@@ -1,4 +1,4 @@
-//! Decoded arrays as our columns.
+//! Arrow's arrays as our columns.
 //!
 //! Hot: buffers that nobody else holds are taken over as they are.
 
@@ -8,15 +8,17 @@ use crate::{Column, Strings, Values};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, BinaryType, ByteArrayType, Date32Type, Date64Type, Float32Type, Float64Type, Int8Type,
-    Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type, Utf8Type,
+    Int16Type, Int32Type, Int64Type, LargeBinaryType, LargeUtf8Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    Utf8Type,
 };
-use arrow_array::{Array, ArrayRef, GenericByteArray, PrimitiveArray};
+use arrow_array::{Array, ArrayRef, GenericByteArray, GenericListArray, OffsetSizeTrait, PrimitiveArray};
 use arrow_schema::DataType;
 use phalanx_base::{Code, Error, Result};
+use std::sync::Arc;
 
 /// Why a row is refused.
 #[derive(Debug)]
-pub(super) enum BadRow {
+pub(crate) enum BadRow {
     /// A value is missing in a column that must not miss one.
     Missing { column: usize },
     /// A number is beyond int64.
@@ -24,7 +26,7 @@ pub(super) enum BadRow {
 }
 
 /// Makes a column of an array; rows that are refused are added to `bad`.
-pub(super) fn column(array: ArrayRef, wanted: &Wanted, index: usize, bad: &mut Vec<(usize, BadRow)>) -> Result<Column> {
+pub(crate) fn column(array: ArrayRef, wanted: &Wanted, index: usize, bad: &mut Vec<(usize, BadRow)>) -> Result<Column> {
     if wanted.fill.is_none() && array.null_count() > 0 {
         let missing = (0..array.len()).filter(|&row| array.is_null(row));
         bad.extend(missing.map(|row| (row, BadRow::Missing { column: index })));
@@ -34,6 +36,12 @@ pub(super) fn column(array: ArrayRef, wanted: &Wanted, index: usize, bad: &mut V
         bad.extend(too_large.into_iter().map(refused));
     };
     let mut too_large = Vec::new();
+    if let Some(width) = wanted.width {
+        let items = Arc::clone(array.as_fixed_size_list().values());
+        let values = values(items, wanted, &mut too_large)?;
+        refuse(bad, too_large, &|item| item / width);
+        return Column::new(values).with_row_shape([width]);
+    }
     if !wanted.ragged {
         let values = values(array, wanted, &mut too_large)?;
         refuse(bad, too_large, &|row| row);
@@ -41,11 +49,10 @@ pub(super) fn column(array: ArrayRef, wanted: &Wanted, index: usize, bad: &mut V
     }
     let nulls = || (0..array.len()).map(|row| array.is_null(row)).collect::<Vec<bool>>();
     let filled = (wanted.has_default && array.null_count() > 0).then(nulls);
-    let list = array.as_list::<i32>();
-    let offsets = list.offsets();
-    let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
-    let splits: Vec<usize> = offsets.iter().map(|&offset| (offset - first) as usize).collect();
-    let items = list.values().slice(first as usize, (last - first) as usize);
+    let (splits, items) = match array.as_list_opt::<i64>() {
+        Some(list) => list_parts(list),
+        None => list_parts(array.as_list::<i32>()),
+    };
     drop(array);
     let values = values(items, wanted, &mut too_large)?;
     refuse(bad, too_large, &|item| splits.partition_point(|&split| split <= item).saturating_sub(1));
@@ -53,6 +60,18 @@ pub(super) fn column(array: ArrayRef, wanted: &Wanted, index: usize, bad: &mut V
         (Some(missing), Some(fill)) => fill_rows(&values, &splits, |row| missing[row], fill),
         _ => Column::new(values).with_splits(splits),
     }
+}
+
+/// Where the items of every row end, and the items of all rows.
+fn list_parts<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> (Vec<usize>, ArrayRef) {
+    let offsets = list.offsets();
+    let (first, last) = (place(offsets[0]), place(offsets[offsets.len() - 1]));
+    let splits = offsets.iter().map(|&offset| place(offset) - first).collect();
+    (splits, list.values().slice(first, last - first))
+}
+
+fn place<O: OffsetSizeTrait>(offset: O) -> usize {
+    offset.as_usize()
 }
 
 fn values(array: ArrayRef, wanted: &Wanted, too_large: &mut Vec<(usize, u64)>) -> Result<Values> {
@@ -95,6 +114,17 @@ fn values(array: ArrayRef, wanted: &Wanted, too_large: &mut Vec<(usize, u64)>) -
         DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_) => times(&array, wanted, too_large)?,
         DataType::Utf8 => Values::Bytes(strings::<Utf8Type>(array, text)),
         DataType::Binary => Values::Bytes(strings::<BinaryType>(array, text)),
+        DataType::LargeUtf8 => Values::Bytes(strings::<LargeUtf8Type>(array, text)),
+        DataType::LargeBinary => Values::Bytes(strings::<LargeBinaryType>(array, text)),
+        DataType::Utf8View => {
+            let array = array.as_string_view();
+            Values::Bytes(array.iter().map(|value| value.map_or(text, str::as_bytes)).collect())
+        }
+        DataType::BinaryView => {
+            let array = array.as_binary_view();
+            Values::Bytes(array.iter().map(|value| value.unwrap_or(text)).collect())
+        }
+        DataType::Dictionary(..) => Values::Bytes(dictionary(&array, text)?),
         DataType::FixedSizeBinary(_) => {
             let array = array.as_fixed_size_binary();
             Values::Bytes(array.iter().map(|value| value.unwrap_or(text)).collect())
@@ -159,7 +189,26 @@ fn unsigned(array: &ArrayRef, missing: i64, too_large: &mut Vec<(usize, u64)>) -
     array.iter().enumerate().map(signed).collect()
 }
 
-fn strings<T: ByteArrayType<Offset = i32>>(array: ArrayRef, missing: &[u8]) -> Strings {
+/// The words of a dictionary, as categorical columns have them.
+fn dictionary<'a>(array: &'a ArrayRef, missing: &'a [u8]) -> Result<Strings> {
+    let (dictionary, nulls) = (array.as_any_dictionary(), array.logical_nulls());
+    let words = dictionary.values();
+    let word: Box<dyn Fn(usize) -> &'a [u8] + 'a> = match words.data_type() {
+        DataType::Utf8 => Box::new(|at| words.as_string::<i32>().value(at).as_bytes()),
+        DataType::LargeUtf8 => Box::new(|at| words.as_string::<i64>().value(at).as_bytes()),
+        DataType::Utf8View => Box::new(|at| words.as_string_view().value(at).as_bytes()),
+        other => return Err(Error::new(Code::Internal, format!("a dictionary of {other} was let through"))),
+    };
+    // Without words every value is missing.
+    let keys = if words.is_empty() { vec![0; array.len()] } else { dictionary.normalized_keys() };
+    let text = |(row, key): (usize, usize)| match &nulls {
+        Some(nulls) if nulls.is_null(row) => missing,
+        _ => word(key),
+    };
+    Ok(keys.into_iter().enumerate().map(text).collect())
+}
+
+fn strings<T: ByteArrayType>(array: ArrayRef, missing: &[u8]) -> Strings {
     let data = array.to_data();
     drop(array);
     let array = GenericByteArray::<T>::from(data);
@@ -170,9 +219,9 @@ fn strings<T: ByteArrayType<Offset = i32>>(array: ArrayRef, missing: &[u8]) -> S
         return array.iter().map(text).collect();
     }
     let (offsets, bytes, _) = array.into_parts();
-    let (first, last) = (offsets[0] as usize, offsets[offsets.len() - 1] as usize);
+    let (first, last) = (place(offsets[0]), place(offsets[offsets.len() - 1]));
     // A missing one has no bytes, so that it is empty by itself.
-    let ends: Vec<usize> = offsets.iter().map(|&offset| offset as usize - first).collect();
+    let ends: Vec<usize> = offsets.iter().map(|&offset| place(offset) - first).collect();
     let bytes = if first == 0 && last == bytes.len() {
         bytes.into_vec().unwrap_or_else(|bytes| bytes.as_slice().to_vec())
     } else {

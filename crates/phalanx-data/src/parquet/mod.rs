@@ -12,8 +12,8 @@
 //! default as its only item.
 
 mod chunks;
-mod convert;
-mod plan;
+pub(crate) mod convert;
+pub(crate) mod plan;
 mod reader;
 mod source;
 mod writer;

@@ -8,41 +8,43 @@ use phalanx_base::{Code, Error, Result};
 
 /// One column that is read.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
-    pub(super) name: String,
-    pub(super) dtype: DType,
-    pub(super) ragged: bool,
+pub(crate) struct Wanted {
+    pub(crate) name: String,
+    pub(crate) dtype: DType,
+    pub(crate) ragged: bool,
+    /// The number of values of a row, if every row has a list of as many.
+    pub(crate) width: Option<usize>,
     /// What a null becomes; `None` if it is an error.
-    pub(super) fill: Option<Fill>,
+    pub(crate) fill: Option<Fill>,
     /// Whether the default was given, so that it also replaces a missing list.
-    pub(super) has_default: bool,
+    pub(crate) has_default: bool,
     /// Whether integers of the file are read as floats.
-    pub(super) as_float: bool,
-    pub(super) is_label: bool,
+    pub(crate) as_float: bool,
+    pub(crate) is_label: bool,
 }
 
 impl Wanted {
     /// Whether two files have the same column.
     fn same(&self, other: &Self) -> bool {
-        (&self.name, self.dtype, self.ragged) == (&other.name, other.dtype, other.ragged)
+        (&self.name, self.dtype, self.ragged, self.width) == (&other.name, other.dtype, other.ragged, other.width)
     }
 }
 
 /// The options of the columns.
 #[derive(Clone, Debug)]
-pub(super) struct ParquetOptions {
-    pub(super) select: Option<Vec<String>>,
-    pub(super) label: Option<String>,
-    pub(super) required: Vec<String>,
-    pub(super) defaults: Vec<(String, Fill)>,
-    pub(super) bad_rows: BadRows,
-    pub(super) non_finite: NonFiniteValues,
-    pub(super) decode_bytes: usize,
+pub(crate) struct ParquetOptions {
+    pub(crate) select: Option<Vec<String>>,
+    pub(crate) label: Option<String>,
+    pub(crate) required: Vec<String>,
+    pub(crate) defaults: Vec<(String, Fill)>,
+    pub(crate) bad_rows: BadRows,
+    pub(crate) non_finite: NonFiniteValues,
+    pub(crate) decode_bytes: usize,
 }
 
 impl ParquetOptions {
     /// Returns the columns whose default is NaN: there, NaN marks a missing value.
-    pub(super) fn nan_is_missing(&self) -> Vec<String> {
+    pub(crate) fn nan_is_missing(&self) -> Vec<String> {
         let is_nan = |fill: &Fill| matches!(fill, Fill::F32(value) if value.is_nan());
         self.defaults.iter().filter(|(_, fill)| is_nan(fill)).map(|(name, _)| name.clone()).collect()
     }
@@ -63,7 +65,7 @@ impl Default for ParquetOptions {
 }
 
 /// The columns to read from a file of this schema, in the file's order.
-pub(super) fn wanted(schema: &SchemaRef, options: &ParquetOptions, path: &str) -> Result<Vec<Wanted>> {
+pub(crate) fn wanted(schema: &SchemaRef, options: &ParquetOptions, path: &str) -> Result<Vec<Wanted>> {
     let named = options.select.iter().flatten().chain(&options.label).chain(&options.required);
     for name in named.chain(options.defaults.iter().map(|(name, _)| name)) {
         if schema.column_with_name(name).is_none() {
@@ -79,9 +81,10 @@ pub(super) fn wanted(schema: &SchemaRef, options: &ParquetOptions, path: &str) -
 }
 
 fn describe(field: &Field, options: &ParquetOptions, path: &str) -> Result<Wanted> {
-    let (item, ragged) = match field.data_type() {
-        DataType::List(item) => (item.data_type(), true),
-        other => (other, false),
+    let (item, ragged, width) = match field.data_type() {
+        DataType::List(item) | DataType::LargeList(item) => (item.data_type(), true, None),
+        DataType::FixedSizeList(item, width) if *width > 0 => (item.data_type(), false, usize::try_from(*width).ok()),
+        other => (other, false, None),
     };
     let Some(dtype) = dtype(item) else {
         return Err(Error::new(Code::DataColumn, format!("column {:?} cannot be read", field.name()))
@@ -97,7 +100,7 @@ fn describe(field: &Field, options: &ParquetOptions, path: &str) -> Result<Wante
     let is_label = options.label.as_ref() == Some(name);
     let rule = MissingRule { default, required: options.required.contains(name), is_label };
     let fill = rule.fill(name, dtype).map_err(|error| error.at(path))?;
-    Ok(Wanted { name: name.clone(), dtype, ragged, fill, has_default: default.is_some(), as_float, is_label })
+    Ok(Wanted { name: name.clone(), dtype, ragged, width, fill, has_default: default.is_some(), as_float, is_label })
 }
 
 fn dtype(data_type: &DataType) -> Option<DType> {
@@ -107,13 +110,18 @@ fn dtype(data_type: &DataType) -> Option<DType> {
         DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => DType::I64,
         DataType::Boolean | DataType::Date32 | DataType::Date64 => DType::I64,
         DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_) => DType::I64,
-        DataType::Utf8 | DataType::Binary | DataType::FixedSizeBinary(_) => DType::Bytes,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => DType::Bytes,
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => DType::Bytes,
+        DataType::Dictionary(_, words) => match **words {
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => DType::Bytes,
+            _ => return None,
+        },
         _ => return None,
     })
 }
 
 /// Says how a file's columns differ from those of the first one.
-pub(super) fn check_same(first: &[Wanted], found: &[Wanted], first_path: &str, path: &str) -> Result<()> {
+pub(crate) fn check_same(first: &[Wanted], found: &[Wanted], first_path: &str, path: &str) -> Result<()> {
     if first.len() == found.len() && first.iter().zip(found).all(|(a, b)| a.same(b)) {
         return Ok(());
     }

@@ -181,7 +181,7 @@ impl Reader for ParquetReader {
 }
 
 impl BadRow {
-    fn error(&self, wanted: &[Wanted]) -> Error {
+    pub(crate) fn error(&self, wanted: &[Wanted]) -> Error {
         match self {
             Self::Missing { column } => {
                 let wanted = &wanted[*column];
