@@ -32,7 +32,15 @@ impl Job {
     /// # Errors
     /// If the job, its data or the cluster is not valid. Errors that the file causes point at their cause.
     pub fn train(&self) -> Result<Done> {
-        let config = RunConfig::from_env()?;
+        self.train_as(RunConfig::from_env()?)
+    }
+
+    /// As [`Self::train`], as the task and with the options of `config`: the file has its other settings. For programs that handle
+    /// signals themselves.
+    ///
+    /// # Errors
+    /// As [`Self::train`].
+    pub fn train_as(&self, config: RunConfig) -> Result<Done> {
         let done = with_threads(self.threads, || self.train_with(config));
         self.log_skipped();
         done.map_err(|error| {
@@ -69,11 +77,11 @@ impl Job {
             Ok((job, location, config, first))
         };
         let (job, location, config, first) = ready().inspect_err(|error| report_failure(&task, error))?;
-        job.train_as(&task, is_chief, location, config, first)
+        job.train_as_task(&task, is_chief, location, config, first)
     }
 
     /// Trains and evaluates with columns that have all they need.
-    fn train_as(
+    fn train_as_task(
         &self,
         task: &TaskConfig,
         is_chief: bool,
