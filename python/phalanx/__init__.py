@@ -12,6 +12,7 @@ from phalanx._phalanx import (
     Adagrad,
     Adam,
     AdamW,
+    ClusterSpec,
     Ftrl,
     MiniCluster,
     Momentum,
@@ -20,12 +21,14 @@ from phalanx._phalanx import (
     Server,
     __version__,
 )
+from phalanx.jobs import train
 
 __all__ = [
     "SGD",
     "Adagrad",
     "Adam",
     "AdamW",
+    "ClusterSpec",
     "Error",
     "Ftrl",
     "MiniCluster",
@@ -36,4 +39,5 @@ __all__ = [
     "__version__",
     "connect",
     "job",
+    "train",
 ]

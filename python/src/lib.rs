@@ -9,11 +9,29 @@
 //! | `task`, `mini_cluster` | tasks of a job |
 //! | `optimizer` | how the servers change values |
 //! | `session`, `module` | a trainer's session, for a model that another library computes |
+//! | `data`, `data_sources`, `data_columns`, `arrow` | datasets, and how their columns come and go |
+//! | `feature_column` | feature columns |
+//! | `estimator` and `estimator_*` | canned models, their settings, and training in every role |
+//! | `keras`, `keras_layers` | models of layers, fitted under a strategy |
+//! | `jobfile` | jobs described by a file |
 
+mod arrow;
 mod buffer;
 mod command;
+mod data;
+mod data_columns;
+mod data_sources;
 mod error;
+mod estimator;
+mod estimator_calls;
+mod estimator_config;
+mod estimator_model;
+mod estimator_specs;
+mod feature_column;
 mod gate;
+mod jobfile;
+mod keras;
+mod keras_layers;
 mod mini_cluster;
 mod module;
 mod optimizer;
@@ -31,5 +49,10 @@ fn _phalanx(module: &Bound<'_, PyModule>) -> PyResult<()> {
     task::register(module)?;
     mini_cluster::register(module)?;
     session::register(module)?;
+    data::register(module)?;
+    feature_column::register(module)?;
+    estimator::register(module)?;
+    keras::register(module)?;
+    jobfile::register(module)?;
     Ok(())
 }
