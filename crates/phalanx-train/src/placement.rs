@@ -14,14 +14,17 @@ pub(crate) fn of_layout(layout: &Layout, holder: impl Fn(usize) -> TaskId) -> Pl
         let width = layout.variables()[shard.variable].shape.row_elements() as u64;
         variables[shard.variable].shards.push(PlacedShard::of_variable(holder(shard.server), rows, width));
     }
-    let table = |spec: &phalanx_ps::TableSpec| PlacedVariable {
-        name: spec.name.clone(),
-        table: true,
-        shape: vec![spec.dim as u64],
-        dtype: DTYPE.to_owned(),
-        shards: (0..layout.servers()).map(|server| PlacedShard::of_table(holder(server))).collect(),
+    let table = |(at, spec): (usize, &phalanx_ps::TableSpec)| {
+        let servers = layout.pinned_table(at).map_or(0..layout.servers(), |server| server..server + 1);
+        PlacedVariable {
+            name: spec.name.clone(),
+            table: true,
+            shape: vec![spec.dim as u64],
+            dtype: DTYPE.to_owned(),
+            shards: servers.map(|server| PlacedShard::of_table(holder(server))).collect(),
+        }
     };
-    variables.extend(layout.tables().iter().map(table));
+    variables.extend(layout.tables().iter().enumerate().map(table));
     Placement::new(variables)
 }
 
@@ -67,8 +70,9 @@ mod tests {
         let variables =
             vec![spec("scale", &[], Partitioner::Whole), spec("kernel", &[9, 20], Partitioner::FixedShards(2))];
         let (initializer, optimizer) = (phalanx_base::RowInitializer::uniform(0.0, 1.0, 7), Sgd::new(0.1).into());
-        let table = TableSpec { name: "words".to_owned(), dim: 16, initializer, optimizer };
-        let layout = Layout::new(variables, vec![table], 2, phalanx_ps::Placement::RoundRobin).unwrap();
+        let table = |name: &str| TableSpec { name: name.to_owned(), dim: 16, initializer, optimizer };
+        let placement = phalanx_ps::Placement::round_robin().pin("users", 1);
+        let layout = Layout::new(variables, vec![table("words"), table("users")], 2, placement).unwrap();
         let seen = of_layout(&layout, |server| TaskId::new(Role::Ps, server as u32));
         let lines: Vec<String> = seen
             .variables
@@ -84,6 +88,7 @@ mod tests {
             "kernel [9, 20] ps/0 Some((5, 9)) Some(320)",
             "words [16] ps/0 None None",
             "words [16] ps/1 None None",
+            "users [16] ps/1 None None",
         ];
         assert_eq!(lines, wanted);
     }

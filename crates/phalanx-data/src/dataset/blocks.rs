@@ -129,9 +129,9 @@ impl BlocksStage {
 impl Stage for BlocksStage {
     fn next(&mut self, max: usize) -> Result<Option<Batch>> {
         let kind = self.input.kind();
-        while self.block.left > 0 || self.next_block()? {
-            let most = usize::try_from(self.block.left).unwrap_or(CHUNK).min(max);
-            let Some(chunk) = self.upstream.next(most)? else { break };
+        if (self.block.left > 0 || self.next_block()?)
+            && let Some(chunk) = self.upstream.next(usize::try_from(self.block.left).unwrap_or(CHUNK).min(max))?
+        {
             let count = kind.elements(&chunk) as u64;
             self.block.passed += count;
             self.block.left = self.block.left.saturating_sub(count);

@@ -80,7 +80,11 @@ impl Node<'_> {
         let mut script = format!("mkdir -p {0} && cd {0} || exit 1", quoted(here));
         let mut ask = |what: &str, condition: String| script += &format!("; {condition} && echo {ANSWERS}{what}");
         ask("rsync", "command -v rsync >/dev/null 2>&1".to_owned());
-        ask("launcher", format!("test -x {}", shell_quoted(&ssh.launcher)));
+        // A launcher of several words is a part of an installed program, which one file would not be.
+        let launcher = ssh.launcher.first().filter(|_| ssh.launcher.len() == 1);
+        if let Some(launcher) = launcher {
+            ask("launcher", format!("test -x {}", shell_quoted(launcher)));
+        }
         for (at, marker) in markers.files().enumerate() {
             if let Some(marker) = marker {
                 ask(&format!("path-{at}"), format!("test -e {}", quoted(marker)));
@@ -94,9 +98,9 @@ impl Node<'_> {
         let has = |what: &str| said.kept.iter().any(|line| line.strip_prefix(ANSWERS) == Some(what));
         let missing = |at: &usize| !has(&format!("path-{at}"));
         let mut wanted: Vec<StagedPath> = (0..paths.len()).filter(missing).map(|at| paths[at].clone()).collect();
-        if !has("launcher") && Path::new(&ssh.launcher).is_absolute() {
+        if let Some(launcher) = launcher.map(Path::new).filter(|path| path.is_absolute() && !has("launcher")) {
             // The node runs its tasks with it.
-            let launcher = StagedPath::of(Path::new(&ssh.launcher), here)?;
+            let launcher = StagedPath::of(launcher, here)?;
             if !wanted.iter().any(|path| launcher.full().starts_with(path.full())) {
                 wanted.push(launcher);
             }
