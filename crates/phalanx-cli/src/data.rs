@@ -1,4 +1,6 @@
-//! `phalanx data`: what is in data files.
+//! `phalanx data`: what is in data files, and files to begin with.
+
+mod make;
 
 use crate::exit::ExitCode;
 use crate::job::{OverrideArgs, finish};
@@ -7,7 +9,7 @@ use phalanx_base::{Code, Error, Result};
 use phalanx_jobfile::{DataPart, DataStatistics, FileFormat, FileStatistics, Job, Overrides};
 use std::path::Path;
 
-/// Inspects data files and fetches public ones
+/// Inspects data files, and fetches public or writes synthetic ones
 #[derive(Debug, clap::Args)]
 pub(crate) struct DataArgs {
     #[command(subcommand)]
@@ -20,6 +22,7 @@ enum DataCommand {
     Stats(StatsArgs),
     /// Downloads a public data set and verifies its checksums: mnist, fashion-mnist or census
     Fetch(crate::fetch::FetchArgs),
+    Make(make::MakeArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -67,6 +70,7 @@ pub(crate) fn run(args: &DataArgs) -> ExitCode {
     let args = match &args.command {
         DataCommand::Stats(args) => args,
         DataCommand::Fetch(args) => return crate::fetch::run(args),
+        DataCommand::Make(args) => return crate::output::finish(make::run(args)),
     };
     let run = || {
         let found = args.read()?;

@@ -51,3 +51,28 @@ fn data_sets_are_fetched_whole_or_not_at_all() {
     let text = String::from_utf8_lossy(&failed.stderr).into_owned();
     assert!(failed.status.code() == Some(2) && text.contains("fashion-mnist"), "{text}");
 }
+
+/// The jobs of the repository are ready to train on the files that are made for them.
+#[test]
+fn synthetic_files_are_those_of_their_jobs() {
+    let folder = folder();
+    let root = folder.path();
+    let jobs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../jobs");
+    for (name, job, file) in [("census", "census.toml", "adult.test"), ("criteo", "criteo.toml", "criteo.tsv")] {
+        succeeds(&["data", "make", name, "--dir", name], root);
+        let job = format!("{jobs}/{job}");
+        let out = succeeds(
+            &["train", &job, "--data-dir", name, "--model-dir", &format!("run-{name}"), "--max-steps", "600", "--json"],
+            root,
+        );
+        assert!(object(&out)["auc"].as_f64().unwrap() > 0.6, "{name}: {out}");
+        // A file that is there stays.
+        let failed = run(&["data", "make", name, "--dir", name], root);
+        let text = String::from_utf8_lossy(&failed.stderr).into_owned();
+        assert!(failed.status.code() != Some(0) && text.contains("choose another --dir"), "{text}");
+        assert!(root.join(name).join(file).exists());
+    }
+    let failed = run(&["train", &format!("{jobs}/census.toml"), "--data-dir", "none", "--model-dir", "run"], root);
+    let text = String::from_utf8_lossy(&failed.stderr).into_owned();
+    assert!(failed.status.code() == Some(1) && text.contains("phalanx data fetch census"), "{text}");
+}
