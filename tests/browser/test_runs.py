@@ -35,12 +35,13 @@ test_task.__test__ = False  # Not a test, although its name says so.
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Two runs that have ended and differ in their optimizers, one that runs, and a folder that is no run."""
-    root = tmp_path_factory.mktemp("runs")
+    root = tmp_path_factory.mktemp("folder") / "runs"
+    root.mkdir()
     ended = [launch(root / name, *test_task(root / name, name, 600, 1)) for name in ("adam", "sgd")]
     assert [one.wait(120) for one in ended] == [0, 0]
     (root / "notes").mkdir()
     live = launch(root / "long-run", *test_task(root / "long-run", "sgd", 1000000, 8))
-    served = Running("dashboard", root)
+    served = Running("dashboard", "runs", cwd=root.parent)
     served.root, served.live = root, live
     yield served
     served.stop()
@@ -135,6 +136,8 @@ def test_the_list_is_accessible_and_fits_a_phone(folder, page, tmp_path, theme):
     until(lambda: "--optimizer" in page.inner_text("#difference"), 20, "the difference")
     assert axe(page) == []
     kept = Path(os.environ.get("PHALANX_SCREENSHOTS", tmp_path))
+    page.set_viewport_size({"width": 1280, "height": 960})
+    page.wait_for_timeout(300)
     screenshot(page, kept / f"dashboard-runs-desktop-{theme}.png")
     page.set_viewport_size({"width": 390, "height": 844})
     page.wait_for_timeout(300)

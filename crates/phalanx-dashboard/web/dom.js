@@ -34,6 +34,8 @@ export function bytes(n) {
   while (n >= 1024 && at < units.length - 1) { n /= 1024; at += 1; }
   return `${at === 0 ? n : n.toFixed(1)} ${units[at]}`;
 }
+// CPU time, which is the sum over many processes.
+export const cpuTime = (s) => (s === null || s === undefined ? "–" : s < 1000 ? `${s.toFixed(1)} s` : `${whole.format(Math.round(s))} s`);
 export function span(ms) {
   const s = Math.max(0, Math.floor(ms / 1000));
   const two = (n) => String(n).padStart(2, "0");

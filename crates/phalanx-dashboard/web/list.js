@@ -1,5 +1,5 @@
 // The runs of a folder: the list, and which of them are compared.
-import { $, count, el, number, replace, span, table } from "./dom.js";
+import { $, count, cpuTime, el, number, replace, span, table } from "./dom.js";
 import { colours, compare, redraw } from "./compare.js";
 import { apiOf, store } from "./store.js";
 import { askToStop, startStop } from "./stop.js";
@@ -46,7 +46,7 @@ function draw() {
     { head: "Last metric", n: true, cell: metric, sort: (r) => r.metric?.value ?? -Infinity },
     { head: "Started", n: true, cell: (r) => when(r.started), sort: (r) => r.started ?? 0 },
     { head: "Duration", n: true, cell: (r) => (lasted(r) >= 0 ? span(lasted(r)) : "–"), sort: lasted },
-    { head: "CPU time", n: true, cell: (r) => (r.cpu_seconds === null ? "–" : `${number(r.cpu_seconds)} s`), sort: (r) => r.cpu_seconds ?? -1 },
+    { head: "CPU time", n: true, cell: (r) => cpuTime(r.cpu_seconds), sort: (r) => r.cpu_seconds ?? -1 },
     { head: "Tasks", cell: (r) => r.tasks || "–" },
     { head: "Action", cell: (r) => (r.can_be_stopped ? el("button", { type: "button", "aria-label": `Stop ${r.name}`, onclick: () => askToStop(r.name, r.name) }, "Stop") : "") },
   ];

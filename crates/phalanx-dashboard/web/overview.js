@@ -1,5 +1,5 @@
 // Curves, numbers, the cluster, events.
-import { $, bytes, count, el, number, replace, span, svg, table, time } from "./dom.js";
+import { $, bytes, count, cpuTime, el, number, replace, span, svg, table, time } from "./dom.js";
 import { draw } from "./chart.js";
 import { rank, titles } from "./curves.js";
 import { store } from "./store.js";
@@ -113,7 +113,7 @@ function cost(state) {
   const columns = [
     { head: "Role", cell: (u) => u.role },
     { head: "Tasks", n: true, cell: (u) => count(u.tasks) },
-    { head: "CPU time", n: true, cell: (u) => `${number(u.cpu_seconds)} s` },
+    { head: "CPU time", n: true, cell: (u) => cpuTime(u.cpu_seconds) },
     { head: "Peak memory", n: true, cell: (u) => bytes(u.peak_bytes) },
     { head: "Sent", n: true, cell: (u) => bytes(u.sent_bytes) },
     { head: "Received", n: true, cell: (u) => bytes(u.received_bytes) },

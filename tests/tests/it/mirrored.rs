@@ -11,6 +11,11 @@ const RETRY: i32 = 138;
 
 /// Starts as many workers as there are lists of extra arguments.
 fn start(common: &[&str], extra: &[&[&str]]) -> Vec<Task> {
+    start_in(&[], common, extra)
+}
+
+/// The same, with more environment variables.
+fn start_in(environment: &[(&'static str, String)], common: &[&str], extra: &[&[&str]]) -> Vec<Task> {
     let hosts: Vec<String> = extra.iter().map(|_| format!("\"127.0.0.1:{}\"", ports::free())).collect();
     let worker = |(index, extra): (usize, &&[&str])| {
         let config = format!(
@@ -18,7 +23,8 @@ fn start(common: &[&str], extra: &[&[&str]]) -> Vec<Task> {
             hosts.join(", ")
         );
         let arguments: Vec<String> = common.iter().chain(*extra).map(|&argument| argument.to_owned()).collect();
-        Task::start(&format!("worker/{index}"), Path::new(PROGRAM), &arguments, &[("TF_CONFIG", config)])
+        let environment: Vec<_> = environment.iter().cloned().chain([("TF_CONFIG", config)]).collect();
+        Task::start(&format!("worker/{index}"), Path::new(PROGRAM), &arguments, &environment)
     };
     extra.iter().enumerate().map(worker).collect()
 }
@@ -94,6 +100,31 @@ fn killed_and_asked_to_stop_it_goes_on_with_the_same_numbers() {
         assert_eq!(last_line(&end.text), expected, "{}", end.text);
     }
     assert!(std::fs::read_dir(dir.path().join("chief")).unwrap().next().is_none(), "the backup is gone");
+}
+
+/// What a launcher puts into the environment of a task is all that the task needs to report.
+#[test]
+fn mirrored_workers_and_a_lone_process_report_their_steps_to_the_launcher() {
+    for (flag, workers) in [("--epochs=2", &[&[][..], &[]][..]), ("--alone=refuse", &[&["--epochs=2"][..]])] {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = [("PHALANX_STATUS_DIR", dir.path().display().to_string())];
+        let mut started = start_in(&environment, &[flag], workers);
+        started.iter_mut().for_each(|worker| drop(worker.expect(0, LONG)));
+        let mut losses = Vec::new();
+        for index in 0..workers.len() {
+            let text = std::fs::read_to_string(dir.path().join(format!("worker-{index}.json"))).unwrap();
+            let status: serde_json::Value = serde_json::from_str(&text).unwrap();
+            // 449 rows in batches of 12, twice.
+            for key in ["steps", "global_step", "max_steps"] {
+                assert_eq!(status[key], 76, "{key} of {status}");
+            }
+            assert_eq!(status["in_sync"].as_bool().unwrap_or(false), workers.len() > 1, "{status}");
+            losses.push(status["loss"].as_f64().expect("a loss"));
+            let placement = std::fs::read_to_string(dir.path().join(format!("worker-{index}.placement"))).unwrap();
+            assert!(placement.contains(&format!("\"task\":\"worker/{index}\"")), "{placement}");
+        }
+        assert!(losses.iter().all(|loss| *loss > 0.0 && *loss == losses[0]), "one loss of all workers: {losses:?}");
+    }
 }
 
 /// Each of them would train a model of its own, and the job would look as if it had succeeded.
