@@ -1,4 +1,4 @@
-//! The ways to compute a step: with a loss, with rows of tables, or with gradients of one's own.
+//! The ways to compute a step: from a loss, with rows of tables, or from gradients that the caller computes.
 
 use super::{IntoStep, RowValues, Session, Step, StepGradients};
 use crate::TableId;
