@@ -75,6 +75,8 @@ fn keys_and_values_of_the_file() {
         ("[train]", "[train]\nstrategy = \"mirored:2\"", JobValue, "[train]", "\"mirored:2\"", "did you mean mirrored?"),
         ("[train]", "[train]\nconsistency = \"ssp\"", JobValue, "[train]", "\"ssp\"", "ssp:K"),
         ("[train]", "[train]\npartitioner = \"fixed\"", JobValue, "[train]", "\"fixed\"", "fixed_shards:2"),
+        ("[train]", "[train]\npin = { \"dnn/*\" = \"one\" }", JobValue, "[train]", "\"one\"", "give an integer"),
+        ("[train]", "[train]\npin = { \"dnn/*\" = -1 }", JobValue, "[train]", "-1", "give at least 0"),
         ("[eval]", "[evaluation]", JobKey, "[evaluation]", "evaluation", "did you mean \"eval\"?"),
         ("dimension = 4", "dimensions = 4", JobKey, "job_vector", "dimensions", "did you mean \"dimension\"?"),
         ("batch_size = 32", "batch_size = \"32\"", JobValue, "batch_size", "\"32\"", "write 32 without quotes"),
