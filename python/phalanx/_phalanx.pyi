@@ -191,6 +191,7 @@ class DatasetIterator:
     """One pass over a dataset."""
 
     def next_chunk(self, max_rows: int) -> list[_Leaving] | None: ...
+    def close(self) -> None: ...
 
 @final
 class FeatureColumn:
@@ -310,6 +311,7 @@ class Predictions:
     """Predictions, batch by batch."""
 
     def next_batch(self) -> list[_Leaving] | None: ...
+    def close(self) -> None: ...
 
 _Logs: TypeAlias = list[tuple[str, float]]
 

@@ -6,13 +6,14 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from os import PathLike, fspath
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from phalanx import _phalanx
 from phalanx._errors import Error
 from phalanx.data_columns import Columns, arrays, joined, over_arrays, prepared, rows_of
+from phalanx.data_exit import until_exit
 
 AUTOTUNE = -1
 """Lets the library choose a number of threads or the size of a buffer."""
@@ -222,7 +223,7 @@ class Dataset:
     def __iter__(self) -> Iterator[Columns]:
         """Yield every batch as arrays; every row as arrays without the first axis if the dataset is not batched."""
         batched = self._native.is_batched
-        iterator = self._native.iter()
+        iterator = until_exit(self._native.iter())
         while (columns := iterator.next_chunk(1 if batched else _CHUNK)) is not None:
             chunk = arrays(columns)
             if batched:
@@ -249,6 +250,12 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({self._native.describe()})"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            page = "docs/if-you-know-tensorflow.md has the stages of tf.data, and why some are missing"
+            raise AttributeError(f"a Dataset of Phalanx has no {name}: {page}")
 
 
 def _in_memory(tensors: Any, *, slices: bool) -> Dataset:

@@ -13,6 +13,7 @@ import numpy as np
 from phalanx import _phalanx
 from phalanx._errors import Error
 from phalanx.data_columns import Array, arrays, rows_of
+from phalanx.data_exit import until_exit
 from phalanx.estimator_config import RunConfig, WarmStartSettings
 from phalanx.estimator_inputs import InputFn, native
 from phalanx.estimator_specs import Hook, ServingInputReceiver, extra_files, native_hooks
@@ -84,7 +85,7 @@ class Estimator:
 
         `carry` are columns of the input that are part of the predictions, such as an id.
         """
-        predictions = self._native.predict(native(input_fn, "infer", self._config), list(carry))
+        predictions = until_exit(self._native.predict(native(input_fn, "infer", self._config), list(carry)))
         keys = [predict_keys] if isinstance(predict_keys, str) else predict_keys
         return _rows(predictions, keys, list(carry), yield_single_examples)
 

@@ -41,11 +41,22 @@ class Extras(TypedDict, total=False):
     """The same for the rows that a batch looks up."""
 
 
+class CountExtras(Extras, total=False):
+    """Those of regressors, too."""
+
+    poisson: bool
+    """Whether labels are counts, whose logarithm is predicted: `PoissonRegressionHead`."""
+
+
 class DenseExtras(Extras, total=False):
     """Those of models with hidden layers, too."""
 
     precision: str
     """`float32`, or `bfloat16` for the matrix products of hidden layers."""
+
+
+class DenseCountExtras(DenseExtras, CountExtras, total=False):
+    """Those of regressors with hidden layers."""
 
 
 class LinearClassifier(Estimator):
@@ -96,7 +107,7 @@ class LinearRegressor(Estimator):
         warm_start_from: WarmStart | None = None,
         loss_reduction: str = SUM_OVER_BATCH_SIZE,
         sparse_combiner: Combiner = "sum",
-        **extras: Unpack[Extras],
+        **extras: Unpack[CountExtras],
     ) -> None:
         columns = list(feature_columns)
         given = settings(
@@ -168,7 +179,7 @@ class DNNRegressor(Estimator):
         warm_start_from: WarmStart | None = None,
         loss_reduction: str = SUM_OVER_BATCH_SIZE,
         batch_norm: bool = False,
-        **extras: Unpack[DenseExtras],
+        **extras: Unpack[DenseCountExtras],
     ) -> None:
         given = settings(
             hidden_units=hidden_units,
@@ -246,7 +257,7 @@ class DNNLinearCombinedRegressor(Estimator):
         loss_reduction: str = SUM_OVER_BATCH_SIZE,
         batch_norm: bool = False,
         linear_sparse_combiner: Combiner = "sum",
-        **extras: Unpack[DenseExtras],
+        **extras: Unpack[DenseCountExtras],
     ) -> None:
         linear, deep = list(linear_feature_columns or ()), list(dnn_feature_columns or ())
         given = settings(

@@ -204,7 +204,7 @@ impl PyDataset {
     fn iter(&self, py: Python<'_>) -> PyResult<PyDatasetIter> {
         let data = self.data.clone();
         let iter = self.gate.enter(py, move || data.iter())?;
-        Ok(PyDatasetIter { iter: Some(Arc::new(Mutex::new(iter))), gate: self.gate.clone() })
+        Ok(PyDatasetIter { iter: Closable::new(iter), gate: self.gate.clone() })
     }
 
     #[getter]
@@ -262,10 +262,9 @@ impl Iterator for Generated {
 }
 
 /// One pass over a dataset.
-#[pyclass(frozen, module = "phalanx._phalanx", name = "DatasetIterator")]
+#[pyclass(frozen, weakref, module = "phalanx._phalanx", name = "DatasetIterator")]
 pub(crate) struct PyDatasetIter {
-    /// `None` only while it is dropped.
-    iter: Option<Arc<Mutex<DatasetIter>>>,
+    iter: Closable<DatasetIter>,
     gate: Gate,
 }
 
@@ -273,22 +272,42 @@ pub(crate) struct PyDatasetIter {
 impl PyDatasetIter {
     /// Returns the columns of up to `max_rows` rows, or of the next batch; `None` at the end.
     fn next_chunk<'py>(&self, py: Python<'py>, max_rows: usize) -> PyResult<Option<Bound<'py, PyList>>> {
-        let Some(iter) = self.iter.clone() else { return Ok(None) };
+        let Some(iter) = self.iter.open() else { return Ok(None) };
         let next = move || iter.lock().unwrap_or_else(PoisonError::into_inner).next_chunk(max_rows);
         let Some(batch) = self.gate.enter(py, next)? else { return Ok(None) };
         PyList::new(py, columns_of(py, &batch)?).map(Some)
     }
-}
 
-impl Drop for PyDatasetIter {
-    fn drop(&mut self) {
-        detached_drop(self.iter.take());
+    /// Ends the pass and its threads. Python's end does so, because threads that wait for the GIL do not outlive it.
+    fn close(&self) {
+        self.iter.close();
     }
 }
 
-/// Drops something whose threads may be waiting for the GIL, which is held here.
-pub(crate) fn detached_drop<T: Send>(value: T) {
-    Python::attach(|py| py.detach(move || drop(value)));
+/// Something whose threads may call functions of Python: it is dropped without the GIL, which they may be waiting for.
+pub(crate) struct Closable<T: Send>(Mutex<Option<Arc<Mutex<T>>>>);
+
+impl<T: Send> Closable<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(Mutex::new(Some(Arc::new(Mutex::new(value)))))
+    }
+
+    /// Returns it, unless it was closed.
+    pub(crate) fn open(&self) -> Option<Arc<Mutex<T>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn close(&self) {
+        if let Some(value) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Python::attach(|py| py.detach(move || drop(value)));
+        }
+    }
+}
+
+impl<T: Send> Drop for Closable<T> {
+    fn drop(&mut self) {
+        self.close();
+    }
 }
 
 /// Returns the dataset of a `phalanx.data.Dataset`.

@@ -1,6 +1,6 @@
 //! `phalanx.estimator`: training, evaluation, prediction and export of canned models, in every role of a job.
 
-use crate::data::detached_drop;
+use crate::data::Closable;
 use crate::data_columns::columns_of;
 use crate::error::Raise;
 use crate::estimator_calls::{self as calls, FirstRaised, PyStop};
@@ -17,7 +17,7 @@ use phalanx_ps::checkpoint::Checkpoint;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::PoisonError;
 
 /// A canned model and the settings of its run. The classes of `phalanx.estimator` are its faces.
 #[pyclass(frozen, module = "phalanx._phalanx", name = "Estimator")]
@@ -89,7 +89,7 @@ impl PyEstimator {
         let (opened, input) = (self.opened(&gate), calls::input_fn(input_fn, raised.clone()));
         let work = move || Ok(opened()?.predict(input)?.carrying(carried));
         let predictions = raised.or(py, gate.enter(py, work))?;
-        Ok(PyPredictions { predictions: Some(Arc::new(Mutex::new(predictions))), gate })
+        Ok(PyPredictions { predictions: Closable::new(predictions), gate })
     }
 
     /// Exports the newest checkpoint. Returns the folder.
@@ -193,10 +193,9 @@ pub(crate) fn report<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'p
 }
 
 /// Predictions, batch by batch.
-#[pyclass(frozen, module = "phalanx._phalanx", name = "Predictions")]
+#[pyclass(frozen, weakref, module = "phalanx._phalanx", name = "Predictions")]
 pub(crate) struct PyPredictions {
-    /// `None` only while it is dropped.
-    predictions: Option<Arc<Mutex<Predictions<Canned>>>>,
+    predictions: Closable<Predictions<Canned>>,
     gate: Gate,
 }
 
@@ -204,16 +203,15 @@ pub(crate) struct PyPredictions {
 impl PyPredictions {
     /// Returns the predictions for the next batch; `None` at the end.
     fn next_batch<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyList>>> {
-        let Some(predictions) = self.predictions.clone() else { return Ok(None) };
+        let Some(predictions) = self.predictions.open() else { return Ok(None) };
         let next = move || predictions.lock().unwrap_or_else(PoisonError::into_inner).next().transpose();
         let Some(batch) = self.gate.enter(py, next)? else { return Ok(None) };
         PyList::new(py, columns_of(py, &batch)?).map(Some)
     }
-}
 
-impl Drop for PyPredictions {
-    fn drop(&mut self) {
-        detached_drop(self.predictions.take());
+    /// Ends the iteration and its threads, as Python's end does.
+    fn close(&self) {
+        self.predictions.close();
     }
 }
 

@@ -102,6 +102,27 @@ def test_an_iterator_that_is_dropped_early_ends_its_threads():
         assert next(iter(rows))["value"][0] == 0
 
 
+EXIT = """
+import time
+from phalanx.data import Dataset
+
+def slow(columns):
+    time.sleep(0.02)
+    return columns
+
+rows = Dataset.range(10_000_000).map(slow, num_parallel_calls=2).batch(10).prefetch(4)
+kept = iter(rows)
+print(next(kept)["value"][0])
+cycle = [kept]
+cycle.append(cycle)
+"""
+
+
+def test_a_program_may_end_with_an_open_iterator(run):
+    out, _ = run(run.script("exit.py", EXIT))
+    assert out == "0\n"
+
+
 def test_a_wrong_function_is_an_error_with_its_line():
     rows = Dataset.range(10).map(lambda c: {"x": c["vlaue"]})
     with pytest.raises(phalanx.Error) as raised:
@@ -247,6 +268,12 @@ def test_a_frame_with_many_rows_is_divided_among_workers():
     shares = [[row["n"].item() for row in rows.shard(data.InputContext(2, worker, 2))] for worker in (0, 1)]
     assert sorted(shares[0] + shares[1]) == list(range(3000))
     assert abs(len(shares[0]) - len(shares[1])) <= 1
+
+
+def test_a_stage_that_does_not_exist_names_the_page():
+    with pytest.raises(AttributeError, match=r"no window: docs/if-you-know-tensorflow.md"):
+        Dataset.range(3).window(2)
+    assert not hasattr(Dataset.range(3), "bucket_by_sequence_length")
 
 
 def test_what_is_no_frame_and_what_is_no_column():

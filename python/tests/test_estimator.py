@@ -156,6 +156,20 @@ def test_train_and_evaluate_in_one_process_with_hooks_and_exports(tmp_path):
     assert (folder / "variables/variables.index").exists()
 
 
+def test_counts_and_weights_of_examples(tmp_path):
+    numbers = np.random.default_rng(5)
+    features = {"x": numbers.random(500), "w": numbers.integers(0, 2, 500)}
+    counts = numbers.poisson(np.exp(1 + features["x"]))
+
+    def input_fn():
+        return Dataset.from_tensor_slices((features, counts)).repeat().batch(100)
+
+    model = est.LinearRegressor([NUMBER], tmp_path, weight_column="w", poisson=True)
+    model.train(input_fn, steps=400)
+    rates = [row["predictions"].item() for row in model.predict(lambda: {"x": [0.0, 1.0]})]
+    assert rates == pytest.approx([np.e, np.e**2], rel=0.2)
+
+
 def test_settings_that_contradict_are_errors(tmp_path, monkeypatch):
     def code(call):
         with pytest.raises(phalanx.Error) as raised:
