@@ -89,6 +89,22 @@ def test_a_killed_worker_leaves_the_ledger_exact(run: Run) -> None:
     assert 150 <= steps <= 153
 
 
+def test_a_checkpoint_has_the_names_of_torch(run: Run) -> None:
+    script = """
+import phalanx, phalanx.torch as pxt, torch
+
+model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1, bias=False))
+own = {"1.weight": phalanx.Adagrad(0.1)}
+supervisor = pxt.Supervisor(phalanx.Server.local(), model, phalanx.SGD(0.5), optimizers=own, model_dir="run")
+with supervisor.managed_session() as session:
+    session.step(lambda: model(torch.ones(1, 2)).sum())
+"""
+    run(run.script("train.py", script))
+    out, _ = run("-m", "phalanx", "checkpoint", "show", "run")
+    shapes = dict(re.findall(r"^(\S+) +float32 +(\[.*?\])", out, re.MULTILINE))
+    assert shapes == {"0.bias": "[3]", "0.weight": "[3, 2]", "1.weight": "[1, 3]", "1.weight/Adagrad": "[1, 3]"}
+
+
 def test_two_scripts_do_not_meet_in_one_job(run: Run) -> None:
     one, other = run.script("one.py", ledger(5)), run.script("other.py", ledger(6))
     cluster = {"chief": ["127.0.0.1:0"], "ps": ["127.0.0.1:0"]}

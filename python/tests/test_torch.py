@@ -278,3 +278,40 @@ def test_features_of_torchrec_are_features() -> None:
         assert torch.equal(collection(keyed).values(), collection(plain).values())
         assert collection(keyed).keys() == ["user", "history", "item"]
         assert collection.width == collection(keyed).values().shape[1] == 10
+
+
+def test_a_data_loader_with_processes_feeds_a_session() -> None:
+    x = torch.linspace(-1, 1, 64).reshape(-1, 1)
+    model = nn.Linear(1, 1)
+    with pxt.Supervisor(phalanx.Server.local(), model, phalanx.SGD(0.2)).managed_session() as session:
+        # Forked beside the session's threads, which its processes do not use.
+        loader = torch.utils.data.DataLoader(
+            torch.utils.data.TensorDataset(x, line(x)), batch_size=8, num_workers=1, multiprocessing_context="fork"
+        )
+        for own, label in loader:
+            assert session.step(lambda own=own, label=label: nn.functional.mse_loss(model(own), label)) is not None
+        session.commit()
+        assert session.global_step == 8
+
+
+def test_a_session_that_is_used_after_its_block_says_so() -> None:
+    model = Counter()
+    with pxt.Supervisor(phalanx.Server.local(), model, phalanx.SGD(1.0)).managed_session() as session:
+        session.step(model)
+    with pytest.raises(phalanx.Error, match="PX0309"):
+        session.step(model)
+
+
+def test_a_session_within_a_step_does_nothing_else() -> None:
+    model = Counter()
+    with pxt.Supervisor(phalanx.Server.local(), model, phalanx.SGD(1.0)).managed_session() as session:
+
+        def loss() -> torch.Tensor:
+            for other in (session.refresh, session.commit, lambda: session.save_position(b"1")):
+                with pytest.raises(phalanx.Error, match="PX0309"):
+                    other()
+            return model()
+
+        assert session.step(loss) is not None
+        session.commit()
+        assert model.value.item() == 1

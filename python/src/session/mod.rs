@@ -13,7 +13,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use settings::{Settings, Table, Variable};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, TryLockError};
 use thread::{Answer, Answered, Ask, Caller, Prepared};
@@ -26,6 +26,7 @@ pub(crate) struct Session {
     /// The answers, and the number of the last request.
     answers: Mutex<(Receiver<Answered>, u64)>,
     global_step: AtomicU64,
+    stopped: AtomicBool,
     prepared: Prepared,
 }
 
@@ -65,7 +66,8 @@ impl Session {
         named.spawn(serve).context(Code::Internal, "a session's thread cannot be started").or_raise(py)?;
         let answers = Mutex::new((answers, 0));
         let prepared = Prepared { position: None, tables: Vec::new() };
-        let session = Self { gate, asks, answers, global_step: AtomicU64::new(0), prepared };
+        let session =
+            Self { gate, asks, answers, global_step: AtomicU64::new(0), stopped: AtomicBool::new(false), prepared };
         match session.wait(py, 0, OnCtrlC::Leave)? {
             Answer::Prepared(prepared) => Ok(Self { prepared, ..session }),
             _ => Err(unexpected(py)),
@@ -171,7 +173,9 @@ impl Session {
 
     /// Ends this task's training: sends what is pending and leaves. The chief saves once more and ends the job.
     fn stop(&self, py: Python<'_>, with_workers: bool) -> PyResult<()> {
-        self.ask(py, Ask::Stop { with_workers }, OnCtrlC::Finish).map(drop)
+        let stopped = self.ask(py, Ask::Stop { with_workers }, OnCtrlC::Finish);
+        self.stopped.store(true, Ordering::Release);
+        stopped.map(drop)
     }
 }
 
@@ -190,6 +194,9 @@ impl Session {
 
     /// Sends a request and waits for its answer.
     fn ask(&self, py: Python<'_>, ask: Ask, on_ctrl_c: OnCtrlC) -> PyResult<Answer> {
+        if self.stopped.load(Ordering::Acquire) {
+            return Err(raised(py, &ended()));
+        }
         let number = {
             let mut answers = self.answers.try_lock().map_err(|error| busy(py, &error))?;
             answers.1 += 1;

@@ -183,15 +183,22 @@ impl Serving<'_> {
                         caller.tell(number, global_step, answer);
                     }
                     // Nobody waits for the step any more.
-                    other => {
+                    other @ (Ask::Begin(_) | Ask::Stop { .. }) => {
                         then = Some((number, other));
                         return Err(Error::new(Code::Cancelled, "the step was left before it had ended"));
                     }
+                    _ => caller.tell(number, global_step, Err(within_a_step())),
                 }
             }
         });
         (answered, stepped.map(Answer::Stepped), then)
     }
+}
+
+fn within_a_step() -> Error {
+    Error::new(Code::BadSetting, "the session is within a step")
+        .because("a step has one exchange with the servers, which is over")
+        .help("do this before the step or after it")
 }
 
 /// Returns the values of the variables and then of the states.
