@@ -261,6 +261,18 @@ def test_a_frame_of_pandas():
     assert whole(Dataset.from_tensor_slices(frame[["n", "text"]]))["text"].tolist()[0] == "é".encode()
 
 
+def test_a_relation_of_duckdb():
+    duckdb = pytest.importorskip("duckdb")
+    relation = duckdb.sql("select range as n, range::double / 2 as x, if(range % 2 = 0, 'even', null) as s from range(5000)")
+    batch = whole(data.from_arrow(relation, defaults={"s": "odd"}))
+    assert batch["n"].tolist() == list(range(5000))
+    assert batch["x"].tolist() == [n / 2 for n in range(5000)]
+    assert batch["s"].tolist()[:2] == [b"even", b"odd"]
+    with pytest.raises(phalanx.Error, match="cannot be read") as raised:
+        whole(data.from_arrow(duckdb.sql("select 0.5::decimal(4, 2) as price")))
+    assert "Decimal" in raised.value.cause
+
+
 def test_a_frame_with_many_rows_is_divided_among_workers():
     polars = pytest.importorskip("polars")
     frame = polars.concat([polars.DataFrame({"n": range(i, i + 500)}) for i in range(0, 3000, 500)], rechunk=False)

@@ -269,6 +269,18 @@ def test_a_program_of_tensorflow_runs_in_every_role(run, name, steps):
     assert evaluations(run.directory, newest), "the evaluator evaluates the last checkpoint"
 
 
+@pytest.mark.parametrize("task", ["ps/0", "worker/0"])
+def test_a_job_survives_the_loss_of_a_task(run, task):
+    out, err = run(
+        "-m", "phalanx", "launch", "--ps", "2", "--workers", "2", "--no-dashboard", "--progress", "none",
+        "--kill", f"{task}@1000", "--worker-grace", "1",
+        "--run-dir", run.directory / "logs", "--model-dir", run.directory / "model",
+        "--", sys.executable, EXAMPLES / "linear_regressor.py", "--steps", "5000",
+    )  # fmt: skip
+    assert f"{task} ended: signal 9" in out + err
+    assert 5000 <= newest_step(run.directory / "model") < 5003
+
+
 def free_ports(count):
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [server.getsockname()[1] for server in held]

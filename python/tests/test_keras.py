@@ -91,3 +91,29 @@ def test_mistakes_are_errors():
 
     with pytest.raises(phalanx.Error, match="in use"):
         line().fit(X, Y, verbose=0, callbacks=[Reads()])
+
+
+ROLE = """
+import sys
+import numpy as np
+import phalanx
+from phalanx import keras
+from phalanx.data import Dataset
+x = np.linspace(0, 1, 512, dtype=np.float32).reshape(-1, 1)
+model = keras.Sequential([keras.Input(shape=(1,)), keras.layers.Dense(1)])
+model.compile(phalanx.SGD(0.1), loss="mse", metrics=["mae"], strategy=sys.argv[1])
+data = Dataset.from_tensor_slices((x, 3 * x[:, 0] + 1)).repeat().batch(64)
+history = model.fit(data, epochs=3, steps_per_epoch=50, verbose=0)
+print("mae", round(history.history["mae"][-1], 6))
+"""
+
+
+@pytest.mark.parametrize(("ps", "strategy", "tasks"), [("0", "multi_worker_mirrored", 2), ("1", "auto", 3)])
+def test_every_task_of_a_job_fits_the_same_model(run, ps, strategy, tasks):
+    launch = ["launch", "--ps", ps, "--workers", "1", "--no-dashboard", "--progress", "none", "--run-dir", "logs"]
+    run("-m", "phalanx", *launch, "--", "python", run.script("fit.py", ROLE), strategy)
+    texts = [path.read_text() for path in (run.directory / "logs/logs").glob("*.log")]
+    found = [line.split()[-1] for text in texts for line in text.splitlines() if " mae " in line]
+    assert len(found) == tasks
+    assert len(set(found)) == 1
+    assert float(found[0]) < 0.1
