@@ -1,6 +1,7 @@
 """phalanx.data: what it reads is what pandas, pyarrow and Polars read."""
 
 import gzip
+import struct
 import threading
 
 import numpy as np
@@ -207,6 +208,61 @@ def test_parquet_is_what_pyarrow_wrote(tmp_path):
     assert batch["x"].tolist() == table["x"].to_pylist()
     assert [row.tolist() for row in batch["ids"]] == table["ids"].to_pylist()
     assert batch["w"][4999] == "é".encode()
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def record(data):
+    """Return a record of a TFRecord file: length and content, each with its masked checksum."""
+    length = struct.pack("<Q", len(data))
+
+    def masked(part):
+        crc = crc32c(part)
+        return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+    return length + masked(length) + data + masked(data)
+
+
+def message(number, content):
+    """Return a field of a protocol buffer that has a length; short ones only."""
+    assert len(content) < 128
+    return bytes([number << 3 | 2, len(content)]) + content
+
+
+def example(**features):
+    """Return a `tf.train.Example`."""
+    entries = b""
+    for name, values in features.items():
+        if isinstance(values[0], bytes):
+            feature = message(1, b"".join(message(1, value) for value in values))
+        elif isinstance(values[0], float):
+            feature = message(2, message(1, struct.pack(f"<{len(values)}f", *values)))
+        else:
+            feature = message(3, message(1, bytes(values)))
+        entries += message(1, message(1, name.encode()) + message(2, feature))
+    return message(1, entries)
+
+
+def test_examples_of_a_tfrecord_file(tmp_path):
+    examples = [example(price=[1.5], tags=[3, 4], word=[b"a"]), example(price=[2.5], tags=[5], word=[b"\xff"])]
+    (tmp_path / "a.tfrecord").write_bytes(b"".join(map(record, examples)))
+    features = {"price": ("float32", 1), "tags": ("int64", None), "word": ("string", 1)}
+    batch = whole(data.tfrecord(tmp_path / "*.tfrecord", features, label="price"))
+    assert batch["price"].tolist() == [1.5, 2.5]
+    assert [row.tolist() for row in batch["tags"]] == [[3, 4], [5]]
+    assert batch["word"].tolist() == [b"a", b"\xff"]
+    assert whole(data.tfrecord(tmp_path / "a.tfrecord"))["record"].tolist() == examples
+    (tmp_path / "b.tfrecord").write_bytes(record(examples[0])[:-1] + b"x")
+    with pytest.raises(phalanx.Error) as raised:
+        whole(data.tfrecord(tmp_path / "b.tfrecord", features))
+    assert raised.value.code == "PX0402"
 
 
 def columns_of_frames():

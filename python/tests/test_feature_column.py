@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import phalanx
+from phalanx import estimator
 from phalanx import feature_column as fc
 
 
@@ -74,3 +75,57 @@ def test_the_features_of_examples():
         "job": ("string", None),
         "id": ("int64", None),
     }
+
+
+def test_every_kind_of_column_is_part_of_a_model(tmp_path):
+    words = tmp_path / "words.txt"
+    words.write_text("a\nb\nc\n")
+    number = fc.numeric_column("x", shape=2)
+    file = fc.categorical_column_with_vocabulary_file("w", words, default_value=1)
+    listed = fc.categorical_column_with_vocabulary_list("w", ["a", "b"], num_oov_buckets=3)
+    by_id = fc.categorical_column_with_identity("i", 4, default_value=0)
+    hashed = fc.categorical_column_with_hash_bucket("i", 5, dtype="int64")
+    crossed = fc.crossed_column([by_id, "w"], 7, hash_key=3)
+    weighted = fc.weighted_categorical_column(fc.categorical_column_with_vocabulary_list("v", [10, 20]), "weight")
+    bucketized = fc.bucketized_column(fc.numeric_column("y"), [0.0, 1.0])
+    wide = [number, listed, hashed, crossed, weighted, bucketized]
+    deep = [
+        fc.embedding_column(file, 2, combiner="sum", initializer=fc.TruncatedNormal(0.0, 0.1), max_norm=1.0),
+        fc.embedding_column(by_id, 3, initializer=fc.RandomUniform(-1, 1), trainable=False),
+        fc.indicator_column(listed),
+        *fc.shared_embeddings(
+            [fc.categorical_column_with_identity("i", 4), fc.categorical_column_with_identity("j", 4)],
+            2,
+            initializer=fc.Constant(0.5),
+            shared_embedding_collection_name="both",
+        ),
+    ]
+    features = {
+        "x": [[1.0, 2.0], [3.0, 4.0]],
+        "w": ["a", "zzz"],
+        "i": [3, 2],
+        "j": [1, 0],
+        "v": [[10, 20], [20]],
+        "weight": [[0.5, 1.5], [2.0]],
+        "y": [-1.0, 5.0],
+    }
+    model = estimator.DNNLinearCombinedClassifier(
+        tmp_path / "run", linear_feature_columns=wide, dnn_feature_columns=deep, dnn_hidden_units=[3]
+    )
+    model.train(lambda: (features, [0, 1]), steps=2)
+    linear = "linear/linear_model"
+    assert model.get_variable_value(f"{linear}/x/weights").shape == (2, 1)
+    kernel = model.get_variable_value("dnn/hiddenlayer_0/kernel")
+    # Embeddings of 2, 3, 2 and 2 numbers, and 5 indicators.
+    assert kernel.shape == (2 + 3 + 2 + 2 + 5, 3)
+    names = " ".join(model.get_variable_names())
+    for table in (
+        "w_embedding",
+        "i_embedding",
+        "both",
+        f"{linear}/i_X_w",
+        f"{linear}/v_weighted_by_weight",
+        f"{linear}/y_bucketized",
+    ):
+        assert table in names, table
+    assert 0 <= next(model.predict(lambda: features))["probabilities"][1] <= 1
