@@ -136,7 +136,7 @@ def test_the_list_is_accessible_and_fits_a_phone(folder, page, tmp_path, theme):
     until(lambda: "--optimizer" in page.inner_text("#difference"), 20, "the difference")
     assert axe(page) == []
     kept = Path(os.environ.get("PHALANX_SCREENSHOTS", tmp_path))
-    page.set_viewport_size({"width": 1280, "height": 960})
+    page.set_viewport_size({"width": 1280, "height": 1060})
     page.wait_for_timeout(300)
     screenshot(page, kept / f"dashboard-runs-desktop-{theme}.png")
     page.set_viewport_size({"width": 390, "height": 844})

@@ -155,7 +155,10 @@ pub(crate) fn append(path: &Path) -> std::io::Result<File> {
 
 /// Replaces a file, so that a reader sees either the old contents or the new ones. Only the owner may read it.
 pub(crate) fn write_atomically(path: &Path, text: &str) -> std::io::Result<()> {
-    let temporary = path.with_extension("tmp");
+    // Threads of a task write files that differ in their extensions only.
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".tmp");
+    let temporary = path.with_file_name(name);
     let _old = std::fs::remove_file(&temporary);
     let mut file = OpenOptions::new().create_new(true).write(true).mode(PRIVATE_FILE).open(&temporary)?;
     file.write_all(text.as_bytes())?;
@@ -165,6 +168,22 @@ pub(crate) fn write_atomically(path: &Path, text: &str) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_with_the_same_stem_are_written_at_the_same_time() {
+        let dir = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for (name, text) in [("worker-1.json", "status"), ("worker-1.placement", "where the variables lie")] {
+                let path = dir.path().join(name);
+                scope.spawn(move || {
+                    for _ in 0..2000 {
+                        write_atomically(&path, text).unwrap();
+                        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+                    }
+                });
+            }
+        });
+    }
 
     #[test]
     fn a_second_launcher_is_refused_and_told_who_is_there() {

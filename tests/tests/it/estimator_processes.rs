@@ -71,7 +71,7 @@ fn mirrored_workers_end_by_themselves_and_with_an_error_when_one_is_killed() {
         .map(|file| file.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
     files.sort();
-    assert!(files.len() == 2 && files[0].starts_with("chief") && files[1].starts_with("worker"), "{files:?}");
+    assert_eq!(files, ["chief-0.json", "chief-0.placement", "worker-0.json", "worker-0.placement"]);
     assert!(chief.text.contains("chief/0 is done: 60 steps, 60 of them here"), "{}", chief.text);
     assert!(evaluator.expect(0, LONG).text.contains("evaluator/0 is done; average_loss = 0."));
 
