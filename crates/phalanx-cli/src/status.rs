@@ -87,6 +87,7 @@ fn variables(all: &[PlacedVariable], dir: &str) -> String {
         let extents: Vec<String> = variable.shape.iter().map(u64::to_string).collect();
         // How many rows a table has, no task knows alone.
         let before = if variable.table { "?, " } else { "" };
+        let what = if variable.is_mirrored() { "copy " } else { "" };
         for (at, shard) in variable.shards.iter().enumerate() {
             rows.push(vec![
                 variable.name.clone(),
@@ -94,7 +95,7 @@ fn variables(all: &[PlacedVariable], dir: &str) -> String {
                 format!("[{before}{}]", extents.join(", ")),
                 variable.dtype.clone(),
                 shard.task.to_string(),
-                format!("{} of {}", at + 1, variable.shards.len()),
+                format!("{what}{} of {}", at + 1, variable.shards.len()),
                 match (shard.rows, shard.count) {
                     (Some((from, to)), _) => format!("{from}..{to}"),
                     (None, Some(count)) => format!("by id, {count} now"),

@@ -11,6 +11,8 @@ let placed = null;
 let order = null;
 
 export const shapeOf = (v) => (v.table ? `[?, ${v.shape.join(", ")}]` : `[${v.shape.join(", ")}]`);
+// Whether each of several tasks holds all of it, as mirrored workers do.
+const isMirrored = (v) => v.shards.length > 1 && v.shards.every((s) => s.rows && String(s.rows) === String(v.shards[0].rows));
 const rowsOf = (s) => (s.rows ? `${count(s.rows[0])} to ${count(s.rows[1])}` : s.count === undefined ? "by id" : `by id, ${count(s.count)} now`);
 
 function draw() {
@@ -23,7 +25,7 @@ function draw() {
     { head: "Shape", cell: ({ v }) => shapeOf(v) },
     { head: "Type", cell: ({ v }) => v.dtype },
     { head: "Held by", cell: ({ s }) => s.task, sort: ({ s }) => s.task },
-    { head: "Shard", n: true, cell: ({ v, at }) => `${at + 1} of ${v.shards.length}` },
+    { head: "Shard", n: true, cell: ({ v, at }) => `${isMirrored(v) ? "copy " : ""}${at + 1} of ${v.shards.length}` },
     { head: "Rows", n: true, cell: ({ s }) => rowsOf(s), sort: ({ s }) => s.rows?.[0] ?? s.count ?? -1 },
     { head: "Bytes", n: true, cell: ({ s }) => bytes(s.bytes), sort: ({ s }) => s.bytes ?? -1 },
   ];

@@ -121,6 +121,15 @@ impl RunState {
     }
 }
 
+impl PlacedVariable {
+    /// Whether each of several tasks holds all of it, as mirrored workers do.
+    #[must_use]
+    pub fn is_mirrored(&self) -> bool {
+        let whole = self.shards.first().and_then(|shard| shard.rows);
+        self.shards.len() > 1 && whole.is_some() && self.shards.iter().all(|shard| shard.rows == whole)
+    }
+}
+
 impl PlacedShard {
     /// A shard of a variable whose rows have this many numbers.
     #[must_use]
@@ -184,6 +193,7 @@ mod tests {
         let rows = |task: &str, from, to, bytes| (task.to_owned(), Some((from, to)), None, Some(bytes));
         assert_eq!(shards(0), [rows("ps/0", 0, 5, 400), rows("ps/1", 5, 9, 320)]);
         assert_eq!(shards(1), [("ps/0".to_owned(), None, None, None), ("ps/1".to_owned(), None, Some(7), Some(448))]);
+        assert_eq!(seen.iter().map(PlacedVariable::is_mirrored).collect::<Vec<_>>(), [false, false, true]);
         assert_eq!(shards(2), [rows("chief/0", 0, 3, 12), rows("worker/0", 0, 3, 12)]);
 
         let newer = Placement { format_version: FORMAT_VERSION + 1, ..Placement::default() };
