@@ -4,6 +4,7 @@
 //! computes a step on every replica, [`Strategy::reduce`] reduces the replicas' values to one.
 
 mod coordinate;
+mod gradient_buckets;
 mod handover;
 mod ignored;
 mod input;

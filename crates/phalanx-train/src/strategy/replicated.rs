@@ -1,5 +1,6 @@
 //! A model whose variables a strategy keeps.
 
+use super::gradient_buckets::bucketed;
 use super::metrics::{ModelMetrics, ReplicaMetrics};
 use super::replica::add;
 use super::update::OptimizerState;
@@ -13,7 +14,6 @@ use phalanx_collective::{Group, Reduce};
 use phalanx_nn::{HostBuffer, Network, ParameterRegistry};
 use phalanx_optim::{Optimizer, OptimizerChoice};
 use std::cell::Cell;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// A model under a strategy, made by [`Strategy::scope`].
@@ -460,43 +460,10 @@ impl Strategy {
     }
 }
 
-/// Returns ranges of adjacent gradients to sum together: up to a megabyte, or a single larger one.
-fn bucketed(gradients: &[Option<HostBuffer>]) -> Vec<Range<usize>> {
-    const BYTES: usize = 1 << 20;
-    let mut buckets: Vec<Range<usize>> = Vec::new();
-    let mut bytes = 0;
-    for (number, gradient) in gradients.iter().enumerate() {
-        let own = 4 * gradient.as_ref().map_or(0, |flat| flat.len());
-        match buckets.last_mut() {
-            Some(bucket) if bytes + own <= BYTES => {
-                bucket.end = number + 1;
-                bytes += own;
-            }
-            _ => {
-                buckets.push(number..number + 1);
-                bytes = own;
-            }
-        }
-    }
-    buckets
-}
-
 fn floats(values: impl IntoIterator<Item = HostBuffer>) -> Vec<Vec<f32>> {
     values.into_iter().map(Vec::from).collect()
 }
 
 fn lost() -> Error {
     Error::new(Code::Internal, "the model was lost in an update that failed")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buckets_are_small_neighbours_or_one_large_one() {
-        let lengths = [10, 300_000, 5, 200_000, 70_000, 7];
-        let gradients: Vec<_> = lengths.iter().map(|&length| Some(HostBuffer::zeros(length))).collect();
-        assert_eq!(bucketed(&gradients), [0..1, 1..2, 2..4, 4..6]);
-    }
 }
