@@ -1,10 +1,10 @@
 """TensorFlow's side of `phalanx-bench compare`: one model, on parameter servers or in one process.
 
 usage: peer_tf.py softmax|dnn|embed|click|wide-deep [--ps N --workers M] [--threads T] [--steps N] [--pack K]
-                  [--batch B] [--from-file FILE]
+                  [--batch B] [--from-file FILE] [--machines LIST]
 
-With --ps, every task is a process with a gRPC server on loopback and this one coordinates (ParameterServerStrategy and
-ClusterCoordinator); with --ps 0 this process computes alone, with T threads. Updates are the fused kernels behind the
+With --ps, every task is a process with a gRPC server and this one coordinates (ParameterServerStrategy and
+ClusterCoordinator); the tasks listen on loopback, or with --machines in network namespaces of their own. With --ps 0 this process computes alone, with T threads. Updates are the fused kernels behind the
 legacy optimizers, with constant rates. Adam on rows changes the rows of the batch only, as ours does: TensorFlow's own
 would touch the whole table in every step. Prints one line of JSON: the best of three measurements after a warm-up.
 """
@@ -12,8 +12,9 @@ import argparse
 import json
 import multiprocessing
 import os
-import socket
 import time
+
+import peer_network
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")
@@ -32,20 +33,14 @@ FTRL = ("ftrl", 0.2)
 SLOTS = {"adagrad": [0.1], "adam": [0.0, 0.0], "ftrl": [0.1, 0.0]}
 
 
-def serve(cluster, job, index):
+def serve(cluster, job, index, machine):
+    if machine:
+        peer_network.enter(machine)
     import tensorflow as tf
 
     config = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=8)
     spec = tf.train.ClusterSpec(cluster)
     tf.distribute.Server(spec, job_name=job, task_index=index, config=config, protocol="grpc").join()
-
-
-def addresses(count):
-    holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    found = [f"localhost:{holder.getsockname()[1]}" for holder in holders]
-    for holder in holders:
-        holder.close()
-    return found
 
 
 class Slotted:
@@ -169,11 +164,12 @@ def examples(tf, model, args):
 
 
 def on_servers(args):
-    where = addresses(args.ps + args.workers)
+    where, machines = peer_network.addresses(args.ps + args.workers, args.machines)
     cluster = {"ps": where[:args.ps], "worker": where[args.ps:]}
     multiprocessing.set_start_method("spawn")
     tasks = [(job, index) for job in cluster for index in range(len(cluster[job]))]
-    processes = [multiprocessing.Process(target=serve, args=(cluster, *task), daemon=True) for task in tasks]
+    servers = [(cluster, *task, machine) for task, machine in zip(tasks, machines)]
+    processes = [multiprocessing.Process(target=serve, args=server, daemon=True) for server in servers]
     for process in processes:
         process.start()
     import tensorflow as tf
@@ -255,6 +251,7 @@ def main():
     parser.add_argument("--pack", type=int, default=1, help="steps in one call")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--from-file")
+    parser.add_argument("--machines", help="NAMESPACE@ADDRESS,… for the servers, then the workers")
     parser.add_argument("--first-step", action="store_true", help="say when the first step of a job is done, and end")
     args = parser.parse_args()
     args.batch = args.batch or MODELS[args.model][3]

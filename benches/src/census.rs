@@ -4,8 +4,8 @@
 #[path = "../../examples/census_wide_deep/columns.rs"]
 mod columns;
 
-use crate::job;
-use crate::local_job::{die_with_parent, local_cluster};
+use crate::job::{self, Tasks};
+use crate::local_job::die_with_parent;
 use clap::ValueEnum;
 use phalanx::data::InputContext;
 use phalanx::estimator::IntoModel;
@@ -117,7 +117,8 @@ fn in_one_process(args: &Args) -> Result<String> {
 fn as_a_job(args: &Args) -> Result<String> {
     let folder = folder()?;
     let model_dir = format!("--model-dir={}", folder.path().display());
-    Ok(job::run(&local_cluster(args.ps, args.workers + 1)?, "census-task", &[model_dir])?.measured)
+    Ok(job::run(Tasks { ps: args.ps, trainers: args.workers + 1, network: None }, "census-task", &[model_dir])?
+        .measured)
 }
 
 /// A task of a job that is being measured.

@@ -1,9 +1,10 @@
 //! A job of this same program on this machine.
 
-use crate::local_job::LocalJob;
+use crate::local_job::{LocalJob, local_cluster};
+use crate::network::{Link, Network};
 use crate::watch;
 use phalanx::prelude::*;
-use phalanx::{ClusterSpec, Code, Error, Result};
+use phalanx::{Code, Error, Result};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -17,15 +18,31 @@ pub(crate) struct Done {
     pub(crate) loads: Vec<String>,
 }
 
-/// Runs every task of `cluster` as `subcommand` with the arguments of this process and `more`.
-pub(crate) fn run(cluster: &ClusterSpec, subcommand: &str, more: &[String]) -> Result<Done> {
+/// The tasks of a job, and where they run.
+#[derive(Clone, Copy)]
+pub(crate) struct Tasks {
+    pub(crate) ps: usize,
+    /// The chief among them.
+    pub(crate) trainers: usize,
+    /// Each task on a machine of its own with such a link, or all on loopback.
+    pub(crate) network: Option<Link>,
+}
+
+/// Runs every task as `subcommand` with the arguments of this process and `more`.
+pub(crate) fn run(tasks: Tasks, subcommand: &str, more: &[String]) -> Result<Done> {
+    let Tasks { ps, trainers, network } = tasks;
+    let network = network.map(|link| Network::new(ps + trainers, link)).transpose()?;
+    let cluster = network.as_ref().map_or_else(|| local_cluster(ps, trainers), |network| Ok(network.cluster(ps)))?;
     let executable =
         std::env::current_exe().map_err(|error| Error::new(Code::Internal, "no executable").because(error))?;
-    let command = |_| {
+    let command = |task| {
         let mut command = Command::new(&executable);
         // The same arguments again; only the subcommand differs.
         command.arg(subcommand).args(std::env::args_os().skip(2)).args(more);
-        command
+        match &network {
+            Some(network) => network.on(network.machine(ps, task), &command),
+            None => command,
+        }
     };
     let (measured, all) = channel();
     let (load, loads) = channel();
@@ -39,7 +56,7 @@ pub(crate) fn run(cluster: &ClusterSpec, subcommand: &str, more: &[String]) -> R
             (_, Some(counted)) if task.role == Role::Ps => drop(load.send(counted.to_owned())),
             _ => eprintln!("{task}: {line}"),
         });
-    let mut job = LocalJob::start(cluster, command, lines)?;
+    let mut job = LocalJob::start(&cluster, command, lines)?;
     let ended = job.wait(Duration::from_secs(1800))?;
     if let Some(ended) = ended.iter().find(|ended| !ended.status.success()) {
         return Err(Error::new(Code::JobFailed, format!("{} failed", ended.task)).because(ended.status));

@@ -17,6 +17,8 @@ mod limits;
 mod local_job;
 mod mirrored;
 mod model;
+mod network;
+mod peer_scripts;
 mod plan;
 mod ps;
 mod rows;

@@ -1,8 +1,9 @@
 //! `fit` with mirrored workers: the dnn of the peers, and beside it what its matrix products alone would take.
 
-use crate::job;
+use crate::job::{self, Tasks};
 use crate::limits::{Shapes, TIME};
-use crate::local_job::{die_with_parent, local_cluster};
+use crate::local_job::die_with_parent;
+use crate::network::Link;
 use burn::tensor::{Device, Distribution, Tensor};
 use phalanx::callbacks::Lambda;
 use phalanx::data::{Batch, Column, Dataset};
@@ -33,6 +34,9 @@ pub(crate) struct Args {
     /// cpu, vulkan:0 or cuda:0
     #[arg(long, default_value = "cpu")]
     device: String,
+    /// Each worker in a network namespace of its own, over links of this speed: unlimited, or Gbit/s
+    #[arg(long)]
+    network: Option<Link>,
     /// One line of JSON
     #[arg(long)]
     json: bool,
@@ -46,7 +50,8 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
     if args.workers == 1 {
         return with_threads(args.threads, || work(args, &Strategy::one_device(&args.device)?));
     }
-    println!("{}", job::run(&local_cluster(0, args.workers)?, "mirrored-task", &[])?.measured);
+    let tasks = Tasks { ps: 0, trainers: args.workers, network: args.network };
+    println!("{}", job::run(tasks, "mirrored-task", &[])?.measured);
     Ok(())
 }
 

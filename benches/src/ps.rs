@@ -1,9 +1,10 @@
 //! The job with parameter servers, and the one that is a single process.
 
 use crate::clock::Clock;
-use crate::job;
-use crate::local_job::{die_with_parent, local_cluster};
+use crate::job::{self, Tasks};
+use crate::local_job::die_with_parent;
 use crate::model::{Batches, Kind, Net, Sizes};
+use crate::network::Link;
 use crate::usage;
 use phalanx::coordinator::StepFunctions;
 use phalanx::prelude::*;
@@ -61,6 +62,9 @@ pub(crate) struct Args {
     /// Every worker computes while its last step's exchange goes on
     #[arg(long)]
     overlap: bool,
+    /// Each task in a network namespace of its own, over links of this speed: unlimited, or Gbit/s
+    #[arg(long)]
+    network: Option<Link>,
     /// One line of JSON
     #[arg(long)]
     json: bool,
@@ -144,7 +148,7 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
     }
     // A coordinator computes nothing itself.
     let trainers = args.workers + usize::from(args.driver == Driver::Coordinator);
-    let done = job::run(&local_cluster(args.ps, trainers)?, "task", &[])?;
+    let done = job::run(Tasks { ps: args.ps, trainers, network: args.network }, "task", &[])?;
     let mut measured: Value = serde_json::from_str(&done.measured)
         .map_err(|error| Error::new(Code::Internal, "the chief's line cannot be read").because(error))?;
     let loads: Vec<Value> = done.loads.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();

@@ -4,7 +4,7 @@
 use crate::local_job::{LocalJob, die_with_parent, local_cluster};
 use crate::model::{Batches, Kind, Net, Sizes};
 use crate::stats::{bytes, digits, median};
-use crate::usage;
+use crate::{peer_scripts, usage};
 use phalanx::prelude::*;
 use phalanx::{Code, Error, Result};
 use phalanx_base::Context;
@@ -155,7 +155,7 @@ fn demo_start(program: &Path) -> Result<Start> {
 fn tensorflow(python: &Path) -> Result<Start> {
     let folder = tempfile::tempdir().context(Code::StorageWrite, "no directory for temporary files")?;
     let script = folder.path().join("peer_tf.py");
-    std::fs::write(&script, include_str!("../peer_tf.py")).context(Code::StorageWrite, "the peer cannot be written")?;
+    peer_scripts::write(folder.path())?;
     let mut command = Command::new(python);
     command.arg(&script).args(["softmax", "--ps", "2", "--workers", "3", "--first-step"]);
     command.env_remove("TF_CONFIG").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -1,17 +1,15 @@
-//! Sends bytes that no honest client sends, over both transports of a parameter server.
+//! Sends bytes that no honest client sends to a task, over both of its sockets.
 
 use hmac::{Hmac, Mac};
 use phalanx_base::{Code, Error};
 use phalanx_ps::proto::Request;
 use phalanx_wire::proto::common::Fault;
-use phalanx_wire::{Address, Lane, Token, connect, error_from_status};
 use prost::Message;
 use sha2::{Digest, Sha256};
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -45,24 +43,46 @@ pub fn frame(request: &Request, body: &[u8]) -> Vec<u8> {
     [&(header.len() as u32).to_le_bytes()[..], &header, body].concat()
 }
 
-/// A connection to the socket for tasks on the same host.
-pub struct SameHostPeer {
-    stream: UnixStream,
+trait ByteStream: Read + Write {}
+
+impl<S: Read + Write> ByteStream for S {}
+
+/// A connection to a task.
+pub struct RawPeer {
+    stream: Box<dyn ByteStream>,
     port: u16,
 }
 
-impl SameHostPeer {
-    /// Connects without a handshake.
+impl RawPeer {
+    /// Connects to both sockets of a task without a handshake: that for tasks on the same host, and its port.
+    #[must_use]
+    pub fn both(port: u16) -> [Self; 2] {
+        [Self::same_host(port), Self::over_network(port)]
+    }
+
+    /// Connects to the socket for tasks on the same host without a handshake.
     ///
     /// # Panics
     /// When nobody listens.
     #[must_use]
-    pub fn connect(port: u16) -> Self {
+    pub fn same_host(port: u16) -> Self {
         let name = SocketAddr::from_abstract_name(format!("phalanx:127.0.0.1:{port}")).expect("a socket's name");
         let stream = UnixStream::connect_addr(&name).expect("the server listens for tasks on its host");
         stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
         stream.set_write_timeout(Some(PATIENCE)).expect("a deadline");
-        Self { stream, port }
+        Self { stream: Box::new(stream), port }
+    }
+
+    /// Connects to the task's port without a handshake.
+    ///
+    /// # Panics
+    /// When nobody listens.
+    #[must_use]
+    pub fn over_network(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("the server listens at its port");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a deadline");
+        Self { stream: Box::new(stream), port }
     }
 
     /// The handshake of a client that wants to send frames, as decision 023 describes it.
@@ -143,57 +163,5 @@ impl SameHostPeer {
         }
         let fault = Fault::decode(&*bytes).expect("a refusal is a fault");
         Received::Refused(Error::new(Code::from_number(fault.code).expect("a known code"), fault.what))
-    }
-}
-
-/// Sends `bytes` as the whole body of a gRPC call, with no regard to what gRPC wants there.
-///
-/// # Panics
-/// When neither an answer nor an end comes in time.
-pub async fn grpc(address: &Address, token: Option<&Token>, bytes: Vec<u8>) -> Received {
-    let mut channel = connect(address, Lane::Bulk, token);
-    let request = http::Request::post("http://phalanx/phalanx.Bulk/Call")
-        .header("content-type", "application/grpc")
-        .header("te", "trailers")
-        .body(tonic::body::Body::new(Once(Some(bytes.into()))))
-        .expect("a request");
-    let call = async {
-        std::future::poll_fn(|cx| tower_service::Service::poll_ready(&mut channel, cx)).await?;
-        tower_service::Service::call(&mut channel, request).await
-    };
-    let answer = tokio::time::timeout(PATIENCE, call).await.expect("the server neither answers nor closes");
-    match answer {
-        Err(error) => {
-            let status = tonic::Status::from_error(error.into());
-            let error = error_from_status(&status, "the server");
-            if error.code() == Code::WrongToken { Received::Refused(error) } else { Received::Closed }
-        }
-        Ok(answer) => match tonic::Status::from_header_map(answer.headers()) {
-            Some(status) if status.code() != tonic::Code::Ok => {
-                Received::Refused(error_from_status(&status, "the server"))
-            }
-            _ => Received::Answer,
-        },
-    }
-}
-
-/// A message of gRPC: a flag, the length, the bytes.
-#[must_use]
-pub fn grpc_message(frame: &[u8]) -> Vec<u8> {
-    [&[0][..], &(frame.len() as u32).to_be_bytes(), frame].concat()
-}
-
-/// A body of one piece.
-struct Once(Option<bytes::Bytes>);
-
-impl http_body::Body for Once {
-    type Data = bytes::Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Self::Data>, Self::Error>>> {
-        Poll::Ready(self.0.take().map(|bytes| Ok(http_body::Frame::data(bytes))))
     }
 }

@@ -3,16 +3,30 @@
 use super::Args;
 use super::form::Form;
 use crate::model::Kind;
+use crate::network::Link;
 use phalanx::{Code, Result};
 use phalanx_base::Context;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A model in a form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Case {
     pub(crate) model: Kind,
     pub(crate) form: Form,
+    /// The links between its tasks, or all on loopback.
+    pub(crate) network: Option<Link>,
+}
+
+impl Case {
+    /// Returns its form and links, as messages and the table have them.
+    pub(crate) fn place(&self) -> String {
+        match self.network {
+            None => self.form.to_string(),
+            Some(Link::Unlimited) => format!("{}, links without a limit", self.form),
+            Some(Link::Gigabits(limit)) => format!("{}, links of {limit} Gbit/s", self.form),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -65,21 +79,21 @@ impl Entrant {
         let mirrored = matches!(case.form, Form::Mirrored { .. });
         match self {
             _ if mirrored && case.model != Kind::Dnn => false,
+            _ if case.network.is_some() && case.form == Form::One => false,
             Self::Ours(Ours::Coordinated | Ours::Overlap) => matches!(case.form, Form::Servers { .. }),
             Self::Ours(Ours::Bf16) => !mirrored,
             Self::Ours(Ours::Plain) => true,
             Self::Peer { peer: Peer::Torch, pack } => {
-                let has = if mirrored { args.peers.is_some() } else { case.form == Form::One && !args.from_file };
-                pack == 1 && has
+                pack == 1 && (mirrored || case.form == Form::One && !args.from_file)
             }
-            Self::Peer { peer: Peer::Tf, pack } if mirrored => pack == 1 && args.peers.is_some(),
+            Self::Peer { peer: Peer::Tf, pack } if mirrored => pack == 1,
             Self::Peer { peer: Peer::Tf, .. } => true,
         }
     }
 
     /// Steps in each of its three measurements, so that each takes a second or two on a machine of two cores.
     pub(crate) fn steps(self, case: Case) -> u64 {
-        let Case { model, form } = case;
+        let Case { model, form, .. } = case;
         let full = match (self, model) {
             (Self::Ours(_), Kind::Softmax) => 12_000,
             (Self::Ours(_), Kind::Dnn) => 240,
@@ -107,12 +121,13 @@ impl Entrant {
             Self::Peer { peer: Peer::Tf, .. } => Command::new(given(args.python.as_ref(), "--python")?),
             Self::Peer { peer: Peer::Torch, .. } => Command::new(given(args.torch_python.as_ref(), "--torch-python")?),
         };
+        let links = case.network.into_iter().flat_map(|link| ["--network".to_owned(), link.to_string()]);
         match (self, case.form) {
             (Self::Ours(_), Form::Mirrored { workers }) => {
-                command.args(["mirrored", "--json", "--workers", &workers.to_string()]).args(steps);
+                command.args(["mirrored", "--json", "--workers", &workers.to_string()]).args(steps).args(links);
             }
             (Self::Ours(how), form) => {
-                command.args(["ps", "--json", "--model", &model]).args(steps).args(tasks(form)).args(file);
+                command.args(["ps", "--json", "--model", &model]).args(steps).args(tasks(form)).args(file).args(links);
                 match how {
                     Ours::Plain => {}
                     Ours::Coordinated => {
@@ -130,9 +145,16 @@ impl Entrant {
                 }
             }
             (Self::Peer { peer, .. }, Form::Mirrored { workers }) => {
-                let script = if peer == Peer::Tf { "tf_mwms.py" } else { "torch_ddp.py" };
-                command.arg(given(args.peers.as_ref(), "--peers")?.join(script)).args(steps);
-                command.args(["--workers", &workers.to_string()]);
+                let (framework, anchor) = match peer {
+                    Peer::Tf => ("tf", "tf_mwms.py"),
+                    Peer::Torch => ("torch", "torch_ddp.py"),
+                };
+                // The scripts that are given know no other machines.
+                match args.peers.as_ref().filter(|_| case.network.is_none()) {
+                    Some(folder) => command.arg(folder.join(anchor)),
+                    None => command.arg(scripts.join("peer_mirrored.py")).arg(framework),
+                };
+                command.args(steps).args(["--workers", &workers.to_string()]);
             }
             (Self::Peer { peer: Peer::Torch, .. }, _) => {
                 command.arg(scripts.join("peer_torch.py")).arg(model).args(steps).args(threads);
@@ -141,7 +163,7 @@ impl Entrant {
                 // The scripts that are given are the anchor where they have the model.
                 let theirs = args.peers.as_ref().filter(|_| {
                     let anchored = matches!(case.model, Kind::Softmax | Kind::Dnn | Kind::Embed);
-                    anchored && form != Form::One && input.is_none()
+                    anchored && form != Form::One && input.is_none() && case.network.is_none()
                 });
                 let script = theirs.map_or_else(|| scripts.join("peer_tf.py"), |folder| folder.join("tf_ps.py"));
                 command.arg(script).arg(model).args(steps).args(tasks(form)).args(["--pack", &pack.to_string()]);

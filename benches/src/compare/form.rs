@@ -13,6 +13,17 @@ pub(crate) enum Form {
     Mirrored { workers: usize },
 }
 
+impl Form {
+    /// Returns the number of tasks.
+    pub(crate) fn tasks(self) -> usize {
+        match self {
+            Self::One => 1,
+            Self::Servers { ps, workers } => ps + workers,
+            Self::Mirrored { workers } => workers,
+        }
+    }
+}
+
 impl FromStr for Form {
     type Err = Error;
 

@@ -6,7 +6,8 @@ mod report;
 
 use crate::limits::Limits;
 use crate::model::{InputFile, Kind, Sizes};
-use crate::watch;
+use crate::network::{Link, Network};
+use crate::{peer_scripts, watch};
 use entrant::{Case, Entrant, Ours, Peer};
 use form::Form;
 use phalanx::{Code, Error, Result};
@@ -53,6 +54,9 @@ pub(crate) struct Args {
     /// Both sides read their examples from one TFRecord file instead of having them in memory
     #[arg(long)]
     from_file: bool,
+    /// Each task in a network namespace of its own, over links of these speeds: unlimited, or Gbit/s
+    #[arg(long, value_delimiter = ',')]
+    network: Vec<Link>,
     /// Compute threads in one process
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -89,9 +93,16 @@ impl Args {
     }
 
     fn cases(&self) -> Vec<Case> {
-        let of = |&model: &Kind| self.forms.iter().map(move |&form| Case { model, form });
-        let possible = |case: &Case| Entrant::Ours(Ours::Plain).can(*case, self);
-        self.models.iter().flat_map(of).filter(possible).collect()
+        let links: Vec<Option<Link>> =
+            if self.network.is_empty() { vec![None] } else { self.network.iter().copied().map(Some).collect() };
+        let mut cases = Vec::new();
+        for &network in &links {
+            for &model in &self.models {
+                cases.extend(self.forms.iter().map(|&form| Case { model, form, network }));
+            }
+        }
+        cases.retain(|&case| Entrant::Ours(Ours::Plain).can(case, self));
+        cases
     }
 }
 
@@ -103,12 +114,7 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
         eprintln!("no peer: without --python (or --peer torch --torch-python) ours alone is measured");
     }
     let folder = tempfile::tempdir().context(Code::StorageWrite, "no directory for temporary files")?;
-    for (name, text) in
-        [("peer_tf.py", include_str!("../../peer_tf.py")), ("peer_torch.py", include_str!("../../peer_torch.py"))]
-    {
-        std::fs::write(folder.path().join(name), text)
-            .context(Code::StorageWrite, "a peer's script cannot be written")?;
-    }
+    peer_scripts::write(folder.path())?;
     let limits = Limits::measure(&args.models)?;
     if !args.json {
         println!("{}\n", limits.table());
@@ -133,8 +139,15 @@ fn measure_case(
     let mut rows: Vec<Row> = able.map(|&entrant| Row::new(case, entrant)).collect();
     for round in 1..=args.rounds {
         for row in rows.iter_mut().filter(|row| row.failure.is_none()) {
-            let command = row.entrant.command(case, args, scripts, input)?;
-            let name = format!("{} {}, {}, round {round}", case.model, case.form, row.entrant.name());
+            // Ours makes its own machines.
+            let link = case.network.filter(|_| !row.entrant.is_ours());
+            let network = link.map(|link| Network::new(case.form.tasks() + 1, link)).transpose()?;
+            let mut command = row.entrant.command(case, args, scripts, input)?;
+            if let Some(network) = &network {
+                command.args(["--machines", &network.list()]);
+                command = network.on(case.form.tasks(), &command);
+            }
+            let name = format!("{} {}, {}, round {round}", case.model, case.place(), row.entrant.name());
             match watch::run(command, row.entrant.steps(case), Duration::from_secs(args.deadline)) {
                 Ok(seen) => {
                     eprintln!("{name}: {} steps/s", seen.rate());

@@ -52,7 +52,8 @@ impl Row {
     fn bytes_per_step(&self) -> Option<f64> {
         let counted = |seen: &Seen| seen.number("bytes_per_step");
         let device = |seen: &Seen| (seen.rate() > 0.0).then(|| seen.loopback_per_s / seen.rate());
-        let several = self.case.form != Form::One;
+        // Machines of their own have devices of their own.
+        let several = self.case.form != Form::One && self.case.network.is_none();
         let ours = self.entrant.is_ours();
         if ours { self.median(counted) } else { self.median(device).filter(|_| several) }
     }
@@ -110,8 +111,8 @@ impl Report {
     }
 
     fn line(&self, case: &[Row], row: &Row) -> String {
-        let Case { model, form } = row.case;
-        let name = row.entrant.name();
+        let Case { model, .. } = row.case;
+        let (form, name) = (row.case.place(), row.entrant.name());
         if row.seen.is_empty() {
             let why = row.failure.as_deref().unwrap_or("nothing measured").replace(['\n', '|'], " ");
             return format!("| {model} | {form} | {name} | {why} | | | | | | |");
@@ -143,7 +144,8 @@ impl Report {
     fn row_json(&self, case: &[Row], row: &Row) -> Value {
         let (limit, own) = self.shares(row);
         json!({
-            "model": row.case.model.to_string(), "form": row.case.form.to_string(), "system": row.entrant.name(),
+            "model": row.case.model.to_string(), "form": row.case.form.to_string(),
+            "network": row.case.network.map(|link| link.to_string()), "system": row.entrant.name(),
             "steps_per_s": row.rate(), "all": row.rates(), "phalanx_is": Self::ratio(case, row),
             "examples_per_s": row.examples_per_s(), "cpu_s_per_million_examples": row.cpu_per_million(),
             "bytes_per_step": row.bytes_per_step(), "peak_bytes": row.peaks().map(|(largest, _)| largest),

@@ -1,6 +1,6 @@
 //! Measures all-reduce between two members: `cargo run --release -p phalanx-collective --example allreduce -- [BYTES ...]`.
 //!
-//! Two processes on this machine, over shared memory, a Unix socket and gRPC, and two threads; for comparison, a copy in memory.
+//! Two processes on this machine, over shared memory, a Unix socket and TCP, and two threads; for comparison, a copy in memory.
 //! Prints microseconds per call and gigabytes of the tensor per second.
 
 use phalanx_base::{Code, Context, Error, Result, Role, TaskId};
@@ -141,7 +141,7 @@ fn main() -> Result<()> {
     ];
     let mut out = std::io::stdout().lock();
     let mut say = |line: String| writeln!(out, "{line}").context(Code::Internal, "nobody reads the figures");
-    let names = ["shared µs, GB/s", "Unix socket", "gRPC", "threads", "memory copy"];
+    let names = ["shared µs, GB/s", "Unix socket", "TCP", "threads", "memory copy"];
     say(format!("{:>10}  {}", "bytes", names.map(|name| format!("{name:>18}")).join("  ")))?;
     for (i, &bytes) in sizes.iter().enumerate() {
         let cell = |way: &Vec<Duration>| {

@@ -13,52 +13,40 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tonic::transport::{Channel, Endpoint, Uri};
 
-/// The use of a connection. Each lane has a connection of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
-    /// Small messages that must not wait.
-    Control,
-    /// Frames of numbers.
-    Bulk,
-}
-
-/// Returns a channel to `address` that connects when first used, and reconnects when necessary. Call inside of a tokio
-/// runtime.
-#[must_use]
-pub fn connect(address: &Address, lane: Lane, token: Option<&Token>) -> Channel {
-    let mut endpoint = Endpoint::from_static("http://phalanx")
-        .initial_stream_window_size(limits::WINDOW)
-        .initial_connection_window_size(limits::WINDOW)
-        .max_frame_size(limits::HTTP2_FRAME);
-    if lane == Lane::Control {
-        // Without these a channel does not recover from a partition. The bulk lane has none: the computing thread
-        // drives its connection and cannot answer pings during a long step. The kernel watches that one (`tune`).
-        endpoint = endpoint
-            .http2_keep_alive_interval(Duration::from_secs(2))
-            .keep_alive_timeout(Duration::from_secs(4))
-            .keep_alive_while_idle(true);
-    }
+/// Returns a channel for the control lane of `address` that connects when first used, and reconnects when necessary. Call
+/// inside of a tokio runtime.
+pub(crate) fn channel(address: &Address, token: Option<&Token>) -> Channel {
+    // Without these pings a channel does not recover from a partition.
+    let endpoint = Endpoint::from_static("http://phalanx")
+        .http2_keep_alive_interval(Duration::from_secs(2))
+        .keep_alive_timeout(Duration::from_secs(4))
+        .keep_alive_while_idle(true);
     let (address, token) = (address.clone(), token.cloned());
     endpoint.connect_with_connector_lazy(tower::service_fn(move |_: Uri| {
         let (address, token) = (address.clone(), token.clone());
         async move {
-            let stream = open(&address, token.as_ref()).await;
+            let stream = open(&address, token.as_ref(), ConnectionKind::Calls).await;
             stream.map(TokioIo::new).map_err(|error| fault::wrap(fault::unreachable(error)))
         }
     }))
 }
 
-async fn open(address: &Address, token: Option<&Token>) -> io::Result<Stream> {
-    match open_local(address, token, ConnectionKind::Calls).await {
-        Ok(stream) => return Ok(Stream::Unix(stream)),
-        Err(error) if refused(&error) => return Err(error),
-        Err(_) => {}
+/// Opens a connection by Unix socket if the peer is on this host and accepts it there, else by TCP.
+pub(crate) async fn open(address: &Address, token: Option<&Token>, kind: ConnectionKind) -> io::Result<Stream> {
+    match open_local(address, token, kind).await {
+        Ok(stream) => Ok(Stream::Unix(stream)),
+        Err(error) if refused(&error) => Err(error),
+        Err(_) => open_remote(address, token, kind).await,
     }
+}
+
+/// Opens a connection by TCP, and completes its handshake.
+pub(crate) async fn open_remote(address: &Address, token: Option<&Token>, kind: ConnectionKind) -> io::Result<Stream> {
     let connecting = TcpStream::connect((address.host(), address.port()));
     let stream = tokio::time::timeout(limits::CONNECT, connecting).await.map_err(|_| late("no connection"))??;
     tune(&stream)?;
     let mut stream = Stream::Tcp(stream);
-    greet(&mut stream, token, ConnectionKind::Calls, address.port()).await?;
+    greet(&mut stream, token, kind, address.port()).await?;
     Ok(stream)
 }
 
@@ -153,6 +141,22 @@ fn connect_local(address: SocketAddr) -> io::Result<UnixStream> {
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+}
+
+impl Stream {
+    /// Waits until something can be read.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.readable().await,
+            Self::Unix(stream) => stream.readable().await,
+        }
+    }
+}
+
+impl From<UnixStream> for Stream {
+    fn from(stream: UnixStream) -> Self {
+        Self::Unix(stream)
+    }
 }
 
 macro_rules! either {

@@ -3,7 +3,7 @@
 use crate::proto::control::control_client::ControlClient;
 use crate::proto::control::control_server::{Control, ControlServer};
 use crate::proto::control::{BeatReply, BeatRequest, IdentifyRequest, Identity};
-use crate::{Address, Lane, Token, connect, error_from_status, error_to_status, limits};
+use crate::{Address, Token, connect, error_from_status, error_to_status, limits};
 use phalanx_base::Result;
 use std::sync::Arc;
 use tonic::transport::Channel;
@@ -51,7 +51,7 @@ impl Client {
     /// Creates a lane to `address`. Call inside of a tokio runtime.
     #[must_use]
     pub fn new(address: &Address, token: Option<Token>) -> Self {
-        let channel = connect(address, Lane::Control, token.as_ref());
+        let channel = connect::channel(address, token.as_ref());
         let inner = ControlClient::new(channel).max_decoding_message_size(limits::CONTROL_BYTES);
         Self { inner, peer: address.to_string() }
     }

@@ -75,13 +75,6 @@ pub fn error_from_fault(fault: Fault) -> Option<Error> {
     Some(fault.help.into_iter().fold(error, Error::help))
 }
 
-/// Whether the request of a failed call may have taken effect: not if the peer refused it, nor if no connection could be
-/// made.
-#[must_use]
-pub fn may_have_happened(status: &Status) -> bool {
-    sent_by_peer(status).is_none() && while_connecting(status).is_none()
-}
-
 /// Returns why a connection could not be made, if that is what the status is about.
 fn while_connecting(status: &Status) -> Option<&Error> {
     let mut source = std::error::Error::source(status);
@@ -133,7 +126,7 @@ fn root_cause(status: &Status) -> String {
 }
 
 /// Returns the operating system's words without its error number, in lower case.
-fn plain(cause: &str) -> String {
+pub(crate) fn plain(cause: &str) -> String {
     let cause = cause.split(" (os error").next().unwrap_or_default();
     let mut letters = cause.chars();
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
@@ -160,13 +153,11 @@ mod tests {
             Error::new(Code::VariableConflict, "w exists").at("ps/0").because("[2] is not [3]").help("rename it");
         let back = error_from_status(&error_to_status(&error), "elsewhere");
         assert_eq!(back.report(), error.report());
-        assert!(!may_have_happened(&error_to_status(&error)));
     }
 
     #[test]
-    fn a_lost_answer_may_have_happened() {
+    fn a_lost_answer_leaves_the_outcome_unknown() {
         let status = Status::deadline_exceeded("late");
         assert_eq!(error_from_status(&status, "ps/0").code(), Code::OutcomeUnknown);
-        assert!(may_have_happened(&status));
     }
 }

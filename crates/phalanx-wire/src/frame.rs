@@ -13,8 +13,6 @@ use prost::Message;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
-use tonic::Status;
-use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
 /// A frame to be sent.
 #[derive(Debug, Default)]
@@ -135,7 +133,7 @@ impl OutFrame {
     /// Converts the frame for a receiver in this process, without a copy.
     pub(crate) fn hand_over(self, pool: &Arc<BufferPool>) -> InFrame {
         let (body, pool) = (self.body.into_parts(), Some(Arc::clone(pool)));
-        InFrame { header: self.header.into(), body, answer: None, pool }
+        InFrame { header: self.header.into(), body, answer: None, pool, is_in_process: true }
     }
 
     /// Returns the body, to be written without a copy.
@@ -189,13 +187,19 @@ pub struct InFrame {
     body: Vec<Bytes>,
     /// The shared memory for the reply.
     answer: Option<BorrowedHalf>,
-    /// The pool for the reply, if the sender is in this process.
+    /// The pool for the reply.
     pool: Option<Arc<BufferPool>>,
+    is_in_process: bool,
 }
 
 impl InFrame {
     pub(crate) fn from_parts(header: Bytes, body: Bytes) -> Self {
-        Self { header, body: vec![body], answer: None, pool: None }
+        Self { header, body: vec![body], answer: None, pool: None, is_in_process: false }
+    }
+
+    /// A frame that arrived over a byte stream, whose reply takes its memory from `pool`.
+    pub(crate) fn from_network(header: Bytes, body: Bytes, pool: &Arc<BufferPool>) -> Self {
+        Self { pool: Some(Arc::clone(pool)), ..Self::from_parts(header, body) }
     }
 
     /// Copies the body into memory of its own.
@@ -268,56 +272,7 @@ impl InFrame {
     /// Returns whether the sender is in this process and waits for the reply.
     #[must_use]
     pub fn is_in_process(&self) -> bool {
-        self.pool.is_some()
-    }
-}
-
-/// Sends frames over gRPC without encoding the numbers as protobuf.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FrameCodec;
-
-impl Codec for FrameCodec {
-    type Encode = OutFrame;
-    type Decode = InFrame;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for FrameCodec {
-    type Item = OutFrame;
-    type Error = Status;
-
-    fn encode(&mut self, frame: OutFrame, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.reserve(frame.len());
-        frame.write(buffer);
-        Ok(())
-    }
-
-    fn buffer_settings(&self) -> BufferSettings {
-        // One buffer per message: an initial size of 0 leaves the exact size to `reserve`, and yielding early gains nothing
-        // for a single message.
-        BufferSettings::new(0, limits::FRAME_BYTES)
-    }
-}
-
-impl Decoder for FrameCodec {
-    type Item = InFrame;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<InFrame>, Status> {
-        InFrame::read(buffer).map(Some).map_err(|error| crate::error_to_status(&error))
-    }
-
-    fn buffer_settings(&self) -> BufferSettings {
-        BufferSettings::new(0, limits::FRAME_BYTES)
+        self.is_in_process
     }
 }
 

@@ -28,9 +28,9 @@ const REFUSED: u8 = 1;
 /// The kind of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionKind {
-    /// gRPC.
+    /// gRPC: the control lane.
     Calls,
-    /// Frames over the socket, between tasks on the same host.
+    /// Frames over the connection itself.
     Frames,
     /// Frames in shared memory.
     Memory,

@@ -20,12 +20,17 @@ mod connect;
 mod connections;
 mod fault;
 mod frame;
+mod framed;
 mod guarded;
 mod handshake;
 mod listen;
+mod opened_stream;
+mod peer;
+mod peer_stream;
 mod reply;
 mod retry;
 mod same_host;
+mod serving_thread;
 mod task;
 mod token;
 
@@ -45,13 +50,12 @@ pub mod proto {
     }
 }
 
-pub use connect::{Lane, connect};
 pub use fault::{
     error_from_bytes, error_from_fault, error_from_status, error_to_bytes, error_to_fault, error_to_status,
-    may_have_happened,
 };
 pub use frame::{InFrame, OutFrame};
 pub use listen::{Endpoint, Listening};
+pub use peer_stream::PeerStream;
 pub use phalanx_base::Address;
 pub use reply::ReplyBuffer;
 pub use retry::{Backoff, Outcome};
@@ -59,4 +63,4 @@ pub use task::{task_from_wire, task_to_wire};
 pub use token::Token;
 
 /// The version of the protocol. Both ends of a connection must have the same.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;

@@ -10,12 +10,8 @@ pub const PART_BYTES: usize = 8 << 20;
 pub const HEADER_BYTES: usize = 4 << 20;
 /// The largest message on the control lane.
 pub const CONTROL_BYTES: usize = 1 << 20;
-/// The most open requests of one connection.
+/// The most open requests of one connection of the control lane.
 pub const STREAMS: u32 = 64;
-/// The HTTP/2 windows: larger than a part, so that a sender never stops in the middle of one.
-pub const WINDOW: u32 = 64 << 20;
-/// The HTTP/2 frame size: large, so that large parts need fewer frames.
-pub const HTTP2_FRAME: u32 = 1 << 20;
 /// The longest error with which a peer may refuse a connection.
 pub const REFUSAL_BYTES: usize = 64 << 10;
 /// The timeout for connecting.

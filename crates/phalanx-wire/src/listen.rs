@@ -1,10 +1,12 @@
 //! A task's listening end: one port for both lanes, and a Unix socket for tasks on the same host.
 
 use crate::body_timeout::BodyTimeout;
+use crate::buffer_pool::BufferPool;
 use crate::connect::{self, Stream};
+use crate::connections::Activity;
 use crate::guarded::GuardedStream;
 use crate::handshake::{self, ConnectionKind};
-use crate::{Address, Token, bulk, connections, control, limits, same_host};
+use crate::{Address, Token, bulk, connections, control, framed, limits, opened_stream, same_host};
 use phalanx_base::{Code, Context, Error, Result};
 use std::io;
 use std::net::SocketAddr;
@@ -76,19 +78,15 @@ impl Listening {
         let _inside = self.runtime.enter();
         let tcp = TcpListener::from_std(tcp).context(Code::Internal, "the listening socket cannot be used")?;
         let (calls, incoming) = mpsc::channel(64);
-        let (bulk, token, port) = (endpoint.bulk.clone(), endpoint.token.clone(), self.port());
-        let acceptor = Arc::new(Acceptor { bulk, token, port, calls });
+        let (bulk, token, port) = (endpoint.bulk, endpoint.token, self.port());
+        let acceptor = Arc::new(Acceptor { bulk, token, port, calls, pool: Arc::default() });
         self.runtime.spawn(accept(Listener::Tcp(tcp), Arc::clone(&acceptor)));
         let router = tonic::transport::Server::builder()
-            .initial_stream_window_size(limits::WINDOW)
-            .initial_connection_window_size(limits::WINDOW)
-            .max_frame_size(limits::HTTP2_FRAME)
             .max_concurrent_streams(limits::STREAMS)
             .http2_keepalive_interval(Some(limits::IDLE / 3))
             .http2_keepalive_timeout(Some(limits::IDLE * 2 / 3))
             .layer(tower::layer::layer_fn(|inner| BodyTimeout { inner, after: limits::BODY }))
-            .add_service(control::server(endpoint.control))
-            .add_optional_service(endpoint.bulk.map(bulk::Server::new));
+            .add_service(control::server(endpoint.control));
         self.runtime.spawn(router.serve_with_incoming(ReceiverStream::new(incoming).map(Ok::<_, io::Error>)));
         if !self.address.ip().is_loopback() {
             // Clients use the Unix socket for loopback addresses only.
@@ -153,8 +151,10 @@ struct Acceptor {
     bulk: Option<Arc<dyn bulk::Handler>>,
     token: Option<Token>,
     port: u16,
-    /// Receives the connections for gRPC.
+    /// Receives the connections of the control lane.
     calls: mpsc::Sender<GuardedStream>,
+    /// The memory of requests and replies that come and go over byte streams.
+    pool: Arc<BufferPool>,
 }
 
 impl Acceptor {
@@ -167,22 +167,37 @@ impl Acceptor {
         {
             return Ok(());
         }
-        let is_local = matches!(stream, Stream::Unix(_));
-        let takes = |kind| kind == ConnectionKind::Calls || (is_local && self.bulk.is_some());
+        let (is_local, is_bulk) = (matches!(stream, Stream::Unix(_)), self.bulk.is_some());
+        let takes = |kind| match kind {
+            ConnectionKind::Calls => true,
+            ConnectionKind::Frames | ConnectionKind::Stream => is_bulk,
+            ConnectionKind::Memory => is_bulk && is_local,
+        };
         let handshake = handshake::receive(&mut stream, self.token.as_ref(), self.port, takes);
         let kind = tokio::select! {
             _ = &mut permit.closed => return Ok(()),
             kind = tokio::time::timeout(limits::HANDSHAKE, handshake) => kind.map_err(|_| io::ErrorKind::TimedOut)??,
         };
         permit.admit();
-        match (stream, &self.bulk) {
-            (stream, _) if kind == ConnectionKind::Calls => {
-                // Fails once serving has stopped.
-                let _ = self.calls.send(GuardedStream::new(stream, permit)).await;
-                Ok(())
-            }
-            (Stream::Unix(stream), Some(handler)) => same_host::serve(stream, kind, Arc::clone(handler), permit).await,
-            _ => Ok(()),
+        if kind == ConnectionKind::Calls {
+            // Fails once serving has stopped.
+            let _ = self.calls.send(GuardedStream::new(stream, permit)).await;
+            return Ok(());
+        }
+        let activity = permit.activity();
+        tokio::select! {
+            _ = &mut permit.closed => Ok(()),
+            served = self.serve_bulk(stream, kind, activity) => served,
+        }
+    }
+
+    /// Serves a connection of the bulk lane until its client closes it.
+    async fn serve_bulk(&self, stream: Stream, kind: ConnectionKind, activity: Activity) -> io::Result<()> {
+        let Some(handler) = self.bulk.clone() else { return Ok(()) };
+        match (kind, stream) {
+            (ConnectionKind::Memory, Stream::Unix(stream)) => same_host::serve(stream, handler, activity).await,
+            (ConnectionKind::Stream, stream) => opened_stream::serve(stream, handler).await,
+            (_, stream) => framed::serve(stream, handler, Arc::clone(&self.pool), activity).await,
         }
     }
 }

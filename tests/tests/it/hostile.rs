@@ -10,7 +10,7 @@ use phalanx_ps::proto::{
     self, CloseRound, Create, Describe, Exchange, Find, Range, Request, Rows, Spec, UpdatePart, request,
 };
 use phalanx_ps::{Client, Layout, VariableSpec};
-use phalanx_tests::raw::{self, Received, SameHostPeer};
+use phalanx_tests::raw::{self, RawPeer, Received};
 use phalanx_tests::within;
 use phalanx_train::testing::{LogRecorder, connections};
 use phalanx_wire::proto::common::TaskIncarnation;
@@ -90,23 +90,24 @@ impl TestServer {
         Request { job: self.job, client: Some(client), op: Some(op), server_incarnation: None }
     }
 
-    /// Sends a frame both ways; both must refuse it with this code.
+    /// Sends a frame over both sockets, each of which must refuse it with this code.
     fn refuses(&mut self, what: &str, frame: &[u8], code: Code) {
-        let seen = self.same_host_peer().call(frame);
-        assert_eq!(seen.code(), Some(code), "{what}: {seen:?}");
-        let seen = self.grpc(raw::grpc_message(frame));
-        assert_eq!(seen.code(), Some(code), "{what}, over gRPC: {seen:?}");
+        for (mut peer, socket) in self.peers().into_iter().zip(["on the same host", "over the network"]) {
+            let seen = peer.call(frame);
+            assert_eq!(seen.code(), Some(code), "{what}, {socket}: {seen:?}");
+        }
     }
 
-    /// A connection that has shown that it knows the token.
-    fn same_host_peer(&self) -> SameHostPeer {
-        let greeted = SameHostPeer::connect(self.address.port()).greet(Some(SECRET));
-        greeted.unwrap_or_else(|refused| panic!("it knows the token: {refused:?}"))
+    /// Connections over both sockets that have shown that they know the token.
+    fn peers(&self) -> [RawPeer; 2] {
+        RawPeer::both(self.address.port())
+            .map(|peer| peer.greet(Some(SECRET)).unwrap_or_else(|refused| panic!("it knows the token: {refused:?}")))
     }
 
-    /// A gRPC call of such a client.
-    fn grpc(&self, body: Vec<u8>) -> Received {
-        block_on(raw::grpc(&self.address, self.client.options().token.as_ref(), body))
+    /// The first of [`Self::peers`].
+    fn same_host_peer(&self) -> RawPeer {
+        let [peer, _] = self.peers();
+        peer
     }
 
     fn end(mut self) {
@@ -114,10 +115,6 @@ impl TestServer {
         self.cluster.trainers()[0].leave(None);
         self.cluster.servers()[0].join().unwrap();
     }
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
 /// Runs with a deadline: a server that does not answer must not hang the tests.
@@ -284,17 +281,29 @@ fn rounds_at_the_end_of_numbers_do_not_panic() {
 fn lengths_over_the_limit_close_the_connection_before_memory_is_taken() {
     against(|server| {
         let port = server.address.port();
-        let mut peer = server.same_host_peer();
-        peer.send(&u32::MAX.to_le_bytes());
-        assert!(matches!(peer.receive(), Received::Closed));
-        let mut peer = SameHostPeer::connect(port);
-        peer.send(b"GET / HTTP/1.1\r\nhost: x\r\nuser-agent: something\r\n\r\n");
-        assert!(matches!(peer.receive(), Received::Closed), "not a greeting");
-        // A length that gRPC cannot mean, and a message shorter than its length.
-        for length in [u32::MAX, 17 << 20, 100] {
-            let body = [&[0][..], &length.to_be_bytes(), &[1, 2, 3]].concat();
-            let seen = server.grpc(body);
-            assert!(!matches!(seen, Received::Answer), "{length}: {seen:?}");
+        for length in [u32::MAX, 17 << 20, 3, 0] {
+            for mut peer in server.peers() {
+                peer.send(&length.to_le_bytes());
+                peer.send(&[1, 2, 3, 4]);
+                assert!(matches!(peer.receive(), Received::Closed), "{length}");
+            }
+        }
+        for mut peer in RawPeer::both(port) {
+            peer.send(b"GET / HTTP/1.1\r\nhost: x\r\nuser-agent: something\r\n\r\n");
+            assert!(matches!(peer.receive(), Received::Closed), "not a greeting");
+        }
+    });
+}
+
+/// Requests and replies alternate: whoever sends two at once is no client of ours.
+#[test]
+fn a_second_request_before_the_reply_closes_the_connection() {
+    against(|server| {
+        let frame = raw::frame(&server.request(request::Op::Describe(Describe {})), &[]);
+        let request = [&(frame.len() as u32).to_le_bytes()[..], &frame].concat();
+        for mut peer in server.peers() {
+            peer.send(&[&request[..], &request].concat());
+            assert!(matches!(peer.receive(), Received::Closed));
         }
     });
 }
@@ -305,7 +314,7 @@ fn connections_that_break_off_or_stay_silent_hold_nobody_up() {
         let port = server.address.port();
         let mut silent = Vec::new();
         for i in 0..30_usize {
-            let mut peer = SameHostPeer::connect(port);
+            let mut peer = RawPeer::same_host(port);
             peer.send(&b"PHALANX2F\x01 and here it stops, half way"[..i.min(28)]);
             let tcp = TcpStream::connect(("127.0.0.1", port)).unwrap();
             // Some stay, the others are closed in the middle of a word.
@@ -339,13 +348,12 @@ fn without_the_token_nothing_is_done() {
     within(Duration::from_secs(30), "the server hangs", || {
         let mut server = TestServer::start();
         server.good_exchange();
-        let frame = raw::frame(&server.request(request::Op::SetReady(proto::SetReady {})), &[]);
         for token in [None, Some(""), Some("known to those who lie"), Some("known to those who lie too ")] {
-            let seen = SameHostPeer::connect(server.address.port()).greet(token).err().expect("it is refused");
-            assert_eq!(seen.code(), Some(Code::WrongToken), "{token:?}: {seen:?}");
+            for peer in RawPeer::both(server.address.port()) {
+                let seen = peer.greet(token).err().expect("it is refused");
+                assert_eq!(seen.code(), Some(Code::WrongToken), "{token:?}: {seen:?}");
+            }
         }
-        let seen = block_on(raw::grpc(&server.address, None, raw::grpc_message(&frame)));
-        assert_eq!(seen.code(), Some(Code::WrongToken), "{seen:?}");
         let mut options = server.client.options().clone();
         (options.token, options.incarnation) = (None, Incarnation(1));
         let addresses = connections::servers(&server.cluster.trainers()[0]).unwrap();
@@ -363,11 +371,10 @@ fn a_job_of_one_process_takes_no_strangers() {
         let local = Server::local().unwrap();
         for chief in [&cluster.trainers()[0], &local] {
             let (_, address) = connections::servers(chief).unwrap().remove(0);
-            let seen = SameHostPeer::connect(address.port()).greet(None).err().expect("it is refused");
-            assert_eq!(seen.code(), Some(Code::WrongToken), "{seen:?}");
-            let describe = Request { op: Some(request::Op::Describe(Describe {})), ..Request::default() };
-            let seen = block_on(raw::grpc(&address, None, raw::grpc_message(&raw::frame(&describe, &[]))));
-            assert_eq!(seen.code(), Some(Code::WrongToken), "{seen:?}");
+            for peer in RawPeer::both(address.port()) {
+                let seen = peer.greet(None).err().expect("it is refused");
+                assert_eq!(seen.code(), Some(Code::WrongToken), "{seen:?}");
+            }
         }
         cluster.trainers()[0].leave(None);
         local.leave(None);

@@ -1,6 +1,5 @@
 //! Forming a group: each member dials those of lower rank and accepts the connections of those of higher rank.
 
-use super::bridge::{Bridge, RemoteLane};
 use super::link::Link;
 use super::listener::{DIAL_TIMEOUT, Expected, GroupListener, Key};
 use super::memory::Ends;
@@ -11,11 +10,10 @@ use crate::exchange::Member;
 use crate::group_failure::{GroupFailure, Name};
 use crate::local::LocalPipes;
 use phalanx_base::{Code, Error, Result, fnv1a};
-use phalanx_wire::{Backoff, bulk};
+use phalanx_wire::{Backoff, PeerStream, bulk};
 use prost::Message;
 use std::collections::BTreeMap;
 use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,10 +25,7 @@ struct Forming<'a> {
     listener: &'a Arc<GroupListener>,
     options: &'a GroupOptions,
     own: Expected,
-    bridge: Bridge,
-    lanes: [Vec<Option<UnixStream>>; 2],
-    /// Whether each member is reached without a bridge.
-    near: Vec<bool>,
+    lanes: [Vec<Option<PeerStream>>; 2],
     /// Since when a member on this host has answered on the network without accepting streams.
     answering: Vec<Option<Instant>>,
     /// Why members are missing.
@@ -53,34 +48,18 @@ impl Group {
         let own = Expected { rank: rank as u32, world: size as u32, members };
         listener.expect(options.epoch, own)?;
         let lanes = [(); 2].map(|()| (0..size).map(|_| None).collect());
-        let mut forming = Forming {
-            listener,
-            options,
-            own,
-            bridge: Bridge::default(),
-            lanes,
-            near: vec![false; size],
-            answering: vec![None; size],
-            missing: BTreeMap::new(),
-        };
-        let formed = forming.form();
-        let Forming { mut bridge, lanes: [_, notices], near, .. } = forming;
-        let links = match formed {
-            Ok(links) => links,
-            Err(error) => {
-                drop(notices);
-                bridge.finish();
-                return Err(error);
-            }
-        };
+        let mut forming =
+            Forming { listener, options, own, lanes, answering: vec![None; size], missing: BTreeMap::new() };
+        let links = forming.form()?;
+        let [_, notices] = forming.lanes;
+        let same_host_peers = notices.iter().flatten().filter(|lane| lane.is_same_host()).count();
         let name = |peer: &super::Peer| Name { task: peer.task.to_string(), address: Some(peer.address.to_string()) };
         let failure_state = Arc::new(GroupFailure::new(options.peers.iter().map(name).collect()));
         if size == 1 {
             let pipes = Box::new(LocalPipes::new(1, Arc::clone(&failure_state)).member(0));
             return Ok(Self::of(Member::new(0, 1, failure_state, pipes, options.patience), 0));
         }
-        let pipes = Streams::start(rank, links, notices, Arc::clone(&failure_state), bridge, options.silence)?;
-        let same_host_peers = near.iter().filter(|near| **near).count();
+        let pipes = Streams::start(rank, links, notices, Arc::clone(&failure_state), options.silence)?;
         let member = Member::new(rank, size, failure_state, Box::new(pipes), options.patience);
         Ok(Self::of(member, same_host_peers))
     }
@@ -97,7 +76,7 @@ impl Forming<'_> {
             }
         }
         for peer in self.options.rank + 1..self.options.peers.len() {
-            self.admit(peer, until)?;
+            self.admit(peer, until);
         }
         let links = if self.missing.is_empty() { self.link(until) } else { Vec::new() };
         if self.missing.is_empty() {
@@ -122,28 +101,28 @@ impl Forming<'_> {
     fn link(&mut self, until: Instant) -> Vec<Option<Link>> {
         let rank = self.options.rank;
         let streams = std::mem::take(&mut self.lanes[Lane::Data.number() as usize]);
-        let wanted = |near: bool| near && self.options.same_host == SameHostTransport::SharedMemory;
+        let wanted = self.options.same_host == SameHostTransport::SharedMemory;
         let mut ends: Vec<Option<Ends>> = streams.iter().map(|_| None).collect();
         for (offering, peers) in [(true, 0..rank), (false, rank + 1..streams.len())] {
             for peer in peers {
-                let Some(stream) = &streams[peer] else { continue };
+                let Some(stream) = streams[peer].as_ref().filter(|stream| stream.is_same_host()) else { continue };
                 let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
                 let ready = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(left)));
                 let step = if offering { shared::offer } else { shared::accept };
-                match ready.and_then(|()| step(stream, wanted(self.near[peer]))) {
+                match ready.and_then(|()| step(stream, wanted)) {
                     Ok(made) => ends[peer] = made,
                     Err(error) => self.went_away(peer, &error),
                 }
             }
         }
         for peer in 0..rank {
-            match streams[peer].as_ref().map(shared::agreed) {
+            match streams[peer].as_ref().filter(|stream| stream.is_same_host()).map(shared::agreed) {
                 Some(Ok(false)) => ends[peer] = None,
                 Some(Err(error)) => self.went_away(peer, &error),
                 _ => {}
             }
         }
-        let link = |(stream, ends): (Option<UnixStream>, _)| stream.map(|stream| Link::new(stream, ends));
+        let link = |(stream, ends): (Option<PeerStream>, _)| stream.map(|stream| Link::new(stream, ends));
         streams.into_iter().zip(ends).map(link).collect()
     }
 
@@ -177,25 +156,21 @@ impl Forming<'_> {
         Ok(self.missing.is_empty())
     }
 
-    fn dial(&mut self, peer: usize, lane: Lane) -> Result<UnixStream> {
-        let address = &self.options.peers[peer].address;
+    fn dial(&mut self, peer: usize, lane: Lane) -> Result<PeerStream> {
+        let (address, token) = (&self.options.peers[peer].address, self.options.token.as_ref());
+        let hello = self.listener.hello(self.options.epoch, self.own, peer, lane).encode_to_vec();
         if self.options.same_host != SameHostTransport::Network {
-            let hello = self.listener.hello(self.options.epoch, self.own, peer, lane).encode_to_vec();
-            match bulk::stream(address, self.options.token.as_ref(), &hello, DIAL_TIMEOUT) {
+            match bulk::stream(address, token, &hello, DIAL_TIMEOUT) {
                 Err(error) if error.code() == Code::PeerUnreachable => {
                     // It may have only just started. Waiting pays: the network is many times slower.
                     if address.is_loopback() && !self.is_far(peer) {
                         return Err(error);
                     }
                 }
-                other => {
-                    self.near[peer] = true;
-                    return other;
-                }
+                other => return other,
             }
         }
-        let key = Key { epoch: self.options.epoch, from: peer, lane };
-        self.bridge.open(self.listener, far(self.listener, self.options, self.own, key))
+        bulk::stream_over_network(&self.options.peers[peer].address, token, &hello, DIAL_TIMEOUT)
     }
 
     /// Whether a peer at a loopback address has answered on the network for a while without accepting streams.
@@ -208,34 +183,15 @@ impl Forming<'_> {
     }
 
     /// Waits for both connections of a member of higher rank.
-    fn admit(&mut self, peer: usize, until: Instant) -> Result<()> {
+    fn admit(&mut self, peer: usize, until: Instant) {
         for lane in Lane::ALL {
             let key = Key { epoch: self.options.epoch, from: peer, lane };
-            let Some(pending) = self.listener.take(key, until) else {
+            let Some(stream) = self.listener.take(key, until) else {
                 self.missing.insert(peer, "it has not connected".into());
-                return Ok(());
-            };
-            let stream = if pending.outgoing.is_some() {
-                self.bridge.complete(self.listener, far(self.listener, self.options, self.own, key), pending)?
-            } else {
-                self.near[peer] = true;
-                pending.stream
+                return;
             };
             self.lanes[lane.number() as usize][peer] = Some(stream);
         }
-        Ok(())
-    }
-}
-
-/// Returns the other end of a lane to another machine.
-fn far<'a>(listener: &GroupListener, options: &'a GroupOptions, own: Expected, key: Key) -> RemoteLane<'a> {
-    let peer = &options.peers[key.from];
-    RemoteLane {
-        address: &peer.address,
-        name: peer.task.to_string(),
-        token: options.token.clone(),
-        hello: listener.hello(key.epoch, own, key.from, key.lane),
-        key,
     }
 }
 

@@ -4,12 +4,12 @@
 
 use super::memory::{Ends, Shared};
 use super::ring::{Consumer, Producer};
+use phalanx_wire::PeerStream;
 use rustix::event::PollFlags;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
-use std::os::unix::net::UnixStream;
 
 pub(super) struct Link {
-    pub(super) stream: UnixStream,
+    pub(super) stream: PeerStream,
     memory: Option<Memory>,
 }
 
@@ -30,7 +30,7 @@ fn moved(result: io::Result<usize>, closed: ErrorKind) -> io::Result<usize> {
 
 impl Link {
     /// Creates a link over `stream`, with the ends of the shared memory if there is any.
-    pub(super) fn new(stream: UnixStream, memory: Option<Ends>) -> Self {
+    pub(super) fn new(stream: PeerStream, memory: Option<Ends>) -> Self {
         Self { stream, memory: memory.map(|(out, coming)| Memory { out, coming, closed: false }) }
     }
 

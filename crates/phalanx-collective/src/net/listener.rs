@@ -1,24 +1,17 @@
 //! The listening end of a member: it accepts the connections of the other members.
 
 use super::Lane;
-use crate::proto::{Carried, Carry, Hello, carry::Action};
+use crate::proto::Hello;
 use phalanx_base::{Code, Context, Error, Result, TaskId, fnv1a};
 use phalanx_wire::bulk::{Handler, Pending, StreamHandler};
-use phalanx_wire::{InFrame, OutFrame};
+use phalanx_wire::{InFrame, OutFrame, PeerStream};
 use prost::Message;
 use std::collections::{HashMap, HashSet};
-use std::io;
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
-use tokio::io::AsyncWriteExt;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::watch;
 
 /// The most members a group may have.
 const MEMBERS: u32 = 4096;
-/// The most frames of a lane that may be in flight.
-pub(super) const IN_FLIGHT: u64 = 4;
 /// How long one attempt to dial may take.
 pub(super) const DIAL_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -47,9 +40,9 @@ struct State {
     /// The latest formation here, and what its hellos must contain. Others are refused.
     epoch: u64,
     expected: Option<Expected>,
-    waiting: HashMap<Key, PendingConnection>,
+    /// The connections that have arrived and that no formation has taken yet.
+    waiting: HashMap<Key, PeerStream>,
     taken: HashSet<Key>,
-    buffers: HashMap<Key, Arc<ReassemblyBuffer>>,
 }
 
 /// What the hellos of a formation must contain.
@@ -63,42 +56,6 @@ pub(super) struct Expected {
 impl Expected {
     fn fits(self, hello: &Hello) -> bool {
         self == Self { rank: hello.to, world: hello.world, members: hello.members }
-    }
-}
-
-/// A connection that has arrived and that no formation has taken yet.
-pub(super) struct PendingConnection {
-    pub(super) stream: UnixStream,
-    /// Set if the member is on another machine: the bytes written into `stream`, to be carried there.
-    pub(super) outgoing: Option<OwnedReadHalf>,
-}
-
-/// Puts the frames of a member on another machine back into order.
-struct ReassemblyBuffer {
-    /// The number of the next frame; `None` once the lane is closed.
-    next: watch::Sender<Option<u64>>,
-    into: tokio::sync::Mutex<OwnedWriteHalf>,
-}
-
-impl ReassemblyBuffer {
-    /// Writes a frame when its turn comes. Returns once its bytes are written, so a member that sends faster than this one
-    /// reads waits.
-    async fn put(&self, number: u64, bytes: &[u8]) -> Result<()> {
-        let ended = |why: String| Error::new(Code::PeerUnreachable, "the lane between two members ended").because(why);
-        let closed = || ended("it was closed".into());
-        let next = (*self.next.borrow()).ok_or_else(closed)?;
-        if number < next || number - next >= IN_FLIGHT {
-            return Err(Error::new(Code::BadMessage, "a frame between members is out of order")
-                .because(format!("it is number {number}, {next} is next")));
-        }
-        let mut changes = self.next.subscribe();
-        let turn = changes.wait_for(|next| next.is_none_or(|next| next >= number)).await.map(|next| *next);
-        if turn.map_err(|error| ended(error.to_string()))? != Some(number) {
-            return Err(closed());
-        }
-        self.into.lock().await.write_all(bytes).await.map_err(|error| ended(error.to_string()))?;
-        self.next.send_modify(|next| *next = next.map(|next| next + 1));
-        Ok(())
     }
 }
 
@@ -146,18 +103,17 @@ impl GroupListener {
         state.epoch = epoch;
         state.expected = Some(expected);
         state.waiting.clear();
-        state.buffers.retain(|key, _| key.epoch >= epoch);
         state.taken.clear();
         Ok(())
     }
 
     /// Waits for the connection of a member.
-    pub(super) fn take(&self, key: Key, until: Instant) -> Option<PendingConnection> {
+    pub(super) fn take(&self, key: Key, until: Instant) -> Option<PeerStream> {
         let mut state = self.state();
         loop {
-            if let Some(pending) = state.waiting.remove(&key) {
+            if let Some(stream) = state.waiting.remove(&key) {
                 state.taken.insert(key);
-                return Some(pending);
+                return Some(stream);
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -214,66 +170,16 @@ impl GroupListener {
         Ok(())
     }
 
-    fn admit(&self, key: Key, pending: PendingConnection) {
-        self.state().waiting.insert(key, pending);
+    fn admit(&self, key: Key, stream: PeerStream) {
+        self.state().waiting.insert(key, stream);
         self.arrived.notify_all();
-    }
-
-    /// Creates the reassembly buffer for a member on another machine. Call inside of a tokio runtime.
-    pub(super) fn open_buffer(&self, key: Key) -> Result<PendingConnection> {
-        let make = || -> io::Result<_> {
-            let (stream, other) = UnixStream::pair()?;
-            stream.set_nonblocking(true)?;
-            other.set_nonblocking(true)?;
-            Ok((stream, tokio::net::UnixStream::from_std(other)?.into_split()))
-        };
-        let (stream, (outgoing, into)) = make().context(Code::Internal, "a socket pair cannot be created")?;
-        let buffer = ReassemblyBuffer { next: watch::Sender::new(Some(1)), into: tokio::sync::Mutex::new(into) };
-        self.state().buffers.insert(key, Arc::new(buffer));
-        Ok(PendingConnection { stream, outgoing: Some(outgoing) })
-    }
-
-    /// Waits until the other side has closed its lane.
-    pub(super) async fn closed(&self, key: Key) {
-        let Some(buffer) = self.state().buffers.get(&key).cloned() else { return };
-        // It fails only if the buffer is gone, which is also the end.
-        let _ = buffer.next.subscribe().wait_for(Option::is_none).await;
-    }
-
-    /// Closes what [`Self::open_buffer`] created: its reader sees the end.
-    pub(super) fn close(&self, key: Key) {
-        if let Some(buffer) = self.state().buffers.remove(&key) {
-            // Frames that wait for their turn are dropped.
-            buffer.next.send_replace(None);
-        }
-    }
-
-    async fn carry(&self, frame: InFrame) -> Result<OutFrame> {
-        let carry: Carry = frame.header()?;
-        let malformed = || Error::new(Code::BadMessage, "a frame between members is malformed");
-        let hello = carry.hello.ok_or_else(malformed)?;
-        let key = self.check(&hello)?;
-        match carry.action.ok_or_else(malformed)? {
-            Action::Open(_) => {
-                self.check_free(key)?;
-                let pending = self.open_buffer(key)?;
-                self.admit(key, pending);
-            }
-            Action::Close(_) => self.close(key),
-            Action::Data(number) => {
-                let buffer = self.state().buffers.get(&key).cloned();
-                let closed =
-                    || Error::new(Code::PeerUnreachable, format!("{} has closed its end of the group", self.task));
-                buffer.ok_or_else(closed)?.put(number, &frame.body()).await?;
-            }
-        }
-        Ok(OutFrame::new(&Carried {}))
     }
 }
 
 impl Handler for GroupListener {
-    fn call(self: Arc<Self>, frame: InFrame) -> Pending<'static, Result<OutFrame>> {
-        Box::pin(async move { self.carry(frame).await })
+    fn call(self: Arc<Self>, _: InFrame) -> Pending<'static, Result<OutFrame>> {
+        let error = Error::new(Code::BadMessage, format!("{} is a member of a group and answers no frames", self.task));
+        Box::pin(async { Err(error.help("check the address")) })
     }
 
     fn accept_stream(&self, hello: &[u8]) -> Result<StreamHandler> {
@@ -283,7 +189,7 @@ impl Handler for GroupListener {
         let own = Weak::clone(&self.own);
         Ok(Box::new(move |stream| {
             if let Some(listener) = own.upgrade() {
-                listener.admit(key, PendingConnection { stream, outgoing: None });
+                listener.admit(key, stream);
             }
         }))
     }

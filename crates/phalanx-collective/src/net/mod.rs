@@ -1,6 +1,5 @@
 //! Groups of processes.
 
-mod bridge;
 mod form;
 mod link;
 mod listener;

@@ -4,13 +4,15 @@ use crate::call::Call;
 use crate::group_failure::{GroupFailure, Position};
 use crate::proto::{Beat, Goodbye, Notice, notice};
 use phalanx_base::{Code, Error};
-use phalanx_wire::{error_from_bytes, error_to_bytes};
+use phalanx_wire::{PeerStream, error_from_bytes, error_to_bytes};
 use prost::Message;
-use std::io::Write;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The longest notice that is accepted.
 const MAX_BYTES: usize = 64 << 10;
@@ -18,7 +20,7 @@ const MAX_BYTES: usize = 64 << 10;
 /// The notice lanes, and the waker of the member's thread, used when the group fails.
 pub(super) struct Notices {
     rank: usize,
-    pub(super) lanes: Vec<Option<UnixStream>>,
+    pub(super) lanes: Vec<Option<PeerStream>>,
     pub(super) failure_state: Arc<GroupFailure>,
     waker: UnixStream,
     /// Two threads write notices; each is written as a whole.
@@ -29,7 +31,7 @@ pub(super) struct Notices {
 impl Notices {
     pub(super) fn new(
         rank: usize,
-        lanes: Vec<Option<UnixStream>>,
+        lanes: Vec<Option<PeerStream>>,
         failure_state: Arc<GroupFailure>,
         waker: UnixStream,
     ) -> Self {
@@ -72,7 +74,7 @@ impl Notices {
         }
     }
 
-    /// Sends a goodbye and closes the lanes.
+    /// Sends a goodbye and ends the lanes.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Release);
         // A member that panics sends no goodbye: the others should see it as lost.
@@ -80,7 +82,23 @@ impl Notices {
             self.send(notice::Kind::Goodbye(Goodbye {}));
         }
         for lane in self.lanes.iter().flatten() {
-            let _ = lane.shutdown(Shutdown::Both);
+            let _ = lane.shutdown(if lane.is_same_host() { Shutdown::Both } else { Shutdown::Write });
+        }
+    }
+
+    /// Waits until the members on other hosts have ended their lanes too, which they do when they have read the goodbye. A
+    /// connection that is closed while heartbeats arrive is reset, and a goodbye on its way could be lost with it.
+    pub(super) fn await_ends(&self, patience: Duration) {
+        let until = Instant::now() + patience;
+        let mut open: Vec<&PeerStream> = self.lanes.iter().flatten().filter(|lane| !lane.is_same_host()).collect();
+        while !open.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            let mut polled: Vec<PollFd<'_>> = open.iter().map(|lane| PollFd::new(*lane, PollFlags::IN)).collect();
+            let timeout = Timespec::try_from(left).unwrap_or_default();
+            if left.is_zero() || poll(&mut polled, Some(&timeout)).is_err() {
+                return;
+            }
+            open.retain(|lane| !is_over(lane));
         }
     }
 
@@ -99,6 +117,19 @@ impl Notices {
             }
             Some(notice::Kind::Goodbye(_)) => self.failure_state.set_left(from),
             None => {}
+        }
+    }
+}
+
+/// Drops what has arrived, and returns whether the lane has ended.
+fn is_over(mut lane: &PeerStream) -> bool {
+    let mut dropped = [0; 4096];
+    loop {
+        match lane.read(&mut dropped) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return error.kind() != ErrorKind::WouldBlock,
         }
     }
 }

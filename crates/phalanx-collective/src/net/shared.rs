@@ -1,15 +1,14 @@
 //! Two members on the same host agree on shared memory: one offers a file, the other accepts it or not.
 
 use super::memory::{Ends, SIZE, Side, ends};
-use phalanx_wire::memory;
+use phalanx_wire::{PeerStream, memory};
 use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
 
 const MEMORY: u8 = b'M';
 const SOCKET: u8 = b'S';
 
 /// Offers memory to the peer, or declines to share any. [`agreed`] receives the answer.
-pub(super) fn offer(stream: &UnixStream, wanted: bool) -> io::Result<Option<Ends>> {
+pub(super) fn offer(stream: &PeerStream, wanted: bool) -> io::Result<Option<Ends>> {
     // Without shared memory, the socket is used.
     let make = || memory::file(SIZE).and_then(|file| Ok((ends(&file, Side::Offering)?, file)));
     let Some((ends, file)) = wanted.then(make).and_then(Result::ok) else {
@@ -21,7 +20,7 @@ pub(super) fn offer(stream: &UnixStream, wanted: bool) -> io::Result<Option<Ends
 }
 
 /// Accepts or declines the memory that the peer offers.
-pub(super) fn accept(stream: &UnixStream, wanted: bool) -> io::Result<Option<Ends>> {
+pub(super) fn accept(stream: &PeerStream, wanted: bool) -> io::Result<Option<Ends>> {
     let (word, file) = memory::receive(stream)?;
     let file = file.filter(|_| wanted && word == MEMORY);
     let ends = file.and_then(|file| ends(&file, Side::Accepting).ok());
@@ -30,7 +29,7 @@ pub(super) fn accept(stream: &UnixStream, wanted: bool) -> io::Result<Option<End
 }
 
 /// Receives whether the peer accepted the offered memory.
-pub(super) fn agreed(stream: &UnixStream) -> io::Result<bool> {
+pub(super) fn agreed(stream: &PeerStream) -> io::Result<bool> {
     let mut word = [0];
     (&mut &*stream).read_exact(&mut word)?;
     Ok(word[0] == MEMORY)

@@ -1,12 +1,12 @@
 //! Pipes between processes: a link to each member, driven by the thread that calls.
 
-use super::bridge::Bridge;
 use super::link::Link;
 use super::notices::Notices;
 use super::watch::watch;
 use crate::group_failure::GroupFailure;
 use crate::pipes::Pipes;
 use phalanx_base::{Code, Context, Error, Result};
+use phalanx_wire::PeerStream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
@@ -18,12 +18,14 @@ use std::time::Duration;
 /// How often a member yields and looks again before it sleeps: waking up takes longer than a short wait.
 const SPINS: usize = 30;
 
+/// How long leaving may take.
+const PARTING: Duration = Duration::from_secs(1);
+
 pub(super) struct Streams {
     links: Vec<Option<Link>>,
     wakeups: UnixStream,
     notices: Arc<Notices>,
     watcher: Option<JoinHandle<()>>,
-    bridge: Bridge,
 }
 
 impl Streams {
@@ -31,9 +33,8 @@ impl Streams {
     pub(super) fn start(
         rank: usize,
         links: Vec<Option<Link>>,
-        lanes: Vec<Option<UnixStream>>,
+        lanes: Vec<Option<PeerStream>>,
         failure_state: Arc<GroupFailure>,
-        bridge: Bridge,
         silence: Duration,
     ) -> Result<Self> {
         let wrong = "the group's sockets cannot be used";
@@ -47,7 +48,7 @@ impl Streams {
         let watched = Arc::clone(&notices);
         let watcher = std::thread::Builder::new().name("phalanx-watch".into()).spawn(move || watch(&watched, silence));
         let watcher = Some(watcher.context(Code::Internal, "the thread that watches the group cannot be started")?);
-        Ok(Self { links, wakeups, notices, watcher, bridge })
+        Ok(Self { links, wakeups, notices, watcher })
     }
 
     fn link(&mut self, peer: usize) -> io::Result<&mut Link> {
@@ -114,7 +115,7 @@ impl Pipes for Streams {
         if let Some(watcher) = self.watcher.take() {
             // A panic there has been reported by the panic hook.
             let _ = watcher.join();
+            self.notices.await_ends(PARTING);
         }
-        self.bridge.finish();
     }
 }

@@ -1,9 +1,10 @@
 //! The thread that receives notices and sends heartbeats while the member computes.
 
 use super::notices::{Notices, first_notice};
+use phalanx_wire::PeerStream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{ErrorKind, Read};
-use std::os::unix::net::UnixStream;
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -39,6 +40,10 @@ pub(super) fn watch(notices: &Arc<Notices>, silence: Duration) {
         }
         for rank in closed {
             others[rank].open = false;
+            if let Some(lane) = &notices.lanes[rank] {
+                // A member that leaves waits for this.
+                let _ = lane.shutdown(Shutdown::Write);
+            }
             if !notices.failure_state.left(rank) {
                 notices.fail(notices.failure_state.gone(rank));
             }
@@ -55,7 +60,7 @@ pub(super) fn watch(notices: &Arc<Notices>, silence: Duration) {
 /// Waits for notices, and returns the members whose lanes are ready.
 fn wait(notices: &Notices, others: &[Other], timeout: Duration) -> Vec<usize> {
     let open = notices.lanes.iter().zip(others).enumerate().filter(|(_, (_, other))| other.open);
-    let lanes: Vec<(usize, &UnixStream)> = open.filter_map(|(rank, (lane, _))| Some((rank, lane.as_ref()?))).collect();
+    let lanes: Vec<(usize, &PeerStream)> = open.filter_map(|(rank, (lane, _))| Some((rank, lane.as_ref()?))).collect();
     let mut polled: Vec<PollFd<'_>> = lanes.iter().map(|(_, lane)| PollFd::new(*lane, PollFlags::IN)).collect();
     let timeout = Timespec::try_from(timeout).unwrap_or_default();
     match poll(&mut polled, Some(&timeout)) {

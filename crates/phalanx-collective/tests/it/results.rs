@@ -126,7 +126,7 @@ fn a_late_member_on_the_same_host_is_reached_without_the_network() {
 }
 
 #[test]
-fn members_reached_over_grpc_end_with_the_same_bits() {
+fn members_reached_over_the_network_end_with_the_same_bits() {
     for n in 2..=3 {
         let places = Places::new(n);
         everything(&mut places.groups(|options| options.same_host = SameHostTransport::Network));

@@ -242,16 +242,16 @@ fn drop_all_but(cluster: MiniCluster, run: impl FnOnce(&[Server])) {
     run(&servers);
 }
 
-/// Tasks of other machines are reached over gRPC; here both ends are on this one.
+/// Tasks of other machines are reached over TCP; here both ends are on this one.
 #[test]
-fn a_job_over_grpc_finds_the_line() {
+fn a_job_over_the_network_finds_the_line() {
     let cluster = MiniCluster::start_with(2, 0, quiet()).unwrap();
     let server = &cluster.trainers()[0];
     server.wait_until_formed().unwrap();
     let lanes = || {
         let lane = |(task, address): (_, phalanx_wire::Address)| -> Box<dyn Transport> {
             let token = connections::client_options(server).token;
-            Box::new(bulk::Client::new(&address, format!("{task} over gRPC"), token))
+            bulk::reach_over_network(&address, format!("{task} over TCP"), token)
         };
         connections::servers(server).unwrap().into_iter().map(lane).collect()
     };

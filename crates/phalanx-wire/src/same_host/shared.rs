@@ -1,11 +1,12 @@
 //! Frames in shared memory. Short messages over the socket tell where they are.
 //!
 //! A message is 16 bytes: kind, slot, two unused, the header's length, the body's, four unused. The connection here is the
-//! client's end; the server's is in `connection_thread.rs`.
+//! client's end; the server's is in `server.rs`.
 
+use super::invalid;
 use super::shared_slot::{self, Lengths, SharedSlot};
-use super::{FRAME, invalid};
 use crate::frame::{InFrame, OutFrame};
+use crate::framed::FRAME;
 use crate::{fault, memory};
 use phalanx_base::Result;
 use std::io;
@@ -17,7 +18,7 @@ use tokio::net::UnixStream;
 pub(super) const MEMORY: u8 = b'M';
 
 /// A connection and its slots.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: UnixStream,
     slots: Vec<SharedSlot>,
 }
@@ -46,7 +47,7 @@ impl Notice {
 
 impl Connection {
     /// Creates the memory and sends it to the peer.
-    pub(super) async fn offer(stream: UnixStream) -> io::Result<Self> {
+    pub(crate) async fn offer(stream: UnixStream) -> io::Result<Self> {
         let file = shared_slot::file()?;
         let slots = shared_slot::slots(&file)?;
         stream.async_io(Interest::WRITABLE, || memory::send(stream.as_fd(), MEMORY, &file)).await?;
@@ -64,13 +65,13 @@ impl Connection {
     }
 
     /// Puts a frame into a free slot; `None` if all are in use or the frame is too large.
-    pub(super) fn enter(&self, frame: &OutFrame) -> Option<Entered> {
+    pub(crate) fn enter(&self, frame: &OutFrame) -> Option<Entered> {
         let number = self.slots.iter().position(SharedSlot::is_free)?;
         Some(Entered { number, lengths: self.slots[number].put_request(frame).ok()? })
     }
 
     /// Sends the frame and waits for the reply.
-    pub(super) async fn exchange(&mut self, entered: Entered) -> io::Result<Result<InFrame>> {
+    pub(crate) async fn exchange(&mut self, entered: Entered) -> io::Result<Result<InFrame>> {
         let Entered { number, lengths } = entered;
         self.write(Notice { kind: FRAME, slot: number as u8, lengths }).await?;
         let answer = self.read().await?;
@@ -91,7 +92,7 @@ impl Connection {
 }
 
 /// A frame in a slot, ready to be sent.
-pub(super) struct Entered {
+pub(crate) struct Entered {
     number: usize,
     lengths: Lengths,
 }

@@ -256,7 +256,7 @@ fn an_impostor_at_a_port_hears_neither_the_token_nor_a_frame() {
         heard
     });
     block_on(async {
-        let lane = bulk::Client::new(&address, "ps/0".into(), Some(Token::new("secret").unwrap()));
+        let lane = bulk::reach_over_network(&address, "ps/0".into(), Some(Token::new("secret").unwrap()));
         let outcome = lane.call(frame(3, 1000), SECONDS).await;
         assert!(matches!(&outcome, Outcome::Failed(error) if error.code() == Code::WrongToken), "{outcome:?}");
     });
@@ -347,7 +347,7 @@ fn two_thousand_idle_and_half_connections_keep_nobody_out_and_are_closed() {
             call(&*early);
             let _inside = runtime.enter();
             call(&*bulk::reach(&address, "ps/0".into(), None));
-            call(&bulk::Client::new(&address, "ps/0".into(), None));
+            call(&*bulk::reach_over_network(&address, "ps/0".into(), None));
         }
     }
     // Some that complete the handshake, which needs no secret in a job without a token.
@@ -408,7 +408,7 @@ fn a_connection_that_went_silent_is_replaced_after_the_call_that_found_out() {
     let (_listening, task) = serve(None);
     let proxy = Proxy::to(&task);
     block_on(async {
-        let lane = bulk::Client::new(&proxy.address, "ps/0".into(), None);
+        let lane = bulk::reach_over_network(&proxy.address, "ps/0".into(), None);
         assert!(lane.call(frame(3, 10), SECONDS).await.ok().is_ok());
         proxy.freeze.store(1, std::sync::atomic::Ordering::SeqCst);
         let silent = lane.call(frame(3, 10), Duration::from_millis(500)).await;

@@ -115,7 +115,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
-/// Runs a claim over gRPC on a Unix socket and on TCP, and over the same-host transport.
+/// Runs a claim over the same-host transport and over TCP, to a loopback address and to one that need not be this machine's.
 pub(crate) fn over_all_transports(token: Option<&Token>, given: Option<&Token>, claim: impl AsyncFn(&dyn Transport)) {
     let (_listening, address) = serve(token.cloned());
     // An address that need not be this machine's has no Unix socket.
@@ -126,7 +126,7 @@ pub(crate) fn over_all_transports(token: Option<&Token>, given: Option<&Token>, 
 pub(crate) fn over_transports_to(addresses: &[&Address], token: Option<&Token>, claim: impl AsyncFn(&dyn Transport)) {
     block_on(async {
         for address in addresses {
-            claim(&bulk::Client::new(address, "ps/0".into(), token.cloned())).await;
+            claim(&*bulk::reach_over_network(address, "ps/0".into(), token.cloned())).await;
             claim(&*bulk::reach(address, "ps/0".into(), token.cloned())).await;
         }
     });

@@ -1,0 +1,120 @@
+//! A byte stream to a peer, for blocking use.
+
+use crate::connect::Stream;
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{SendFlags, Shutdown, send};
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// A byte stream to a peer: a Unix socket on the same host, a TCP connection otherwise.
+#[derive(Debug)]
+pub struct PeerStream {
+    socket: OwnedFd,
+    is_same_host: bool,
+}
+
+impl PeerStream {
+    /// Takes over an asynchronous stream. Its calls block.
+    pub(crate) fn from_tokio(stream: Stream) -> io::Result<Self> {
+        let (socket, is_same_host) = match stream {
+            Stream::Tcp(stream) => (OwnedFd::from(stream.into_std()?), false),
+            Stream::Unix(stream) => (OwnedFd::from(stream.into_std()?), true),
+        };
+        let stream = Self { socket, is_same_host };
+        stream.set_nonblocking(false)?;
+        Ok(stream)
+    }
+
+    /// Returns whether the stream is a Unix socket, through which memory can be shared.
+    #[must_use]
+    pub fn is_same_host(&self) -> bool {
+        self.is_same_host
+    }
+
+    /// Sets whether calls return at once if they would have to wait.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(&self.socket, nonblocking)?)
+    }
+
+    /// Limits how long a read may wait.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        Ok(set_socket_timeout(&self.socket, Timeout::Recv, timeout)?)
+    }
+
+    /// Limits how long a write may wait.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        Ok(set_socket_timeout(&self.socket, Timeout::Send, timeout)?)
+    }
+
+    /// Ends one direction of the stream, or both. Bytes that were written are still delivered.
+    ///
+    /// # Errors
+    /// When the stream has ended already.
+    pub fn shutdown(&self, how: std::net::Shutdown) -> io::Result<()> {
+        let how = match how {
+            std::net::Shutdown::Read => Shutdown::Read,
+            std::net::Shutdown::Write => Shutdown::Write,
+            std::net::Shutdown::Both => Shutdown::Both,
+        };
+        Ok(rustix::net::shutdown(&self.socket, how)?)
+    }
+
+    /// Writes all parts in order.
+    pub(crate) fn write_all_parts(&self, parts: &mut [IoSlice<'_>]) -> io::Result<()> {
+        let mut parts = parts;
+        IoSlice::advance_slices(&mut parts, 0);
+        while !parts.is_empty() {
+            match (&mut &*self).write_vectored(parts) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => IoSlice::advance_slices(&mut parts, count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for PeerStream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Read for &PeerStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::read(&self.socket, into)?)
+    }
+}
+
+impl Write for &PeerStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(send(&self.socket, bytes, SendFlags::NOSIGNAL)?)
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut none = rustix::net::SendAncillaryBuffer::default();
+        // The kernel takes no more parts in one call.
+        let parts = &parts[..parts.len().min(1024)];
+        match rustix::net::sendmsg(&self.socket, parts, &mut none, SendFlags::NOSIGNAL) {
+            // The kernel has no memory for this many bytes right now.
+            Err(Errno::NOBUFS) => Err(io::ErrorKind::WouldBlock.into()),
+            sent => Ok(sent?),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
