@@ -274,13 +274,20 @@ impl RunState {
         reported.max(drawn.max()).max(self.checkpoints.last().map(|saved| saved.step))
     }
 
-    /// Steps per second, as reported by the tasks or else by the event files.
+    /// Steps per second now, as the tasks report them, or else the mean of what the event files have: the last interval of
+    /// a run that is over may be too short to tell anything.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
-        let from_curve = || self.last("", "global_step/sec").map(|point| point.value);
         let rates = self.statuses().filter_map(|status| status.steps_per_s);
         let in_sync = self.statuses().any(|status| status.in_sync == Some(true));
-        rates.reduce(|a, b| if in_sync { a.max(b) } else { a + b }).or_else(from_curve)
+        rates.reduce(|a, b| if in_sync { a.max(b) } else { a + b }).or_else(|| self.mean_rate())
+    }
+
+    fn mean_rate(&self) -> Option<f64> {
+        let curve = self.curves.iter().find(|curve| curve.run.is_empty() && curve.tag == "global_step/sec")?;
+        let (first, last) = (curve.points.first()?, curve.points.last()?);
+        let seconds = last.wall_time - first.wall_time;
+        Some(if seconds >= 1.0 { (last.step - first.step) as f64 / seconds } else { last.value })
     }
 
     /// The newest training loss.
@@ -318,5 +325,24 @@ impl RunState {
             object["problem"] = json!(problem.to_string());
         }
         object
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_of_a_run_that_is_over_is_its_mean() {
+        let points = |all: &[(i64, f64, f64)]| {
+            let point = |&(step, wall_time, value): &(i64, f64, f64)| Point { step, wall_time, value };
+            let points = all.iter().map(point).collect();
+            let tag = "global_step/sec".to_owned();
+            RunState { curves: vec![Curve { run: String::new(), tag, points, version: 0 }], ..RunState::default() }
+        };
+        let over = points(&[(100, 10.0, 90.0), (1100, 20.0, 110.0), (1110, 20.01, 1000.0)]);
+        assert!((over.rate().unwrap() - 100.9).abs() < 0.1, "{:?}", over.rate());
+        assert_eq!(points(&[(100, 10.0, 90.0)]).rate(), Some(90.0));
+        assert_eq!(RunState::default().rate(), None);
     }
 }
