@@ -19,6 +19,7 @@ from phalanx import data, estimator as est, feature_column as fc, jobs, keras
 from phalanx.data import Dataset
 
 def stuck():
+    print("stuck", flush=True)
     threading.Event().wait()
     yield {"x": 1.0}
 
@@ -119,7 +120,7 @@ cluster = phalanx.MiniCluster(ps=1, workers=1)""",
 
 # Calls that do not end in order, because the program itself waits: a second Ctrl-C ends them.
 STUCK = {
-    "a cluster": ("cluster = phalanx.MiniCluster(ps=1, workers=0)", "cluster.run(lambda server: threading.Event().wait())"),
+    "a cluster": ("cluster = phalanx.MiniCluster(ps=1, workers=0)", "cluster.run(lambda server: next(stuck()))"),
     "training": ("model = linear()", "model.train(lambda: Dataset.from_generator(stuck, label='x').batch(1))"),
     "fit": ("model = fitted()", "model.fit(Dataset.from_generator(stuck, label='x').batch(1), verbose=0)"),
 }
@@ -181,6 +182,8 @@ def test_ctrl_c_ends_a_call_that_waits(run: Run, call: str) -> None:
 @pytest.mark.parametrize("call", STUCK)
 def test_a_second_ctrl_c_ends_a_call_that_does_not_end_in_order(run: Run, call: str) -> None:
     process = calling(run, *STUCK[call])
+    assert process.stdout is not None
+    assert process.stdout.readline() == "stuck\n"
     pressed = 0
     while process.poll() is None and pressed < 100:
         process.send_signal(signal.SIGINT)
