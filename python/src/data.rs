@@ -5,6 +5,7 @@ use crate::data_columns::{batch_of, columns_of, raised_in};
 use crate::data_sources::{self, CsvText, Rows};
 use crate::error::Raise;
 use crate::gate::Gate;
+use crate::process::Held;
 use phalanx::data::{AUTOTUNE, Batch, Dataset, DatasetIter, InputContext, Parallel};
 use phalanx_base::{Code, Error, Result};
 use pyo3::prelude::*;
@@ -284,29 +285,22 @@ impl PyDatasetIter {
     }
 }
 
-/// Something whose threads may call functions of Python: it is dropped without the GIL, which they may be waiting for.
-pub(crate) struct Closable<T: Send>(Mutex<Option<Arc<Mutex<T>>>>);
+/// Something whose threads end when it is closed, or dropped.
+pub(crate) struct Closable<T: Send>(Mutex<Option<Held<Arc<Mutex<T>>>>>);
 
 impl<T: Send> Closable<T> {
     pub(crate) fn new(value: T) -> Self {
-        Self(Mutex::new(Some(Arc::new(Mutex::new(value)))))
+        Self(Mutex::new(Some(Held::new(Arc::new(Mutex::new(value))))))
     }
 
     /// Returns it, unless it was closed.
     pub(crate) fn open(&self) -> Option<Arc<Mutex<T>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_deref().cloned()
     }
 
     pub(crate) fn close(&self) {
-        if let Some(value) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Python::attach(|py| py.detach(move || drop(value)));
-        }
-    }
-}
-
-impl<T: Send> Drop for Closable<T> {
-    fn drop(&mut self) {
-        self.close();
+        let value = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(value);
     }
 }
 

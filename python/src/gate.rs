@@ -4,6 +4,7 @@
 //! Ctrl-C asks the task to save and end, and `KeyboardInterrupt` is raised.
 
 use crate::error::{Raise, raised};
+use crate::process::Process;
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_train::Interrupt;
 use pyo3::prelude::*;
@@ -37,14 +38,14 @@ pub(crate) enum OnCtrlC {
 /// ```
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
-    process: u32,
+    process: Process,
     interrupt: Interrupt,
 }
 
 impl Gate {
     /// A gate of this process.
     pub(crate) fn new() -> Self {
-        Self { process: std::process::id(), interrupt: Interrupt::default() }
+        Self { process: Process::this(), interrupt: Interrupt::default() }
     }
 
     /// Returns what Ctrl-C in one of its calls sets: for the options of a task.
@@ -109,15 +110,7 @@ impl Gate {
 
     /// Fails in a process that was forked from the one that this gate belongs to: its threads and connections are not here.
     pub(crate) fn check_process(&self, py: Python<'_>) -> PyResult<()> {
-        let here = std::process::id();
-        if here == self.process {
-            return Ok(());
-        }
-        let error = Error::new(Code::Forked, "this object was made before a fork")
-            .at(format!("process {here}, forked from process {}", self.process))
-            .because("the threads and connections behind it stayed in the parent")
-            .help("make it in the child process, or start workers with multiprocessing_context=\"spawn\"");
-        Err(raised(py, &error))
+        self.process.check().or_raise(py)
     }
 }
 

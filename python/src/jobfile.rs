@@ -73,19 +73,20 @@ fn predict_job(
     no_label: bool,
     each: Py<PyAny>,
 ) -> PyResult<()> {
-    let raised = FirstRaised::default();
-    let first = raised.clone();
+    let (gate, raised) = (Gate::new(), FirstRaised::default());
+    let (first, interrupt) = (raised.clone(), gate.interrupt().clone());
     let work = move || {
         let trained = TrainedJob::find(path)?;
         let options = PredictOptions { id: carried, no_label };
         trained.job(Overrides::default())?.predict(&trained, &files, &options, |batch| {
+            interrupt.error().map_or(Ok(()), Err)?;
             Python::attach(|py| {
                 let call = || each.bind(py).call1((columns_of(py, batch)?,)).map(drop);
                 call().map_err(|exception| first.keep(py, "the receiver of predictions", exception))
             })
         })
     };
-    raised.or(py, Gate::new().enter(py, work)).map(drop)
+    raised.or(py, gate.enter(py, work)).map(drop)
 }
 
 /// Exports the newest checkpoint of a job's run directory. Returns the folder.

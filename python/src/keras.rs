@@ -8,6 +8,7 @@ use crate::estimator_calls::{FirstRaised, PyStop};
 use crate::gate::{Gate, OnCtrlC};
 use crate::keras_layers::{LayerOf, model};
 use crate::optimizer::Optimizer;
+use crate::process::Held;
 use crate::task::options;
 use phalanx::callbacks::{BackupAndRestore, Callback, FitContext, ModelCheckpoint, TensorBoard};
 use phalanx::coordinator::{ClusterResolver, TfConfigClusterResolver};
@@ -27,7 +28,7 @@ type Named = Vec<(String, f64)>;
 /// A model with an optimizer, a loss and metrics, under a strategy. `phalanx.keras.Sequential` is its face.
 #[pyclass(frozen, module = "phalanx._phalanx", name = "Compiled")]
 pub(crate) struct PyCompiled {
-    model: Arc<Mutex<Compiled<Model>>>,
+    model: Held<Arc<Mutex<Compiled<Model>>>>,
     gate: Gate,
 }
 
@@ -122,7 +123,7 @@ impl PyCompiled {
             let replicated = strategy.scope(|| model(&layers, &input_shape, seed))?;
             replicated.compile(optimizer.inner(), loss.as_str(), metrics.iter().map(String::as_str))
         };
-        let model = Arc::new(Mutex::new(gate.enter_as(py, OnCtrlC::Finish, work)?));
+        let model = Held::new(Arc::new(Mutex::new(gate.enter_as(py, OnCtrlC::Finish, work)?)));
         Ok(Self { model, gate })
     }
 
@@ -150,14 +151,14 @@ impl PyCompiled {
             let history = locked(&model)?.fit(data.data(), fit)?;
             Ok(history.epochs().iter().copied().zip(history.logs().iter().map(named)).collect())
         };
-        raised.or(py, self.gate.enter_as(py, OnCtrlC::Finish, work))
+        raised.or(py, self.begun().enter_as(py, OnCtrlC::Finish, work))
     }
 
     /// Returns loss and metrics.
     fn evaluate(&self, py: Python<'_>, data: &Bound<'_, PyAny>, settings: Fitting) -> PyResult<Named> {
         let (data, model) = (Given::read(data)?, Arc::clone(&self.model));
         let work = move || locked(&model)?.evaluate(data.data(), settings.fit()).map(|logs| named(&logs));
-        self.gate.enter_as(py, OnCtrlC::Finish, work)
+        self.begun().enter_as(py, OnCtrlC::Finish, work)
     }
 
     /// Returns the outputs of every row as a column.
@@ -167,7 +168,7 @@ impl PyCompiled {
             let outputs = locked(&model)?.predict(data.data())?;
             Batch::new([("outputs", outputs)])
         };
-        let outputs = self.gate.enter_as(py, OnCtrlC::Finish, work)?;
+        let outputs = self.begun().enter_as(py, OnCtrlC::Finish, work)?;
         PyList::new(py, columns_of(py, &outputs)?)
     }
 
@@ -195,6 +196,14 @@ impl PyCompiled {
         let model = Arc::clone(&self.model);
         let work = move || locked(&model)?.export_saved_model(folder, None);
         self.gate.enter_as(py, OnCtrlC::Finish, work)
+    }
+}
+
+impl PyCompiled {
+    /// Returns the gate for another call: one that Ctrl-C ended does not end this one.
+    fn begun(&self) -> &Gate {
+        self.gate.interrupt().clear();
+        &self.gate
     }
 }
 

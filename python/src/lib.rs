@@ -3,6 +3,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `gate` | [`gate::Gate`], through which every call goes that can wait: no GIL, Ctrl-C, forks |
+//! | `process` | what a fork does not have |
 //! | `error` | errors as `phalanx.Error` |
 //! | `buffer` | numbers that Python reads and writes without a copy |
 //! | `command` | the command `phalanx` |
@@ -35,6 +36,7 @@ mod keras_layers;
 mod mini_cluster;
 mod module;
 mod optimizer;
+mod process;
 mod session;
 mod task;
 

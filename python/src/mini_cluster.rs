@@ -2,6 +2,7 @@
 
 use crate::error::{Raise, caught};
 use crate::gate::{Gate, OnCtrlC};
+use crate::process::Held;
 use crate::task::{self, Server};
 use phalanx_base::{Code, Error};
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[pyclass(frozen, module = "phalanx")]
 pub(crate) struct MiniCluster {
     gate: Gate,
-    cluster: Arc<phalanx_train::MiniCluster>,
+    cluster: Held<Arc<phalanx_train::MiniCluster>>,
 }
 
 #[pymethods]
@@ -25,7 +26,7 @@ impl MiniCluster {
         let gate = Gate::new();
         let options = task::options(&gate, "mini cluster").or_raise(py)?;
         let start = move || phalanx_train::MiniCluster::start_with(ps, workers, options);
-        let cluster = Arc::new(gate.enter(py, start)?);
+        let cluster = Held::new(Arc::new(gate.enter(py, start)?));
         Ok(Self { gate, cluster })
     }
 

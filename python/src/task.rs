@@ -2,6 +2,7 @@
 
 use crate::error::{Raise, caught};
 use crate::gate::{Gate, OnCtrlC};
+use crate::process::Held;
 use phalanx_base::{Result, Role};
 use phalanx_cluster::TaskConfig;
 use phalanx_train::{ServerOptions, Token};
@@ -12,12 +13,12 @@ use pyo3::prelude::*;
 #[pyclass(frozen, module = "phalanx")]
 pub(crate) struct Server {
     gate: Gate,
-    server: phalanx_train::Server,
+    server: Held<phalanx_train::Server>,
 }
 
 impl Server {
     pub(crate) fn new(gate: Gate, server: phalanx_train::Server) -> Self {
-        Self { gate, server }
+        Self { gate, server: Held::new(server) }
     }
 
     pub(crate) fn gate(&self) -> &Gate {
@@ -54,7 +55,7 @@ impl Server {
             phalanx_train::Server::start_with(config, ServerOptions { token, status_dir, ..options })
         };
         let server = gate.enter(py, start)?;
-        Ok(Self { gate, server })
+        Ok(Self::new(gate, server))
     }
 
     /// Starts a job of this process alone, whatever the environment says.
@@ -63,7 +64,7 @@ impl Server {
         let gate = Gate::new();
         let options = options(&gate, "local").or_raise(py)?;
         let server = gate.enter(py, move || phalanx_train::Server::start_with(TaskConfig::local(), options))?;
-        Ok(Self { gate, server })
+        Ok(Self::new(gate, server))
     }
 
     /// The task's name, such as `worker/0`.
@@ -124,19 +125,19 @@ impl Server {
 
     /// Waits until every task of the job has joined.
     fn wait_until_formed(&self, py: Python<'_>) -> PyResult<()> {
-        let server = self.server.clone();
+        let server = self.inner().clone();
         self.gate.enter(py, move || server.wait_until_formed())
     }
 
     /// Serves until the job is over: the part of a parameter server.
     fn join(&self, py: Python<'_>) -> PyResult<()> {
-        let server = self.server.clone();
+        let server = self.inner().clone();
         self.gate.enter_as(py, OnCtrlC::Finish, move || server.join())
     }
 
     /// Leaves the job. A chief ends it.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
-        let server = self.server.clone();
+        let server = self.inner().clone();
         self.gate.enter_as(py, OnCtrlC::Finish, move || {
             server.leave(None);
             Ok(())
@@ -146,7 +147,7 @@ impl Server {
     /// Leaves the job because of this exception. It ends the job for all tasks, unless it is of the infrastructure's making.
     fn fail(&self, py: Python<'_>, exception: &Bound<'_, PyBaseException>) -> PyResult<()> {
         let error = caught(py, &PyErr::from_value(exception.clone().into_any()));
-        let server = self.server.clone();
+        let server = self.inner().clone();
         self.gate.enter_as(py, OnCtrlC::Finish, move || {
             server.leave(Some(&error));
             Ok(())

@@ -1,7 +1,8 @@
-//! `cargo xtask`: the gate, the checks that a change needs, licences, and pages generated from code.
+//! `cargo xtask`: the gate, the checks that a change needs, licences, the wheel, and pages generated from code.
 
 mod changed;
 mod licences;
+mod wheel;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -14,6 +15,7 @@ cargo xtask COMMAND
   check --changed [--since REV]  runs format, lints and tests of what has changed, and of what depends on it, since REV or
                                  since the branch left main, uncommitted files included
   licences                       checks that deny.toml allows every dependency
+  wheel                          builds the Python package as a wheel into target/wheel/wheels, and tries it
   docs                           writes the pages that are generated from code
 ";
 
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
         ["check", "--changed", "--since", since] => changed::check(&root(), Some(since)),
         ["check", rest @ ..] => run(Command::new(root().join(".ci/run")).args(rest)),
         ["licences"] => licences::check(&root()).map(|summary| eprintln!("{summary}")),
+        ["wheel"] => wheel::build(&root()),
         ["docs"] => docs(),
         _ => {
             eprint!("{HELP}");

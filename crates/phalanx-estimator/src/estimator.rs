@@ -174,7 +174,8 @@ impl<M: Trainable> Estimator<M> {
         let data = input_fn(InputContext::default());
         data.check_batched()?;
         let replicas = Distribution::of_evaluation(self.config.eval_distribute.as_ref())?;
-        let found = evaluate(trained, self.model.head(), &data, steps, replicas);
+        let interrupt = &self.config.options.interrupt;
+        let found = evaluate(trained, self.model.head(), &data, steps, replicas, interrupt);
         let found = found.map_err(|error| located(error, &*self.model, &data))?;
         let folder = eval_folder(name);
         let writer = SummaryWriter::open(&self.dir.child(&folder)?)?;

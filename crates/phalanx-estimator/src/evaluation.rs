@@ -5,6 +5,7 @@ use crate::{Head, Trainable};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Dataset;
 use phalanx_nn::Slots;
+use phalanx_train::Interrupt;
 use std::collections::BTreeMap;
 
 /// The metrics of an evaluation under TensorFlow's names, `loss` and `global_step` among them.
@@ -62,13 +63,14 @@ impl std::fmt::Display for Evaluation {
     }
 }
 
-/// Evaluates `steps` batches of `data`, or all of them, with this many replicas.
+/// Evaluates `steps` batches of `data`, or all of them, with this many replicas. An interruption ends it with its error.
 pub(crate) fn evaluate<M: Trainable>(
     trained: &TrainedModel<M>,
     head: &Head,
     data: &Dataset,
     steps: Option<u64>,
     replicas: usize,
+    interrupt: &Interrupt,
 ) -> Result<Evaluation> {
     let mut metrics = head.metrics()?;
     let slots = Slots::new(replicas)?;
@@ -76,6 +78,9 @@ pub(crate) fn evaluate<M: Trainable>(
     let mut iter = data.iter()?;
     let mut reached_end = false;
     while steps.is_none_or(|steps| batches < steps) {
+        if let Some(error) = interrupt.error() {
+            return Err(error);
+        }
         let Some(batch) = iter.next().transpose()? else {
             reached_end = true;
             break;

@@ -5,6 +5,7 @@ use crate::trained::TrainedModel;
 use crate::{Estimator, Exported, Head, Trainable};
 use phalanx_base::{Code, Error, Result, SplitMix, mix};
 use phalanx_data::{Batch, Dataset};
+use phalanx_train::Interrupt;
 
 /// The number of rows per batch.
 const BATCH: usize = 1024;
@@ -96,7 +97,8 @@ pub(crate) fn importances<M: Trainable>(
         return Err(Error::new(Code::BadSetting, what).help("give at least two rows, and at least one repeat"));
     }
     let measure = |rows: Batch| {
-        let found = evaluate(trained, head, &Dataset::from_tensor_slices(rows).batch(BATCH), None, 1)?;
+        let found =
+            evaluate(trained, head, &Dataset::from_tensor_slices(rows).batch(BATCH), None, 1, &Interrupt::default())?;
         found.get(&metric).ok_or_else(|| Error::new(Code::Internal, format!("there is no metric {metric:?}")))
     };
     let before = measure(rows.clone())?;

@@ -87,6 +87,19 @@ impl Interrupt {
         self.ask(TERMINATE);
     }
 
+    /// Forgets the request: for a program that goes on after it was stopped, as a notebook does.
+    ///
+    /// ```
+    /// use phalanx_train::Interrupt;
+    /// let interrupt = Interrupt::default();
+    /// interrupt.ctrl_c();
+    /// interrupt.clear();
+    /// assert!(interrupt.error().is_none());
+    /// ```
+    pub fn clear(&self) {
+        self.0.store(NONE, Ordering::Release);
+    }
+
     /// The first request counts.
     fn ask(&self, why: u32) {
         let _known = self.0.compare_exchange(NONE, why, Ordering::AcqRel, Ordering::Acquire);

@@ -81,3 +81,16 @@ fn the_oldest_compiler_is_the_same_everywhere() {
         assert!(text(page).contains(version), "{page} does not name Rust {version}");
     }
 }
+
+#[test]
+fn the_python_package_has_the_version_of_the_workspace() {
+    let manifest = |name: &str| -> toml::Table {
+        let text = std::fs::read_to_string(root().join(name)).expect("a manifest");
+        text.parse().expect("a manifest is TOML")
+    };
+    let ours = &manifest("Cargo.toml")["workspace"]["package"];
+    let python = &manifest("python/Cargo.toml")["package"];
+    for key in ["version", "rust-version", "edition"] {
+        assert_eq!(ours[key], python[key], "{key}");
+    }
+}

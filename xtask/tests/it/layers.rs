@@ -124,3 +124,31 @@ fn a_parameter_server_links_no_tensor_library() {
         assert!(!links_burn(without), "{without} links Burn");
     }
 }
+
+/// The Python package is a workspace of its own, and is built with `--locked`: a new dependency of a crate has to reach its lock file,
+/// too. `cargo metadata --manifest-path python/Cargo.toml` writes it there.
+#[test]
+fn the_lock_file_of_the_python_package_has_the_dependencies_of_every_crate() {
+    let lock = std::fs::read_to_string(root().join("python/Cargo.lock")).expect("a lock file");
+    let lock: toml::Table = lock.parse().expect("a lock file is TOML");
+    let locked = lock["package"].as_array().expect("packages").iter().map(|package| {
+        let name = package["name"].as_str().expect("a name").to_owned();
+        let all = package.get("dependencies").and_then(toml::Value::as_array).into_iter().flatten();
+        let names = all.filter_map(|one| one.as_str()?.split(' ').next().map(str::to_owned)).collect();
+        (name, names)
+    });
+    let locked: BTreeMap<String, BTreeSet<String>> = locked.collect();
+    let whole = metadata(&["--no-deps"]);
+    let mut compared = 0;
+    for package in list(&whole, "packages") {
+        let Some(locked) = locked.get(text(package, "name")) else { continue };
+        let needed = list(package, "dependencies").iter().filter(|one| text(one, "kind") != "dev");
+        let missing: Vec<&str> = needed
+            .filter(|one| one["optional"] == false && !locked.contains(text(one, "name")))
+            .map(|one| text(one, "name"))
+            .collect();
+        assert!(missing.is_empty(), "python/Cargo.lock has no {missing:?} for {}", text(package, "name"));
+        compared += 1;
+    }
+    assert!(compared > 15, "the check itself finds nothing");
+}

@@ -9,6 +9,7 @@ use phalanx_formats::saved_model::{VariableSpec, graph_variables};
 use phalanx_nn::{ParameterRegistry, default_device};
 use phalanx_ps::checkpoint::{Checkpoint, table_keys, table_values};
 use phalanx_storage::Dir;
+use phalanx_train::Interrupt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -130,7 +131,7 @@ impl<M: Trainable> Exported<M> {
     ) -> Result<Evaluation> {
         let data = input_fn(InputContext::default());
         data.check_batched()?;
-        evaluate(&self.trained, self.model.head(), &data, steps.into(), 1)
+        evaluate(&self.trained, self.model.head(), &data, steps.into(), 1, &Interrupt::default())
     }
 
     /// Returns the predictions for every batch of an input, as [`Estimator::predict`] does.

@@ -76,6 +76,7 @@ impl<M: Network> Compiled<M> {
             if validation.steps.is_some_and(|wanted| steps >= wanted) {
                 break;
             }
+            self.check_interrupted()?;
             let batches = with_rows(Some(step?)).with(&mut accumulators);
             self.model.compute(batches, |replica, (batch, accumulators)| {
                 let model = replica.model().clone().no_grad();
@@ -87,6 +88,15 @@ impl<M: Network> Compiled<M> {
         }
         let all = self.together(&accumulators)?;
         if all.is_empty() { Err(nothing("evaluate on")) } else { Ok((all, steps)) }
+    }
+
+    /// Returns the interruption of a process that computes alone. With other workers the pass ends first, since they wait for its
+    /// part.
+    pub(super) fn check_interrupted(&self) -> Result<()> {
+        match self.strategy().workers() {
+            None => self.strategy().interrupted().map_or(Ok(()), Err),
+            Some(_) => Ok(()),
+        }
     }
 
     /// Sums the accumulators of all replicas and workers.

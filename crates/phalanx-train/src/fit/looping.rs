@@ -95,6 +95,9 @@ impl<E: Executor> FitLoop<E> {
             }
             let logs = sums.logs(self.executor.objectives(), "");
             let logs = self.epoch_ended(epoch, logs)?;
+            if self.interrupted {
+                return Err(self.give_up()?);
+            }
             history.push(epoch, logs);
         }
         let last = history.logs().last().cloned().unwrap_or_default();
@@ -175,7 +178,13 @@ impl<E: Executor> FitLoop<E> {
     /// Ends an epoch: validates, calls the callbacks, and returns the complete logs.
     fn epoch_ended(&mut self, epoch: usize, mut logs: Logs) -> Result<Logs> {
         if self.executor.validates() && self.fit.is_validated(epoch) {
-            self.validate(&mut logs)?;
+            match self.validate(&mut logs) {
+                Err(_) if self.executor.interruption().is_some() => {
+                    self.interrupted = true;
+                    return Ok(logs);
+                }
+                validated => validated?,
+            }
         }
         let steps = self.at.batch;
         self.at = FitPosition { epoch: epoch + 1, batch: 0 };

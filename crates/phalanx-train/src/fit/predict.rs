@@ -49,6 +49,7 @@ impl<M: Network> Compiled<M> {
         let replicas = strategy.local_replicas();
         let (mut batches, mut joined) = (dataset.iter()?, Vec::new());
         loop {
+            self.check_interrupted()?;
             let (mut taken, mut own) = (0, Vec::new());
             while taken < size * replicas {
                 let Some(batch) = batches.next().transpose()? else { break };

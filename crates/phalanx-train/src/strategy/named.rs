@@ -86,8 +86,15 @@ mod tests {
         let mut fitted = model().compile(Sgd::new(0.1), "mse", [""; 0]).unwrap();
         let x = Column::f32(vec![1.0; 64]).with_row_shape([1]).unwrap();
         let fit = Fit::epochs(1000).batch_size(8).verbose(Verbose::Silent);
-        let error = fitted.fit((x, Column::f32(vec![1.0; 64])), fit).err().unwrap();
+        let rows = || (x.clone(), Column::f32(vec![1.0; 64]));
+        let error = fitted.fit(rows(), fit).err().unwrap();
         assert_eq!((error.code(), fitted.iterations()), (Code::Terminated, 1));
+        let error = fitted.evaluate(rows(), Fit::default().verbose(Verbose::Silent)).err().unwrap();
+        assert_eq!(error.code(), Code::Terminated);
+        assert_eq!(fitted.predict(x.clone()).err().unwrap().code(), Code::Terminated);
+        // A notebook goes on.
+        options.interrupt.clear();
+        assert!(fitted.predict(x).is_ok());
     }
 
     #[test]
