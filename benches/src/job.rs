@@ -26,11 +26,18 @@ pub(crate) struct Tasks {
     pub(crate) trainers: usize,
     /// Each task on a machine of its own with such a link, or all on loopback.
     pub(crate) network: Option<Link>,
+    /// Whether connections between machines are encrypted.
+    pub(crate) tls: bool,
 }
 
 /// Runs every task as `subcommand` with the arguments of this process and `more`.
 pub(crate) fn run(tasks: Tasks, subcommand: &str, more: &[String]) -> Result<Done> {
-    let Tasks { ps, trainers, network } = tasks;
+    let Tasks { ps, trainers, network, tls } = tasks;
+    if tls && network.is_none() {
+        return Err(
+            Error::new(Code::BadSetting, "--tls is for tasks on machines of their own").help("add --network unlimited")
+        );
+    }
     let network = network.map(|link| Network::new(ps + trainers, link)).transpose()?;
     let cluster = network.as_ref().map_or_else(|| local_cluster(ps, trainers), |network| Ok(network.cluster(ps)))?;
     let executable =
@@ -38,7 +45,11 @@ pub(crate) fn run(tasks: Tasks, subcommand: &str, more: &[String]) -> Result<Don
     let command = |task| {
         let mut command = Command::new(&executable);
         // The same arguments again; only the subcommand differs.
-        command.arg(subcommand).args(std::env::args_os().skip(2)).args(more);
+        command.arg(subcommand).args(std::env::args_os().skip(2)).args(more).env_remove("PHALANX_TOKEN");
+        if tls {
+            // A job with a token encrypts.
+            command.env("PHALANX_TOKEN", "of a job that is measured");
+        }
         match &network {
             Some(network) => network.on(network.machine(ps, task), &command),
             None => command,

@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// Each worker in a network namespace of its own, over links of this speed: unlimited, or Gbit/s
     #[arg(long)]
     network: Option<Link>,
+    /// With --network: connections are encrypted
+    #[arg(long)]
+    tls: bool,
     /// One line of JSON
     #[arg(long)]
     json: bool,
@@ -50,7 +53,7 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
     if args.workers == 1 {
         return with_threads(args.threads, || work(args, &Strategy::one_device(&args.device)?));
     }
-    let tasks = Tasks { ps: 0, trainers: args.workers, network: args.network };
+    let tasks = Tasks { ps: 0, trainers: args.workers, network: args.network, tls: args.tls };
     println!("{}", job::run(tasks, "mirrored-task", &[])?.measured);
     Ok(())
 }

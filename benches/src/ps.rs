@@ -65,6 +65,9 @@ pub(crate) struct Args {
     /// Each task in a network namespace of its own, over links of this speed: unlimited, or Gbit/s
     #[arg(long)]
     network: Option<Link>,
+    /// With --network: connections are encrypted
+    #[arg(long)]
+    tls: bool,
     /// One line of JSON
     #[arg(long)]
     json: bool,
@@ -148,7 +151,7 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
     }
     // A coordinator computes nothing itself.
     let trainers = args.workers + usize::from(args.driver == Driver::Coordinator);
-    let done = job::run(Tasks { ps: args.ps, trainers, network: args.network }, "task", &[])?;
+    let done = job::run(Tasks { ps: args.ps, trainers, network: args.network, tls: args.tls }, "task", &[])?;
     let mut measured: Value = serde_json::from_str(&done.measured)
         .map_err(|error| Error::new(Code::Internal, "the chief's line cannot be read").because(error))?;
     let loads: Vec<Value> = done.loads.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();

@@ -47,6 +47,8 @@ pub(crate) enum Ours {
     Bf16,
     /// Exchanges go on while steps are computed.
     Overlap,
+    /// Connections are encrypted.
+    Tls,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +66,7 @@ impl Entrant {
             Self::Ours(Ours::Coordinated) => "phalanx, coordinated".to_owned(),
             Self::Ours(Ours::Bf16) => "phalanx, bf16".to_owned(),
             Self::Ours(Ours::Overlap) => "phalanx, overlap".to_owned(),
+            Self::Ours(Ours::Tls) => "phalanx, TLS".to_owned(),
             Self::Peer { peer: Peer::Tf, pack: 1 } => "tensorflow".to_owned(),
             Self::Peer { peer: Peer::Tf, pack } => format!("tensorflow, {pack} steps a call"),
             Self::Peer { peer: Peer::Torch, .. } => "torch".to_owned(),
@@ -82,6 +85,7 @@ impl Entrant {
             _ if case.network.is_some() && case.form == Form::One => false,
             Self::Ours(Ours::Coordinated | Ours::Overlap) => matches!(case.form, Form::Servers { .. }),
             Self::Ours(Ours::Bf16) => !mirrored,
+            Self::Ours(Ours::Tls) => case.network.is_some(),
             Self::Ours(Ours::Plain) => true,
             Self::Peer { peer: Peer::Torch, pack } => {
                 pack == 1 && (mirrored || case.form == Form::One && !args.from_file)
@@ -123,8 +127,9 @@ impl Entrant {
         };
         let links = case.network.into_iter().flat_map(|link| ["--network".to_owned(), link.to_string()]);
         match (self, case.form) {
-            (Self::Ours(_), Form::Mirrored { workers }) => {
+            (Self::Ours(how), Form::Mirrored { workers }) => {
                 command.args(["mirrored", "--json", "--workers", &workers.to_string()]).args(steps).args(links);
+                command.args((how == Ours::Tls).then_some("--tls"));
             }
             (Self::Ours(how), form) => {
                 command.args(["ps", "--json", "--model", &model]).args(steps).args(tasks(form)).args(file).args(links);
@@ -138,6 +143,9 @@ impl Entrant {
                     }
                     Ours::Overlap => {
                         command.arg("--overlap");
+                    }
+                    Ours::Tls => {
+                        command.arg("--tls");
                     }
                 }
                 if form == Form::One {

@@ -57,6 +57,9 @@ pub(crate) struct Args {
     /// Each task in a network namespace of its own, over links of these speeds: unlimited, or Gbit/s
     #[arg(long, value_delimiter = ',')]
     network: Vec<Link>,
+    /// With --network: measures ours with encryption as well
+    #[arg(long)]
+    tls: bool,
     /// Compute threads in one process
     #[arg(long, default_value_t = 2)]
     threads: usize,
@@ -85,6 +88,7 @@ impl Args {
         entrants.extend(self.coordinated.then_some(Entrant::Ours(Ours::Coordinated)));
         entrants.extend(self.bf16.then_some(Entrant::Ours(Ours::Bf16)));
         entrants.extend(self.overlap.then_some(Entrant::Ours(Ours::Overlap)));
+        entrants.extend(self.tls.then_some(Entrant::Ours(Ours::Tls)));
         if self.peer.contains(&Peer::Tf) && self.python.is_some() {
             entrants.extend(self.pack.iter().map(|&pack| Entrant::Peer { peer: Peer::Tf, pack }));
         }

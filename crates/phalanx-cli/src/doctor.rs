@@ -172,7 +172,7 @@ fn task(args: &DoctorArgs) -> Vec<Finding> {
         found.push(finding(
             Grade::Warn,
             "token",
-            "not set: anyone who reaches a task's port can join the job",
+            "not set: anyone who reaches a task's port can join the job, and nothing is encrypted",
             Some(fix),
         ));
     }

@@ -25,7 +25,12 @@ impl Ssh {
     pub(crate) fn program(&self, launch: &Launch, placed: &Placed) -> Program {
         let directory = std::env::current_dir().map(|path| path.display().to_string()).unwrap_or_default();
         let launcher: Vec<String> = self.launcher.iter().map(|word| shell_quoted(word)).collect();
-        let mut remote = format!("cd {} && exec {} launch", shell_quoted(&directory), launcher.join(" "));
+        let mut remote = format!("cd {} && exec ", shell_quoted(&directory));
+        // Every task of a job must encrypt alike.
+        if let Ok(encryption) = std::env::var("PHALANX_TLS") {
+            remote += &format!("env PHALANX_TLS={} ", shell_quoted(&encryption));
+        }
+        remote += &format!("{} launch", launcher.join(" "));
         for word in self.options.iter().map(String::as_str) {
             remote += &format!(" {}", shell_quoted(word));
         }

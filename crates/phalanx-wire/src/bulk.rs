@@ -1,6 +1,7 @@
 //! The bulk lane: a frame is sent, a frame comes back.
 
 use crate::buffer_pool::BufferPool;
+use crate::opened_stream::Opening;
 use crate::{Address, InFrame, OutFrame, Outcome, PeerStream, Token, fault, opened_stream, peer};
 use phalanx_base::{Code, Error, Result};
 use std::future::Future;
@@ -60,7 +61,8 @@ pub fn reach_over_network(address: &Address, peer: String, token: Option<Token>)
 /// [`Code::PeerUnreachable`] if nothing accepts streams at this address, because it is another machine or has not started;
 /// else the error with which the peer refuses the stream.
 pub fn stream(address: &Address, token: Option<&Token>, hello: &[u8], patience: Duration) -> Result<PeerStream> {
-    opened_stream::open(address, token, hello, patience, false).map_err(|error| no_stream(address, &error))
+    let opening = Opening { address, token, hello, over_network: false };
+    opened_stream::open(&opening, patience).map_err(|error| no_stream(address, &error))
 }
 
 /// As [`stream`], over TCP.
@@ -73,7 +75,8 @@ pub fn stream_over_network(
     hello: &[u8],
     patience: Duration,
 ) -> Result<PeerStream> {
-    opened_stream::open(address, token, hello, patience, true).map_err(|error| no_stream(address, &error))
+    let opening = Opening { address, token, hello, over_network: true };
+    opened_stream::open(&opening, patience).map_err(|error| no_stream(address, &error))
 }
 
 fn no_stream(address: &Address, error: &io::Error) -> Error {

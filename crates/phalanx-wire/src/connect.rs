@@ -1,7 +1,7 @@
 //! Connecting to a peer: by Unix socket on the same host, else by TCP.
 
 use crate::handshake::{self, ConnectionKind};
-use crate::{Address, Token, fault, limits};
+use crate::{Address, Token, fault, limits, tls};
 use hyper_util::rt::TokioIo;
 use phalanx_base::{Code, Error};
 use std::io;
@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::TlsStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 
 /// Returns a channel for the control lane of `address` that connects when first used, and reconnects when necessary. Call
@@ -45,22 +46,24 @@ pub(crate) async fn open_remote(address: &Address, token: Option<&Token>, kind: 
     let connecting = TcpStream::connect((address.host(), address.port()));
     let stream = tokio::time::timeout(limits::CONNECT, connecting).await.map_err(|_| late("no connection"))??;
     tune(&stream)?;
-    let mut stream = Stream::Tcp(stream);
-    greet(&mut stream, token, kind, address.port()).await?;
-    Ok(stream)
+    let is_encrypted = encrypts(token, address.is_loopback());
+    let greeting = async {
+        let (mut stream, binding) =
+            if is_encrypted { tls::connect(stream).await? } else { (Stream::Tcp(stream), None) };
+        handshake::greet(&mut stream, token, kind, address.port(), binding).await?;
+        Ok(stream)
+    };
+    tokio::time::timeout(limits::HANDSHAKE, greeting).await.unwrap_or_else(|_| Err(late("no handshake")))
+}
+
+/// Whether a connection is encrypted: without a token nobody could tell who is at the other end.
+pub(crate) fn encrypts(token: Option<&Token>, is_loopback: bool) -> bool {
+    token.is_some_and(|token| token.encryption().covers(is_loopback))
 }
 
 /// Whether the peer was reached and refused the connection, so that another transport would not help.
 pub(crate) fn refused(error: &io::Error) -> bool {
     fault::unwrap(error).is_some()
-}
-
-async fn greet<S>(stream: &mut S, token: Option<&Token>, kind: ConnectionKind, port: u16) -> io::Result<()>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
-    let greeting = handshake::greet(stream, token, kind, port);
-    tokio::time::timeout(limits::HANDSHAKE, greeting).await.unwrap_or_else(|_| Err(late("no handshake")))
 }
 
 /// Returns the error for a peer that accepts connections and sends nothing. Another transport is not tried: it would
@@ -104,7 +107,8 @@ pub(crate) async fn open_local(
         // Another user has taken the name. The task itself, if it runs, is reached at its port.
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    greet(&mut stream, token, kind, address.port()).await?;
+    let greeting = handshake::greet(&mut stream, token, kind, address.port(), None);
+    tokio::time::timeout(limits::HANDSHAKE, greeting).await.unwrap_or_else(|_| Err(late("no handshake")))?;
     Ok(stream)
 }
 
@@ -140,6 +144,7 @@ fn connect_local(address: SocketAddr) -> io::Result<UnixStream> {
 /// A TCP or Unix stream.
 pub(crate) enum Stream {
     Tcp(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
     Unix(UnixStream),
 }
 
@@ -148,6 +153,7 @@ impl Stream {
     pub(crate) async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.readable().await,
+            Self::Tls(stream) => stream.get_ref().0.readable().await,
             Self::Unix(stream) => stream.readable().await,
         }
     }
@@ -163,6 +169,10 @@ macro_rules! either {
     ($self:ident, $stream:ident => $call:expr) => {
         match $self.get_mut() {
             Stream::Tcp($stream) => $call,
+            Stream::Tls($stream) => {
+                let $stream = &mut **$stream;
+                $call
+            }
             Stream::Unix($stream) => $call,
         }
     };
@@ -198,6 +208,7 @@ impl AsyncWrite for Stream {
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Tcp(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
             Self::Unix(stream) => stream.is_write_vectored(),
         }
     }

@@ -9,9 +9,11 @@
 //!
 //! The client proves itself first, so a server reveals nothing that depends on the token; the client sends nothing more
 //! before the server has proved itself. The port is part of the proof, so that a listener at one port cannot relay the
-//! proof to a task at another. Without a token the key is a constant: the exchange then only keeps out other protocols.
-//! Decision 023 has the reasons.
+//! proof to a task at another, and so is a secret of the TLS connection around it, if there is one, so that nobody can relay
+//! it from one connection to another. Without a token the key is a constant: the exchange then only keeps out other
+//! protocols. Decisions 023 and 035 have the reasons.
 
+use crate::tls::Binding;
 use crate::{Token, fault, limits};
 use hmac::Mac;
 use phalanx_base::{Code, Error};
@@ -57,6 +59,7 @@ struct Transcript {
     port: u16,
     client: [u8; NONCE],
     server: [u8; NONCE],
+    binding: Binding,
 }
 
 impl Transcript {
@@ -67,6 +70,7 @@ impl Transcript {
         mac.update(&self.port.to_le_bytes());
         mac.update(&self.client);
         mac.update(&self.server);
+        self.binding.iter().for_each(|secret| mac.update(secret));
         mac
     }
 
@@ -80,7 +84,13 @@ impl Transcript {
 }
 
 /// Performs the client's side. If either end refuses, [`fault::unwrap`] returns the error.
-pub(crate) async fn greet<S>(stream: &mut S, token: Option<&Token>, kind: ConnectionKind, port: u16) -> io::Result<()>
+pub(crate) async fn greet<S>(
+    stream: &mut S,
+    token: Option<&Token>,
+    kind: ConnectionKind,
+    port: u16,
+    binding: Binding,
+) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -88,11 +98,11 @@ where
     let mut hello = MAGIC.to_vec();
     hello.extend([kind.byte(), u8::from(token.is_some())]);
     hello.extend(client);
-    stream.write_all(&hello).await?;
+    send(stream, &hello).await?;
     let mut server = [0; NONCE];
     stream.read_exact(&mut server).await?;
-    let transcript = Transcript { kind, port, client, server };
-    stream.write_all(&transcript.proof(token, b"client")).await?;
+    let transcript = Transcript { kind, port, client, server, binding };
+    send(stream, &transcript.proof(token, b"client")).await?;
     if stream.read_u8().await? != ACCEPTED {
         return Err(fault::wrap(refusal(stream).await?));
     }
@@ -113,7 +123,8 @@ pub(crate) async fn receive<S>(
     stream: &mut S,
     token: Option<&Token>,
     port: u16,
-    takes: impl FnOnce(ConnectionKind) -> bool,
+    binding: Binding,
+    refuses: impl FnOnce(ConnectionKind) -> Option<Error>,
 ) -> io::Result<ConnectionKind>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -125,16 +136,14 @@ where
     let (Some(kind), true) = (kind, magic == MAGIC) else { return Err(io::ErrorKind::InvalidData.into()) };
     let (mut client, server) = ([0; NONCE], nonce()?);
     client.copy_from_slice(&rest[2..]);
-    stream.write_all(&server).await?;
-    let transcript = Transcript { kind, port, client, server };
+    send(stream, &server).await?;
+    let transcript = Transcript { kind, port, client, server, binding };
     let mut proof = [0; PROOF];
     stream.read_exact(&mut proof).await?;
     let refused = if !transcript.proves(token, b"client", &proof) {
         Some(wrong_token(token.is_some(), rest[1] != 0))
-    } else if !takes(kind) {
-        Some(Error::new(Code::BadMessage, "this task accepts no frames").help("check the address"))
     } else {
-        None
+        refuses(kind)
     };
     if let Some(error) = refused {
         refuse(stream, &error).await?;
@@ -142,8 +151,14 @@ where
     }
     let mut accepted = vec![ACCEPTED];
     accepted.extend(transcript.proof(token, b"server"));
-    stream.write_all(&accepted).await?;
+    send(stream, &accepted).await?;
     Ok(kind)
+}
+
+/// Writes bytes and makes sure that they leave: an encrypted stream may hold them.
+async fn send(stream: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> io::Result<()> {
+    stream.write_all(bytes).await?;
+    stream.flush().await
 }
 
 fn wrong_token(wanted: bool, given: bool) -> Error {
@@ -161,7 +176,7 @@ fn wrong_token(wanted: bool, given: bool) -> Error {
 pub(crate) async fn refuse(stream: &mut (impl AsyncWrite + Unpin), error: &Error) -> io::Result<()> {
     let fault = fault::error_to_bytes(error);
     let start = [&[REFUSED][..], &(fault.len() as u32).to_le_bytes()].concat();
-    stream.write_all(&[&start[..], &fault].concat()).await
+    send(stream, &[&start[..], &fault].concat()).await
 }
 
 /// Reads what [`refuse`] sent after its first byte.
@@ -199,8 +214,8 @@ mod tests {
         runtime.block_on(async {
             let (mut near, mut far) = duplex(1024);
             tokio::join!(
-                greet(&mut near, client.as_ref(), ConnectionKind::Memory, ports.0),
-                receive(&mut far, server.as_ref(), ports.1, |_| true)
+                greet(&mut near, client.as_ref(), ConnectionKind::Memory, ports.0, None),
+                receive(&mut far, server.as_ref(), ports.1, None, |_| None)
             )
         })
     }
@@ -250,7 +265,7 @@ mod tests {
                 heard
             };
             let client = async {
-                let met = greet(&mut near, token("secret").as_ref(), ConnectionKind::Calls, 7).await;
+                let met = greet(&mut near, token("secret").as_ref(), ConnectionKind::Calls, 7, None).await;
                 drop(near);
                 met
             };
@@ -271,7 +286,7 @@ mod tests {
             let seen = runtime.block_on(async {
                 let (mut near, mut far) = duplex(1024);
                 near.write_all(&bytes).await.unwrap();
-                receive(&mut far, None, 7, |_| true).await
+                receive(&mut far, None, 7, None, |_| None).await
             });
             assert_eq!(seen.unwrap_err().kind(), io::ErrorKind::InvalidData);
         }

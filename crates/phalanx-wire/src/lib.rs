@@ -32,6 +32,8 @@ mod retry;
 mod same_host;
 mod serving_thread;
 mod task;
+mod tls;
+mod tls_records;
 mod token;
 
 // The model checks in `tests/loom` replace `crate::sync` by loom's types.
@@ -60,7 +62,7 @@ pub use phalanx_base::Address;
 pub use reply::ReplyBuffer;
 pub use retry::{Backoff, Outcome};
 pub use task::{task_from_wire, task_to_wire};
-pub use token::Token;
+pub use token::{Encryption, Token};
 
 /// The version of the protocol. Both ends of a connection must have the same.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;

@@ -6,7 +6,7 @@ use crate::connect::{self, Stream};
 use crate::connections::Activity;
 use crate::guarded::GuardedStream;
 use crate::handshake::{self, ConnectionKind};
-use crate::{Address, Token, bulk, connections, control, framed, limits, opened_stream, same_host};
+use crate::{Address, Token, bulk, connections, control, framed, limits, opened_stream, same_host, tls};
 use phalanx_base::{Code, Context, Error, Result};
 use std::io;
 use std::net::SocketAddr;
@@ -79,7 +79,8 @@ impl Listening {
         let tcp = TcpListener::from_std(tcp).context(Code::Internal, "the listening socket cannot be used")?;
         let (calls, incoming) = mpsc::channel(64);
         let (bulk, token, port) = (endpoint.bulk, endpoint.token, self.port());
-        let acceptor = Arc::new(Acceptor { bulk, token, port, calls, pool: Arc::default() });
+        let tls = token.as_ref().map(|_| tls::Acceptor::new()).transpose()?;
+        let acceptor = Arc::new(Acceptor { bulk, token, port, calls, pool: Arc::default(), tls });
         self.runtime.spawn(accept(Listener::Tcp(tcp), Arc::clone(&acceptor)));
         let router = tonic::transport::Server::builder()
             .max_concurrent_streams(limits::STREAMS)
@@ -155,10 +156,12 @@ struct Acceptor {
     calls: mpsc::Sender<GuardedStream>,
     /// The memory of requests and replies that come and go over byte streams.
     pool: Arc<BufferPool>,
+    /// Encrypts connections from other hosts, if there is a token.
+    tls: Option<tls::Acceptor>,
 }
 
 impl Acceptor {
-    async fn receive(self: Arc<Self>, mut stream: Stream, mut permit: connections::Permit) -> io::Result<()> {
+    async fn receive(self: Arc<Self>, stream: Stream, mut permit: connections::Permit) -> io::Result<()> {
         if let Stream::Tcp(stream) = &stream {
             connect::tune(stream)?;
         }
@@ -167,16 +170,11 @@ impl Acceptor {
         {
             return Ok(());
         }
-        let (is_local, is_bulk) = (matches!(stream, Stream::Unix(_)), self.bulk.is_some());
-        let takes = |kind| match kind {
-            ConnectionKind::Calls => true,
-            ConnectionKind::Frames | ConnectionKind::Stream => is_bulk,
-            ConnectionKind::Memory => is_bulk && is_local,
-        };
-        let handshake = handshake::receive(&mut stream, self.token.as_ref(), self.port, takes);
-        let kind = tokio::select! {
+        let (stream, kind) = tokio::select! {
             _ = &mut permit.closed => return Ok(()),
-            kind = tokio::time::timeout(limits::HANDSHAKE, handshake) => kind.map_err(|_| io::ErrorKind::TimedOut)??,
+            shaken = tokio::time::timeout(limits::HANDSHAKE, self.handshake(stream)) => {
+                shaken.map_err(|_| io::ErrorKind::TimedOut)??
+            }
         };
         permit.admit();
         if kind == ConnectionKind::Calls {
@@ -189,6 +187,36 @@ impl Acceptor {
             _ = &mut permit.closed => Ok(()),
             served = self.serve_bulk(stream, kind, activity) => served,
         }
+    }
+
+    /// Completes the handshake of a connection, and the one of TLS before it where the client begins with that.
+    async fn handshake(&self, stream: Stream) -> io::Result<(Stream, ConnectionKind)> {
+        let is_local = matches!(stream, Stream::Unix(_));
+        let (mut stream, binding, is_private) = match stream {
+            Stream::Tcp(stream) => {
+                let is_private = !connect::encrypts(self.token.as_ref(), stream.peer_addr()?.ip().is_loopback());
+                let mut first = [0];
+                stream.peek(&mut first).await?;
+                match &self.tls {
+                    Some(tls) if first == [tls::FIRST_BYTE] => {
+                        let (stream, binding) = tls.accept(stream).await?;
+                        (stream, binding, true)
+                    }
+                    _ => (Stream::Tcp(stream), None, is_private),
+                }
+            }
+            other => (other, None, true),
+        };
+        let is_bulk = self.bulk.is_some();
+        let refuses = |kind| match kind {
+            _ if !is_private => Some(not_encrypted()),
+            ConnectionKind::Calls => None,
+            ConnectionKind::Frames | ConnectionKind::Stream if is_bulk => None,
+            ConnectionKind::Memory if is_bulk && is_local => None,
+            _ => Some(Error::new(Code::BadMessage, "this task accepts no frames").help("check the address")),
+        };
+        let kind = handshake::receive(&mut stream, self.token.as_ref(), self.port, binding, refuses).await?;
+        Ok((stream, kind))
     }
 
     /// Serves a connection of the bulk lane until its client closes it.
@@ -215,6 +243,12 @@ fn name_taken(address: SocketAddr, error: &io::Error) -> Error {
         .at(format!("the abstract socket phalanx:{address}"))
         .because(holder)
         .help("stop that process, or give the task another port; no task sends it the token or parameters")
+}
+
+fn not_encrypted() -> Error {
+    Error::new(Code::BadSetting, "this task takes encrypted connections only")
+        .because("the client's PHALANX_TLS is off, and this task's is not")
+        .help("set PHALANX_TLS alike on every task of the job")
 }
 
 fn cannot_bind(address: &Address, error: &io::Error) -> Error {

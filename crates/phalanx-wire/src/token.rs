@@ -9,11 +9,52 @@ const VARIABLE: &str = "PHALANX_TOKEN";
 /// The block size of SHA-256, which is the longest key that HMAC uses unchanged.
 const BLOCK: usize = 64;
 
+/// The environment variable that chooses an [`Encryption`].
+const ENCRYPTION: &str = "PHALANX_TLS";
+
+/// Which TCP connections of a job with a token are encrypted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encryption {
+    /// Those between hosts.
+    #[default]
+    BetweenHosts,
+    /// Those within a host as well.
+    Everywhere,
+    /// None: the network is trusted.
+    Off,
+}
+
+impl Encryption {
+    pub(crate) fn covers(self, is_loopback: bool) -> bool {
+        match self {
+            Self::BetweenHosts => !is_loopback,
+            Self::Everywhere => true,
+            Self::Off => false,
+        }
+    }
+
+    fn from_env() -> Result<Self> {
+        let unusable = |found: String| {
+            Error::new(Code::BadSetting, format!("{found:?} is no choice of an encryption"))
+                .at(ENCRYPTION)
+                .help("between-hosts (the default), everywhere or off")
+        };
+        match std::env::var(ENCRYPTION).as_deref() {
+            Err(std::env::VarError::NotPresent) | Ok("" | "between-hosts") => Ok(Self::BetweenHosts),
+            Ok("everywhere") => Ok(Self::Everywhere),
+            Ok("off") => Ok(Self::Off),
+            Ok(other) => Err(unusable(other.to_owned())),
+            Err(std::env::VarError::NotUnicode(text)) => Err(unusable(text.to_string_lossy().into_owned())),
+        }
+    }
+}
+
 /// The secret of a job. Never printed.
 #[derive(Clone)]
 pub struct Token {
     /// The digest of the text, padded to a block.
     key: [u8; BLOCK],
+    encryption: Encryption,
 }
 
 impl Token {
@@ -27,16 +68,26 @@ impl Token {
         }
         let mut key = [0; BLOCK];
         key[..32].copy_from_slice(&Sha256::digest(text));
-        Ok(Self { key })
+        Ok(Self { key, encryption: Encryption::default() })
     }
 
-    /// Returns the token in `PHALANX_TOKEN`; `None` if the variable is not set.
+    /// Chooses which connections are encrypted. Every task of a job must choose alike.
+    #[must_use]
+    pub fn with_encryption(self, encryption: Encryption) -> Self {
+        Self { encryption, ..self }
+    }
+
+    pub(crate) fn encryption(&self) -> Encryption {
+        self.encryption
+    }
+
+    /// Returns the token in `PHALANX_TOKEN`, with the encryption in `PHALANX_TLS`; `None` if there is no token.
     ///
     /// # Errors
-    /// As [`Self::new`], and when the variable is not UTF-8: a job with a token must not run without it.
+    /// As [`Self::new`], and when a variable is not UTF-8 or no choice: a job with a token must not run without it.
     pub fn from_env() -> Result<Option<Self>> {
         match std::env::var(VARIABLE) {
-            Ok(text) => Self::new(&text).map(Some),
+            Ok(text) => Ok(Some(Self::new(&text)?.with_encryption(Encryption::from_env()?))),
             Err(std::env::VarError::NotPresent) => Ok(None),
             Err(std::env::VarError::NotUnicode(_)) => Err(unusable("it is not UTF-8")),
         }
@@ -49,7 +100,7 @@ impl Token {
     pub fn random() -> Result<Self> {
         let mut key = [0; BLOCK];
         getrandom::fill(&mut key).context(Code::Internal, "the operating system gives no random bytes")?;
-        Ok(Self { key })
+        Ok(Self { key, encryption: Encryption::default() })
     }
 
     /// Returns a keyed digest. All jobs without a token share one key.

@@ -134,7 +134,7 @@ impl Server {
 /// Warns that this job has no token.
 pub(crate) fn warn_of_strangers(address: &Address) {
     tracing::warn!(
-        "warning: whoever reaches port {} may take part in this job; set PHALANX_TOKEN on every task",
+        "warning: whoever reaches port {} may take part in this job, and nothing is encrypted; set PHALANX_TOKEN on every task",
         address.port()
     );
 }

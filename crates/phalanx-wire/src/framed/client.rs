@@ -36,6 +36,8 @@ impl Connection {
         let mut prefix = Vec::with_capacity(256);
         frame.put_prefix(&mut prefix);
         self.stream.write_all_buf(&mut Buf::chain(&prefix[..], frame.into_body())).await?;
+        // An encrypted stream may still hold the end.
+        self.stream.flush().await?;
         let (kind, frame) = self.read().await?;
         match kind {
             FRAME => Ok(InFrame::read(frame)),

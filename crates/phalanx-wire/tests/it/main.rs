@@ -1,5 +1,6 @@
 //! The integration tests of this crate, in one binary.
 
+mod encryption;
 mod lanes;
 mod strangers;
 mod support;
