@@ -21,12 +21,16 @@ pub(crate) struct Done {
 pub(crate) fn run(cluster: &ClusterSpec, subcommand: &str, more: &[String]) -> Result<Done> {
     let executable =
         std::env::current_exe().map_err(|error| Error::new(Code::Internal, "no executable").because(error))?;
-    let command = |_| {
+    run_as(cluster, || {
         let mut command = Command::new(&executable);
         // The same arguments again; only the subcommand differs.
         command.arg(subcommand).args(std::env::args_os().skip(2)).args(more);
         command
-    };
+    })
+}
+
+/// Runs every task of `cluster` as a command, whose chief prints `best` and what it measured.
+pub(crate) fn run_as(cluster: &ClusterSpec, command: impl Fn() -> Command) -> Result<Done> {
     let (measured, all) = channel();
     let (load, loads) = channel();
     // A closed channel means that the job has failed.
@@ -39,7 +43,7 @@ pub(crate) fn run(cluster: &ClusterSpec, subcommand: &str, more: &[String]) -> R
             (_, Some(counted)) if task.role == Role::Ps => drop(load.send(counted.to_owned())),
             _ => eprintln!("{task}: {line}"),
         });
-    let mut job = LocalJob::start(cluster, command, lines)?;
+    let mut job = LocalJob::start(cluster, |_| command(), lines)?;
     let ended = job.wait(Duration::from_secs(1800))?;
     if let Some(ended) = ended.iter().find(|ended| !ended.status.success()) {
         return Err(Error::new(Code::JobFailed, format!("{} failed", ended.task)).because(ended.status));
