@@ -117,12 +117,7 @@ fn in_one_process(args: &Args) -> Result<String> {
 fn as_a_job(args: &Args) -> Result<String> {
     let folder = folder()?;
     let model_dir = format!("--model-dir={}", folder.path().display());
-    Ok(job::run(
-        Tasks { ps: args.ps, trainers: args.workers + 1, network: None, tls: false },
-        "census-task",
-        &[model_dir],
-    )?
-    .measured)
+    Ok(job::run(Tasks::local(args.ps, args.workers + 1), "census-task", &[model_dir])?.measured)
 }
 
 /// A task of a job that is being measured.

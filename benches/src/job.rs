@@ -4,7 +4,7 @@ use crate::local_job::{LocalJob, local_cluster};
 use crate::network::{Link, Network};
 use crate::watch;
 use phalanx::prelude::*;
-use phalanx::{Code, Error, Result};
+use phalanx::{ClusterSpec, Code, Error, Result};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -28,6 +28,13 @@ pub(crate) struct Tasks {
     pub(crate) network: Option<Link>,
     /// Whether connections between machines are encrypted.
     pub(crate) tls: bool,
+}
+
+impl Tasks {
+    /// Returns tasks on loopback.
+    pub(crate) fn local(ps: usize, trainers: usize) -> Self {
+        Self { ps, trainers, network: None, tls: false }
+    }
 }
 
 /// Runs every task as `subcommand` with the arguments of this process and `more`.
@@ -55,6 +62,11 @@ pub(crate) fn run(tasks: Tasks, subcommand: &str, more: &[String]) -> Result<Don
             None => command,
         }
     };
+    run_as(&cluster, command)
+}
+
+/// Runs every task of `cluster` as a command, whose chief prints `best` and what it measured.
+pub(crate) fn run_as(cluster: &ClusterSpec, command: impl Fn(TaskId) -> Command) -> Result<Done> {
     let (measured, all) = channel();
     let (load, loads) = channel();
     // A closed channel means that the job has failed.
@@ -67,7 +79,7 @@ pub(crate) fn run(tasks: Tasks, subcommand: &str, more: &[String]) -> Result<Don
             (_, Some(counted)) if task.role == Role::Ps => drop(load.send(counted.to_owned())),
             _ => eprintln!("{task}: {line}"),
         });
-    let mut job = LocalJob::start(&cluster, command, lines)?;
+    let mut job = LocalJob::start(cluster, command, lines)?;
     let ended = job.wait(Duration::from_secs(1800))?;
     if let Some(ended) = ended.iter().find(|ended| !ended.status.success()) {
         return Err(Error::new(Code::JobFailed, format!("{} failed", ended.task)).because(ended.status));

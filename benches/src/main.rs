@@ -21,6 +21,7 @@ mod network;
 mod peer_scripts;
 mod plan;
 mod ps;
+mod python;
 mod rows;
 mod start;
 mod stats;
@@ -63,9 +64,14 @@ enum Command {
     Formats(phalanx_bench_formats::Args),
     /// Input from CSV, TFRecord and Parquet, beside tf.data and pyarrow
     Data(phalanx_bench_data::Args),
+    /// The Python package beside Rust and beside PyTorch: rows, an estimator, a model with tables
+    Python(python::Args),
     /// One task of a job that is being measured
     #[command(hide = true)]
     Task(ps::Args),
+    /// One task of a job that exchanges rows
+    #[command(hide = true)]
+    PythonRowsTask(python::Args),
     /// One task of a job whose start is measured
     #[command(hide = true)]
     StartTask(start::Args),
@@ -99,6 +105,8 @@ fn main() -> ExitCode {
         Command::Census(args) => census::measure(&args),
         Command::CensusTask(args) => census::task(&args),
         Command::Task(args) => ps::task(&args),
+        Command::Python(args) => python::measure(&args),
+        Command::PythonRowsTask(args) => python::rows_task(&args),
         Command::MirroredTask(args) => mirrored::task(&args),
     })
 }

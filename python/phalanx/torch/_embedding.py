@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -165,52 +165,75 @@ class EmbeddingBagCollection(nn.Module):
             rows, positions = source.rows(table.name, ids_of(bags), features)
             if device is not None:
                 rows, positions = rows.to(device.device), positions.to(device.device)
-            ends = np.cumsum([len(values) for values, _ in bags])
-            parts = torch.tensor_split(positions, ends[:-1].tolist())
-            for name, part, (_, offsets) in zip(table.features(), parts, bags, strict=True):
-                keys.append(name)
-                pooled.append(_pooled(table.pooling, rows, part, offsets))
+            keys += table.features()
+            pooled += _pooled(table.pooling, rows, positions, bags)
         return KeyedTensor(keys, pooled)
 
 
-def _pooled(pooling: PoolingType, rows: Tensor, positions: Tensor, offsets: Tensor) -> Tensor:
+class FeatureBags(NamedTuple):
+    """The ids of a feature."""
+
+    values: Tensor
+    """The ids of all examples, back to back."""
+    offsets: Tensor | None
+    """Where the ids of each example begin, and where the last ones end; `None` if each example has one."""
+
+    def examples(self) -> int:
+        """Return how many examples there are."""
+        return len(self.values) if self.offsets is None else len(self.offsets) - 1
+
+
+def _pooled(pooling: PoolingType, rows: Tensor, positions: Tensor, bags: list[FeatureBags]) -> tuple[Tensor, ...]:
+    """Return the pooled rows of each feature of a table, which are computed at once."""
+    examples = [one.examples() for one in bags]
     if positions.numel() == 0:
-        return rows.new_zeros(len(offsets) - 1, rows.shape[1])
+        return torch.split(rows.new_zeros(sum(examples), rows.shape[1]), examples)
+    if all(one.offsets is None for one in bags):
+        return torch.split(nn.functional.embedding(positions, rows), examples)
+    begin, offsets = 0, list[Tensor]()
+    for one in bags:
+        each = torch.arange(len(one.values)) if one.offsets is None else one.offsets[:-1].to("cpu", torch.int64)
+        offsets.append(each + begin)
+        begin += len(one.values)
+    ends = torch.cat([*offsets, torch.tensor([begin])]).to(positions.device)
     mode = "sum" if pooling is PoolingType.SUM else "mean"
-    offsets = offsets.to(device=positions.device, dtype=torch.int64)
-    return nn.functional.embedding_bag(positions, rows, offsets, mode=mode, include_last_offset=True)
+    pooled = nn.functional.embedding_bag(positions, rows, ends, mode=mode, include_last_offset=True)
+    return torch.split(pooled, examples)
 
 
-def bags_of(table: EmbeddingBagConfig, features: Features) -> list[tuple[Tensor, Tensor]]:
-    """Return values and offsets of each feature of a table."""
+def bags_of(table: EmbeddingBagConfig, features: Features) -> list[FeatureBags]:
+    """Return the ids of each feature of a table."""
     named = cast("Mapping[str, Bag]", features if isinstance(features, Mapping) else features.to_dict())
     return [_bag(table, name, named) for name in table.features()]
 
 
-def ids_of(bags: list[tuple[Tensor, Tensor]]) -> Ids:
+def ids_of(bags: list[FeatureBags]) -> Ids:
     """Return the ids of all features of a table."""
-    return np.concatenate([values.detach().cpu().numpy().astype(np.int64, copy=False) for values, _ in bags])
+    return torch.cat([one.values.detach().to("cpu", torch.int64) for one in bags]).numpy()
 
 
-def _bag(table: EmbeddingBagConfig, name: str, named: Mapping[str, Bag]) -> tuple[Tensor, Tensor]:
+def _bag(table: EmbeddingBagConfig, name: str, named: Mapping[str, Bag]) -> FeatureBags:
     found = named.get(name)
     if found is None:
         known = ", ".join(named) or "none"
         raise Error(f"the features have no {name!r}", "PX0404", f"table {table.name!r}", help=f"there are: {known}")
     if isinstance(found, Tensor):
         each = 1 if found.dim() == 1 else found.shape[1]
-        return found.reshape(-1), torch.arange(0, found.numel() + 1, each)
-    values, offsets = found if isinstance(found, tuple) else (found.values(), found.offsets())
+        values, offsets = found.reshape(-1), None if each == 1 else torch.arange(len(found) + 1) * each
+    else:
+        values, offsets = found if isinstance(found, tuple) else (found.values(), found.offsets())
     if values.dim() != 1 or values.is_floating_point():
         raise Error(
             f"the ids of feature {name!r} have shape {tuple(values.shape)} and type {values.dtype}",
             "PX0303",
             help="give a tensor of integers with one axis, and offsets",
         )
+    if offsets is None:
+        return FeatureBags(values, None)
     if len(offsets) == 0 or int(offsets[0]) != 0 or int(offsets[-1]) != len(values) or bool((offsets.diff() < 0).any()):
         raise Error(
             f"the offsets of feature {name!r} do not divide its {len(values)} ids",
             "PX0303",
             help="offsets begin with 0, never fall, and end with the number of ids",
         )
-    return values, offsets
+    return FeatureBags(values, offsets)

@@ -2,6 +2,7 @@
 //! with the GIL held, and a step's values and gradients cross the border between two requests.
 
 use crate::module::Variables;
+use phalanx::burn::tensor::Tensor;
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::{HostBuffer, ParameterRegistry};
 use phalanx_train::{RowReader, RowValues, Session, Step, StepGradients, Supervisor, TableId};
@@ -86,12 +87,15 @@ pub(super) fn serve(supervisor: Supervisor, tables: Vec<TableId>, variables: Var
             Ok((session, reader)) => {
                 let position = session.restore_position().map(<[u8]>::to_vec);
                 caller.tell(0, session.global_step(), Ok(Answer::Prepared(Prepared { position, tables })));
-                Serving { supervisor, session, reader, caller }.run();
+                Serving { supervisor, session, reader, caller, steps: 0 }.run();
             }
             Err(error) => caller.tell(0, 0, Err(error)),
         }
     });
 }
+
+/// The number of steps after which Burn's graph is emptied.
+const GRAPH_STEPS: u64 = 32;
 
 struct Serving<'a> {
     supervisor: Supervisor,
@@ -99,6 +103,8 @@ struct Serving<'a> {
     /// Reads rows while a step is computed, where the model has tables.
     reader: Option<RowReader>,
     caller: &'a Caller,
+    /// The steps of this session.
+    steps: u64,
 }
 
 impl Serving<'_> {
@@ -191,8 +197,18 @@ impl Serving<'_> {
                 }
             }
         });
+        self.steps += 1;
+        if self.steps.is_multiple_of(GRAPH_STEPS) {
+            empty_graph();
+        }
         (answered, stepped.map(Answer::Stepped), then)
     }
+}
+
+/// Burn keeps a node for every value that was loaded into a variable until the next backward pass, whichever it is. Another library
+/// does the backward passes of these models, so this is one of nothing.
+fn empty_graph() {
+    let _no_gradients = Tensor::<1>::zeros([1], &phalanx::default_device()).require_grad().backward();
 }
 
 fn within_a_step() -> Error {
