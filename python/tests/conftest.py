@@ -35,11 +35,13 @@ class Run:
             text=True,
         )
 
-    def __call__(self, *words: str | Path, code: int = 0, env: Mapping[str, str] | None = None) -> tuple[str, str]:
+    def __call__(
+        self, *words: str | Path, code: int = 0, env: Mapping[str, str] | None = None, limit: float = 120
+    ) -> tuple[str, str]:
         """Run Python with these arguments and return what it printed; fail if it does not end with `code`."""
         process = self.start(*words, env=env)
         try:
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             process.kill()
             out, err = process.communicate()
