@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
 import threading
 import traceback
+import weakref
 import zlib
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from typing import TypeVar
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import TracebackType
+from typing import Protocol, TypeVar
 
 from phalanx._errors import Error
 from phalanx._phalanx import Server
@@ -65,17 +68,86 @@ def _run(server: Server, part: Callable[[Server], T]) -> T | None:
     return done
 
 
+class Part:
+    """This task's part of a job that ends with the program, or before it."""
+
+    def __init__(self, server: Server | None, terminate: Callable[[], None], *, handles_signals: bool) -> None:
+        self.is_over = False
+        self._server = server
+        self._signals = _on_sigterm(terminate) if handles_signals else nullcontext()
+        self._signals.__enter__()
+
+    def until_exit(self, owner: Closable) -> None:
+        """End the part with the program, unless its owner has closed it."""
+        _open.add(owner)
+
+    def end(self, exception: BaseException | None, close: Callable[[], None] | None) -> None:
+        """End the part: `close` leaves the job, and waits for its end where the task has to."""
+        self.is_over = True
+        self._signals.__exit__(None, None, None)
+        server = self._server
+        if server is not None and isinstance(exception, KeyboardInterrupt):
+            server.interrupt()
+        elif server is not None and exception is not None:
+            server.fail(exception)
+        if close is not None:
+            close()
+        elif server is not None and exception is None:
+            # It has not connected a model.
+            server.leave() if server.is_trainer else server.join()
+
+
+class Closable(Protocol):
+    """What ends with the program."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exception: BaseException | None, trace: TracebackType | None, /
+    ) -> bool | None:
+        """End it, because of an exception or without one."""
+        ...
+
+
+_open: weakref.WeakSet[Closable] = weakref.WeakSet()
+
+
+@atexit.register
+def _close() -> None:
+    exception: BaseException | None = getattr(sys, "last_value", None)
+    for owner in list(_open):
+        owner.__exit__(None if exception is None else type(exception), exception, None)
+
+
+def end_with_exit_codes() -> None:
+    """Let a launched process that an error ends have the exit code that launchers understand."""
+    before = sys.excepthook
+    if not _is_launched() or before is not sys.__excepthook__:
+        return
+
+    def hook(kind: type[BaseException], exception: BaseException, trace: TracebackType | None) -> None:
+        before(kind, exception, trace)
+        if isinstance(exception, Error):
+            raise SystemExit(exception.exit_code)
+        if isinstance(exception, KeyboardInterrupt):
+            raise SystemExit(130)
+
+    sys.excepthook = hook
+
+
 def _is_launched() -> bool:
     return bool(os.environ.get("TF_CONFIG"))
 
 
+def _stopped_by_sigterm(server: Server) -> AbstractContextManager[None]:
+    return _on_sigterm(server.terminate)
+
+
 @contextmanager
-def _stopped_by_sigterm(server: Server) -> Generator[None]:
+def _on_sigterm(terminate: Callable[[], None]) -> Generator[None]:
     if threading.current_thread() is not threading.main_thread():
         # Only the main thread may handle signals.
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda _signal, _frame: server.terminate())
+    before = signal.signal(signal.SIGTERM, lambda _signal, _frame: terminate())
     try:
         yield
     finally:

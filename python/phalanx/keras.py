@@ -1,4 +1,4 @@
-"""Keras' `Sequential` on Phalanx: compile, fit, evaluate and predict under a strategy.
+"""Keras' models on Phalanx: compile, fit, evaluate and predict under a strategy.
 
 >>> import numpy as np
 >>> from phalanx import SGD, keras
@@ -24,6 +24,7 @@ from phalanx._errors import Error
 from phalanx._job import _program  # pyright: ignore[reportPrivateUsage] - the fingerprint of the script is the same
 from phalanx.data import Dataset
 from phalanx.data_columns import Array, arrays, prepared
+from phalanx.distribute import Strategy, current_strategy
 from phalanx.estimator_optimizers import OptimizerChoice
 from phalanx.estimator_optimizers import optimizer as optimizer_of
 from phalanx.keras_callbacks import (
@@ -35,7 +36,7 @@ from phalanx.keras_callbacks import (
     ModelCheckpoint,
     TensorBoard,
 )
-from phalanx.keras_layers import Input, Layer
+from phalanx.keras_layers import Input, Layer, Symbol
 
 __all__ = [
     "BackupAndRestore",
@@ -45,6 +46,7 @@ __all__ = [
     "Input",
     "LambdaCallback",
     "LearningRateScheduler",
+    "Model",
     "ModelCheckpoint",
     "Sequential",
     "TensorBoard",
@@ -67,25 +69,24 @@ class History:
                 self.history.setdefault(name, []).append(value)
 
 
-class Sequential:
-    """A list of layers, of which the first is an `Input` or has an `input_shape`: `tf.keras.Sequential`."""
+class Model:
+    """A functional model: what layers make of inputs. `tf.keras.Model`.
 
-    def __init__(self, layers: Sequence[Layer | Input] = (), *, seed: int = 0) -> None:
-        self.layers: list[Layer] = []
-        self.input_shape: tuple[int, ...] | None = None
+    >>> x = Input(shape=(2,))
+    >>> h = layers.Dense(8, "tanh")(x)
+    >>> model = Model(x, layers.Dense(1)(layers.Concatenate()([x, h])))
+    >>> model.compile("sgd", "mse")
+    >>> model.predict(np.zeros((3, 2), np.float32)).shape
+    (3, 1)
+    """
+
+    def __init__(self, inputs: Symbol | Sequence[Symbol], outputs: Symbol | Sequence[Symbol], *, seed: int = 0) -> None:
+        self.inputs, self.outputs = _listed(inputs), _listed(outputs)
         self.seed = seed
         self.stop_training = False
         """A callback sets it to end the training."""
         self._compiled: _phalanx.Compiled | None = None
-        for layer in layers:
-            self.add(layer)
-
-    def add(self, layer: Layer | Input) -> None:
-        """Append a layer."""
-        shape = layer.shape if isinstance(layer, Input) else layer.input_shape
-        self.input_shape = shape if shape is not None and self.input_shape is None else self.input_shape
-        if isinstance(layer, Layer):
-            self.layers.append(layer)
+        self._scope = current_strategy()
 
     def compile(
         self,
@@ -93,25 +94,48 @@ class Sequential:
         loss: str = "mse",
         metrics: Sequence[str] = (),
         *,
-        strategy: str = "auto",
+        strategy: str | Strategy | None = None,
     ) -> None:
         """Build the model with an optimizer, a loss and metrics by Keras' names.
 
         `strategy` is `default`, `mirrored:2`, `multi_worker_mirrored`, `central_storage:2`, `parameter_server:async` and others,
-        or `auto` for what the cluster of `TF_CONFIG` needs. Every task of a job makes the same calls.
+        or `auto` for what the cluster of `TF_CONFIG` needs. By default it is that of the scope in which the model was made, or
+        else `auto`. Every task of a job makes the same calls.
         """
-        if self.input_shape is None:
-            raise Error("the model has no input", "PX0309", help="begin with keras.Input(shape=...), or give input_shape")
+        chosen = strategy or self._scope or "auto"
         settings = {
             "optimizer": optimizer_of(optimizer),
             "loss": loss,
             "metrics": list(metrics),
-            "strategy": strategy,
+            "strategy": chosen.name if isinstance(chosen, Strategy) else chosen,
             "seed": self.seed,
             "program": _program(),
         }
-        described = [layer.described() for layer in self.layers]
-        self._compiled = _phalanx.Compiled(_phalanx.Stop(), described, list(self.input_shape), settings)
+        self._compiled = _phalanx.Compiled(_phalanx.Stop(), self._described(), settings)
+
+    def _described(self) -> dict[str, Any]:
+        """Return the layers, their calls in order, and which calls are inputs and outputs."""
+        layers: list[Layer] = []
+        calls: list[Any] = []
+        numbers: dict[int, int] = {}
+
+        def number(symbol: Symbol) -> int:
+            if id(symbol) not in numbers:
+                if isinstance(symbol, Input):
+                    call: Any = (list(symbol.shape), symbol.name)
+                else:
+                    inputs = [number(one) for one in symbol.inputs]
+                    layer = cast("Layer", symbol.layer)
+                    if not any(layer is known for known in layers):
+                        layers.append(layer)
+                    call = (next(at for at, known in enumerate(layers) if known is layer), inputs)
+                calls.append(call)
+                numbers[id(symbol)] = len(calls) - 1
+            return numbers[id(symbol)]
+
+        inputs = [number(symbol) for symbol in self.inputs]
+        outputs = [number(symbol) for symbol in self.outputs]
+        return {"layers": [layer.described() for layer in layers], "calls": calls, "inputs": inputs, "outputs": outputs}
 
     def fit(
         self,
@@ -173,6 +197,33 @@ class Sequential:
         if self._compiled is None:
             raise Error("the model is not compiled", "PX0309", help="call compile first")
         return self._compiled
+
+
+class Sequential(Model):
+    """A list of layers, of which the first is an `Input` or has an `input_shape`: `tf.keras.Sequential`."""
+
+    def __init__(self, layers: Sequence[Layer | Input] = (), *, seed: int = 0) -> None:
+        super().__init__([], [], seed=seed)
+        self.layers: list[Layer] = []
+        self.input_shape: tuple[int, ...] | None = None
+        for layer in layers:
+            self.add(layer)
+
+    def add(self, layer: Layer | Input) -> None:
+        """Append a layer."""
+        shape = layer.shape if isinstance(layer, Input) else layer.input_shape
+        self.input_shape = shape if shape is not None and self.input_shape is None else self.input_shape
+        if isinstance(layer, Layer):
+            self.layers.append(layer)
+
+    def _described(self) -> dict[str, Any]:
+        if self.input_shape is None:
+            raise Error("the model has no input", "PX0309", help="begin with keras.Input(shape=...), or give input_shape")
+        return {"layers": [layer.described() for layer in self.layers], "input_shape": list(self.input_shape)}
+
+
+def _listed(symbols: Symbol | Sequence[Symbol]) -> list[Symbol]:
+    return [symbols] if isinstance(symbols, Symbol) else list(symbols)
 
 
 def _data(data: Any) -> Any:

@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from phalanx.keras import Sequential
+    from phalanx.keras import Model
 
 Logs: TypeAlias = dict[str, float]
 
@@ -24,7 +24,7 @@ class Callback:
     ...         self.model.stop_training = logs["loss"] < 0.01
     """
 
-    model: Sequential
+    model: Model
     learning_rate: float
 
     def on_train_begin(self) -> None:
@@ -42,7 +42,7 @@ class Callback:
     def on_train_batch_end(self, batch: int, logs: Logs) -> None:
         """Run after a step."""
 
-    def bound(self, model: Sequential) -> Any:
+    def bound(self, model: Model) -> Any:
         """Return the callback of a model as Rust takes it."""
         self.model = model
         return self
@@ -131,7 +131,7 @@ class ModelCheckpoint:
     monitor: str = "val_loss"
     save_best_only: bool = False
 
-    def bound(self, model: Sequential) -> Any:
+    def bound(self, model: Model) -> Any:
         """Return the callback as Rust takes it."""
         return "ModelCheckpoint", fspath(self.filepath), self.monitor if self.save_best_only else None
 
@@ -142,7 +142,7 @@ class BackupAndRestore:
 
     backup_dir: str | PathLike[str]
 
-    def bound(self, model: Sequential) -> Any:
+    def bound(self, model: Model) -> Any:
         """Return the callback as Rust takes it."""
         return "BackupAndRestore", fspath(self.backup_dir), None
 
@@ -153,6 +153,6 @@ class TensorBoard:
 
     log_dir: str | PathLike[str] = "logs"
 
-    def bound(self, model: Sequential) -> Any:
+    def bound(self, model: Model) -> Any:
         """Return the callback as Rust takes it."""
         return "TensorBoard", fspath(self.log_dir), None

@@ -6,7 +6,7 @@ use crate::data_sources::no_such;
 use crate::error::Raise;
 use crate::estimator_calls::{FirstRaised, PyStop};
 use crate::gate::{Gate, OnCtrlC};
-use crate::keras_layers::{LayerOf, model};
+use crate::keras_layers::ModelOf;
 use crate::optimizer::Optimizer;
 use crate::process::Held;
 use crate::task::options;
@@ -106,13 +106,7 @@ impl Given {
 #[pymethods]
 impl PyCompiled {
     #[new]
-    fn new(
-        py: Python<'_>,
-        stop: &PyStop,
-        layers: Vec<LayerOf>,
-        input_shape: Vec<usize>,
-        settings: Compiling,
-    ) -> PyResult<Self> {
+    fn new(py: Python<'_>, stop: &PyStop, model: ModelOf, settings: Compiling) -> PyResult<Self> {
         let gate = stop.0.clone();
         let inner = gate.clone();
         let work = move || {
@@ -120,7 +114,7 @@ impl PyCompiled {
             let status_dir = std::env::var_os("PHALANX_STATUS_DIR").map(Into::into);
             let options = ServerOptions { token: Token::from_env()?, status_dir, ..options(&inner, &program)? };
             let strategy = Strategy::named_for(&strategy, &TfConfigClusterResolver.resolve()?, &options)?;
-            let replicated = strategy.scope(|| model(&layers, &input_shape, seed))?;
+            let replicated = strategy.scope(|| model.build(seed))?;
             replicated.compile(optimizer.inner(), loss.as_str(), metrics.iter().map(String::as_str))
         };
         let model = Held::new(Arc::new(Mutex::new(gate.enter_as(py, OnCtrlC::Finish, work)?)));

@@ -10,6 +10,9 @@
 //! | `task`, `mini_cluster` | tasks of a job |
 //! | `optimizer` | how the servers change values |
 //! | `session`, `module` | a trainer's session, for a model that another library computes |
+//! | `coordinator` | a coordinated job, whose steps are functions of Python |
+//! | `sidecar` | an evaluator beside a job |
+//! | `metric` | metrics with Keras' names |
 //! | `data`, `data_sources`, `data_columns`, `arrow` | datasets, and how their columns come and go |
 //! | `feature_column` | feature columns |
 //! | `estimator` and `estimator_*` | canned models, their settings, and training in every role |
@@ -19,6 +22,7 @@
 mod arrow;
 mod buffer;
 mod command;
+mod coordinator;
 mod data;
 mod data_columns;
 mod data_sources;
@@ -33,11 +37,13 @@ mod gate;
 mod jobfile;
 mod keras;
 mod keras_layers;
+mod metric;
 mod mini_cluster;
 mod module;
 mod optimizer;
 mod process;
 mod session;
+mod sidecar;
 mod task;
 
 use pyo3::prelude::*;
@@ -51,6 +57,9 @@ fn _phalanx(module: &Bound<'_, PyModule>) -> PyResult<()> {
     task::register(module)?;
     mini_cluster::register(module)?;
     session::register(module)?;
+    coordinator::register(module)?;
+    metric::register(module)?;
+    sidecar::register(module)?;
     data::register(module)?;
     feature_column::register(module)?;
     estimator::register(module)?;

@@ -193,14 +193,14 @@ impl<M: Trainable> ReplicaStep<'_, M> {
             Ok((share, lists, StepGradients::compute(registry, &module, forward)?))
         });
         let mut sum = StepGradients {
-            loss: 0.0,
+            loss: Some(0.0),
             dense: registry.parameters().iter().chain(registry.states()).map(|_| None).collect(),
             rows: rows.iter().map(|_| None).collect(),
-            looked_up: Vec::new(),
+            ..StepGradients::default()
         };
         for one in done {
             let (share, lists, one): (f32, Vec<usize>, StepGradients) = one?;
-            sum.loss += share * one.loss;
+            sum.loss = sum.loss.zip(one.loss).map(|(sum, own)| sum + share * own);
             sum.dense.iter_mut().zip(one.dense).for_each(|(sum, own)| add(sum, own, share));
             lists.into_iter().zip(one.rows).for_each(|(at, own)| add(&mut sum.rows[at], own, share));
         }
@@ -232,7 +232,7 @@ fn reduce(
 ) -> Result<()> {
     let lengths = registry.parameters().iter().chain(registry.states()).map(|parameter| parameter.shape.elements());
     let lengths = lengths.chain(rows.iter().map(|rows| rows.values.len()));
-    let mut header = vec![sum.loss];
+    let mut header = vec![sum.loss.unwrap_or(0.0)];
     for (gradient, length) in sum.dense.iter_mut().chain(&mut sum.rows).zip(lengths) {
         header.push(f32::from(u8::from(gradient.is_some())));
         gradient.get_or_insert_with(|| HostBuffer::zeros(length));
@@ -240,7 +240,7 @@ fn reduce(
     let mut tensors: Vec<&mut [f32]> = vec![&mut header];
     tensors.extend(sum.dense.iter_mut().chain(&mut sum.rows).flatten().map(|gradient| &mut **gradient));
     workers.all_reduce(&mut tensors)?;
-    sum.loss = header[0];
+    sum.loss = Some(header[0]);
     for (gradient, count) in sum.dense.iter_mut().chain(&mut sum.rows).zip(&header[1..]) {
         if *count == 0.0 {
             *gradient = None;

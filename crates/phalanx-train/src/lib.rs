@@ -71,8 +71,8 @@ pub use session::{
 };
 pub use sidecar::SidecarEvaluator;
 pub use strategy::{
-    DistributedDataset, DistributedSteps, Gradient, IntoSupervisor, ParameterServerOptions, PerReplica, Reducible,
-    Replica, Replicated, Strategy, StrategyChoice, StrategyTask, WorkerGroup,
+    Coordinated, DistributedDataset, DistributedSteps, Gradient, IntoSupervisor, ParameterServerOptions, PerReplica,
+    Reducible, Replica, Replicated, Strategy, StrategyChoice, StrategyTask, WorkerGroup,
 };
 pub use summary::{Picture, SummaryWriter};
 

@@ -45,12 +45,14 @@ impl ProgressCounters {
     }
 
     /// Records a step; `lag` is the number of steps that others committed since the one before, where they step by themselves.
-    pub(crate) fn stepped(&self, global_step: u64, lag: Option<u64>, loss: f32) {
+    pub(crate) fn stepped(&self, global_step: u64, lag: Option<u64>, loss: Option<f32>) {
         self.steps.fetch_add(1, Ordering::Relaxed);
         self.global_step.store(global_step, Ordering::Relaxed);
         self.lag.store(lag.unwrap_or(NO_LAG), Ordering::Relaxed);
-        self.loss.store(loss.to_bits(), Ordering::Relaxed);
-        self.has_loss.store(true, Ordering::Relaxed);
+        if let Some(loss) = loss {
+            self.loss.store(loss.to_bits(), Ordering::Relaxed);
+            self.has_loss.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -205,14 +207,14 @@ mod tests {
         let mut writer = StatusWriter::new(dir.path(), "worker/1".parse().unwrap(), None, &progress);
         let first = writer.status(Phase::Forming, &progress);
         assert_eq!((first.loss, first.steps, first.steps_per_s), (None, Some(0), None));
-        progress.stepped(7, Some(2), 0.5);
+        progress.stepped(7, Some(2), Some(0.5));
         progress.expect(1000);
         let status = writer.status(Phase::Running, &progress);
         assert_eq!((status.global_step, status.lag, status.loss), (Some(7), Some(2), Some(0.5)));
         assert_eq!((status.max_steps, status.phase), (Some(1000), Some(TaskPhase::Running)));
         assert_eq!((status.exchanges, status.in_sync), (None, None));
         progress.set_in_sync();
-        progress.stepped(8, None, 0.25);
+        progress.stepped(8, None, Some(0.25));
         let status = writer.status(Phase::Running, &progress);
         assert_eq!((status.steps, status.lag, status.in_sync), (Some(2), None, Some(true)));
         let store = Arc::<Store>::default();
@@ -228,15 +230,15 @@ mod tests {
         let progress = [(); 2].map(|()| Arc::new(ProgressCounters::default()));
         let [mut first, mut second] = [0, 1].map(|at: usize| StatusWriter::new(dir.path(), task, None, &progress[at]));
         let loss = || StatusDir::at(dir.path()).read(task).unwrap().unwrap().0.loss;
-        progress[0].stepped(3, None, 0.25);
+        progress[0].stepped(3, None, Some(0.25));
         assert!(first.write(Phase::Running) && first.write(Phase::Running), "nobody else reports");
-        progress[1].stepped(1, None, 0.5);
+        progress[1].stepped(1, None, Some(0.5));
         assert!(second.write(Phase::Running));
         // The clock of files may not have moved between the two.
         first.written = Some((1, first.written.unwrap().1.map(|at| at - Duration::from_secs(1))));
         assert!(first.write(Phase::Running));
         assert_eq!(loss(), Some(0.5), "the idle one is silent");
-        progress[0].stepped(4, None, 0.125);
+        progress[0].stepped(4, None, Some(0.125));
         assert!(first.write(Phase::Running));
         assert_eq!(loss(), Some(0.125));
     }

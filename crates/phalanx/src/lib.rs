@@ -102,9 +102,9 @@ pub use phalanx_train::{
 /// The coordinator of a job with parameter servers, which schedules steps on workers ([`Strategy::coordinate`](crate::Strategy::coordinate)).
 pub mod coordinator {
     pub use phalanx_train::{
-        ClusterResolver, Coordinator, DatasetHandle, DatasetPart, Handle, IntoSupervisor, MetricHandle, PerWorker,
-        RemoteValue, ResourceHandle, ShardedVariable, SidecarEvaluator, SimpleClusterResolver, Staleness, StepContext,
-        StepFunctions, StepHandle, TfConfigClusterResolver, VariableShard, misplaced_task,
+        ClusterResolver, Coordinated, Coordinator, DatasetHandle, DatasetPart, Handle, IntoSupervisor, MetricHandle,
+        PerWorker, RemoteValue, ResourceHandle, ShardedVariable, SidecarEvaluator, SimpleClusterResolver, Staleness,
+        StepContext, StepFunctions, StepHandle, TfConfigClusterResolver, VariableShard, misplaced_task,
     };
 }
 

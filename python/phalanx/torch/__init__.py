@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from phalanx.torch._coordinator import ClusterCoordinator
 from phalanx.torch._embedding import (
     EmbeddingBagCollection,
     EmbeddingBagConfig,
@@ -20,15 +21,34 @@ from phalanx.torch._embedding import (
     KeyedTensor,
     PoolingType,
 )
+from phalanx.torch._mirrored import MirroredDataset, MirroredOptimizer, MirroredStrategy, PerReplica
+from phalanx.torch._optimizer import PsOptimizer
+from phalanx.torch._outcome import ShardedVariable, VariableShard
+from phalanx.torch._remote import PerWorkerDataset, RemoteValue
+from phalanx.torch._sidecar import SidecarEvaluator
+from phalanx.torch._strategy import ParameterServerStrategy, compute_average_loss
 from phalanx.torch._supervisor import Session, Step, Supervisor
 
 __all__ = [
+    "ClusterCoordinator",
     "EmbeddingBagCollection",
     "EmbeddingBagConfig",
     "Features",
     "KeyedTensor",
+    "MirroredDataset",
+    "MirroredOptimizer",
+    "MirroredStrategy",
+    "ParameterServerStrategy",
+    "PerReplica",
+    "PerWorkerDataset",
     "PoolingType",
+    "PsOptimizer",
+    "RemoteValue",
     "Session",
+    "ShardedVariable",
+    "SidecarEvaluator",
     "Step",
     "Supervisor",
+    "VariableShard",
+    "compute_average_loss",
 ]

@@ -1,5 +1,6 @@
 //! A trainer's session with the model on the servers, for a model that another library computes.
 
+mod gradients;
 mod settings;
 mod thread;
 
@@ -8,15 +9,18 @@ use crate::error::{Raise, caught, raised};
 use crate::gate::{Gate, OnCtrlC, caught_panic};
 use crate::task::Server;
 use phalanx_base::{Code, Context, Error};
-use phalanx_train::{RowValues, Step, StepGradients, TableId};
+use phalanx_train::{RowValues, Step};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
-use settings::{Settings, Table, Variable};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, TryLockError};
 use thread::{Answer, Answered, Ask, Caller, Prepared};
+
+pub(crate) use gradients::{GivenGradients, table};
+pub(crate) use settings::{Settings, Table, Variable, variables};
+pub(crate) use thread::values;
 
 /// A trainer's session: what `phalanx.torch` is written on.
 #[pyclass(frozen, module = "phalanx._phalanx")]
@@ -31,7 +35,7 @@ pub(crate) struct Session {
 }
 
 /// The rows that a step needs of one table: the rows, and for each id the index of its row.
-type Rows = (Buffer, Buffer);
+pub(crate) type Exported = (Buffer, Buffer);
 
 #[pymethods]
 impl Session {
@@ -76,8 +80,14 @@ impl Session {
 
     /// Begins a step that needs the rows of these ids, of each table used. Returns the newest values of the variables, and the
     /// rows; `None` when the job is over.
-    fn begin(&self, py: Python<'_>, ids: Vec<(usize, PyBuffer<i64>)>) -> PyResult<Option<(Vec<Buffer>, Vec<Rows>)>> {
-        let ids = ids.into_iter().map(|(table, ids)| Ok((self.table(py, table)?, ids.to_vec(py)?)));
+    fn begin(
+        &self,
+        py: Python<'_>,
+        ids: Vec<(usize, PyBuffer<i64>)>,
+    ) -> PyResult<Option<(Vec<Buffer>, Vec<Exported>)>> {
+        let ids = ids
+            .into_iter()
+            .map(|(table, ids)| Ok((gradients::table(py, &self.prepared.tables, table)?, ids.to_vec(py)?)));
         let ids = ids.collect::<PyResult<_>>()?;
         match self.ask(py, Ask::Begin(ids), OnCtrlC::Leave)? {
             Answer::Values { variables, rows } => {
@@ -89,25 +99,9 @@ impl Session {
         }
     }
 
-    /// Ends the step that has begun: its loss, the gradients of the variables, those of the rows that it began with, and those
-    /// of rows that it has looked up since. Returns the global step before it; `None` when the job is over.
-    fn end(
-        &self,
-        py: Python<'_>,
-        loss: f32,
-        variables: Vec<Option<PyBuffer<f32>>>,
-        rows: Vec<Option<PyBuffer<f32>>>,
-        looked_up: Vec<(usize, PyBuffer<i64>, PyBuffer<f32>)>,
-    ) -> PyResult<Option<u64>> {
-        let numbers = |all: Vec<Option<PyBuffer<f32>>>| -> PyResult<Vec<_>> {
-            let one = |one: Option<PyBuffer<f32>>| one.map(|one| one.to_vec(py).map(Into::into)).transpose();
-            all.into_iter().map(one).collect()
-        };
-        let looked_up = looked_up
-            .into_iter()
-            .map(|(table, ids, numbers)| Ok((self.table(py, table)?, ids.to_vec(py)?, numbers.to_vec(py)?.into())));
-        let looked_up = looked_up.collect::<PyResult<_>>()?;
-        let gradients = StepGradients { loss, dense: numbers(variables)?, rows: numbers(rows)?, looked_up };
+    /// Ends the step that has begun. Returns the global step before it; `None` when the job is over.
+    fn end(&self, py: Python<'_>, gradients: GivenGradients) -> PyResult<Option<u64>> {
+        let gradients = gradients.read(py, &self.prepared.tables)?;
         match self.ask(py, Ask::End(gradients), OnCtrlC::Leave)? {
             Answer::Stepped(step) => Ok(step.map(|Step { global_step, .. }| global_step)),
             _ => Err(unexpected(py)),
@@ -124,7 +118,11 @@ impl Session {
 
     /// Reads rows of a table: the unique ids, their rows, and for each id the index of its row.
     fn rows(&self, py: Python<'_>, table: usize, ids: PyBuffer<i64>) -> PyResult<(Buffer, Buffer, Buffer)> {
-        match self.ask(py, Ask::Rows(self.table(py, table)?, ids.to_vec(py)?), OnCtrlC::Leave)? {
+        match self.ask(
+            py,
+            Ask::Rows(gradients::table(py, &self.prepared.tables, table)?, ids.to_vec(py)?),
+            OnCtrlC::Leave,
+        )? {
             Answer::Rows(unique, rows) => {
                 let (rows, positions) = exported(rows);
                 Ok((Buffer::from(unique), rows, positions))
@@ -180,11 +178,6 @@ impl Session {
 }
 
 impl Session {
-    fn table(&self, py: Python<'_>, index: usize) -> PyResult<TableId> {
-        let missing = || Error::new(Code::NoSuchVariable, format!("the model has no table number {index}"));
-        self.prepared.tables.get(index).copied().ok_or_else(missing).or_raise(py)
-    }
-
     fn newest(&self, py: Python<'_>, ask: Ask) -> PyResult<Vec<Buffer>> {
         match self.ask(py, ask, OnCtrlC::Leave)? {
             Answer::Values { variables, .. } => Ok(variables.into_iter().map(Buffer::from).collect()),
@@ -221,7 +214,8 @@ impl Session {
     }
 }
 
-fn exported(rows: RowValues) -> Rows {
+/// Returns rows as Python reads them.
+pub(crate) fn exported(rows: RowValues) -> Exported {
     let positions: Vec<i64> = rows.positions.iter().map(|&at| i64::from(at)).collect();
     (Buffer::from(rows.values), Buffer::from(positions))
 }

@@ -5,16 +5,18 @@ use crate::module::{Described, Variables};
 use crate::optimizer::Optimizer;
 use phalanx_base::{Code, Error, Result};
 use phalanx_cluster::schedule::Consistency;
-use phalanx_ps::TableSpec;
 use phalanx_ps::plan::RowInitializer;
-use phalanx_train::{BoundedStaleness, NonFinite, Server, Supervisor, SyncReplicas, TableId};
+use phalanx_ps::{Partitioner, TableSpec};
+use phalanx_train::{
+    BoundedStaleness, NonFinite, ParameterServerOptions, Server, Strategy, Supervisor, SyncReplicas, TableId,
+};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use std::collections::HashMap;
 
 /// A variable of the model.
 #[derive(FromPyObject)]
-pub(super) struct Variable {
+pub(crate) struct Variable {
     name: String,
     shape: Vec<usize>,
     values: PyBuffer<f32>,
@@ -56,7 +58,7 @@ pub(crate) struct Settings {
 }
 
 /// Copies the variables of the model.
-pub(super) fn variables(py: Python<'_>, all: Vec<Variable>) -> PyResult<Variables> {
+pub(crate) fn variables(py: Python<'_>, all: Vec<Variable>) -> PyResult<Variables> {
     let described = all.into_iter().map(|one| {
         let values = one.values.to_vec(py)?;
         Ok(Described { name: one.name, dims: one.shape, values, trained: one.trained })
@@ -67,22 +69,11 @@ pub(super) fn variables(py: Python<'_>, all: Vec<Variable>) -> PyResult<Variable
 impl Settings {
     /// Returns the supervisor of a task, and the tables in their order.
     pub(super) fn supervisor(&self, server: &Server, tables: Vec<Table>) -> Result<(Supervisor, Vec<TableId>)> {
-        let mut supervisor = Supervisor::new(server, self.optimizer.inner())
-            .moving_averages(true)
-            .overlap(self.overlap)
-            .non_finite(if self.skip_non_finite { NonFinite::Skip } else { NonFinite::Stop });
-        for (name, optimizer) in &self.optimizers {
-            supervisor = supervisor.optimizer_of(name, optimizer.inner());
-        }
+        let mut supervisor =
+            Supervisor::new(server, self.optimizer.inner()).moving_averages(true).overlap(self.overlap);
         let config = server.config();
         if let Some(dir) = self.model_dir.as_deref().or(config.model_dir()).or(config.output_dir()) {
             supervisor = supervisor.logdir(dir)?;
-        }
-        if let Some(seconds) = self.save_model_secs {
-            supervisor = supervisor.save_model_secs(seconds);
-        }
-        if let Some(steps) = self.save_model_steps {
-            supervisor = supervisor.save_model_steps(steps);
         }
         supervisor = match Consistency::parse(&self.consistency, config.trainers().len() as u64)? {
             Consistency::Async => supervisor,
@@ -91,6 +82,32 @@ impl Settings {
                 supervisor.sync(SyncReplicas { replicas_to_aggregate: Some((size - backups) as u32) })
             }
         };
+        self.finish(supervisor, tables)
+    }
+
+    /// Returns the supervisor of a coordinated job, and the tables in their order.
+    pub(crate) fn coordinated(&self, strategy: &Strategy, tables: Vec<Table>) -> Result<(Supervisor, Vec<TableId>)> {
+        self.finish(strategy.supervisor(self.optimizer.inner())?, tables)
+    }
+
+    /// Returns the settings of the strategy of a coordinated job.
+    pub(crate) fn strategy(&self, partitioner: Partitioner) -> ParameterServerOptions {
+        let (consistency, model_dir) = (self.consistency.clone(), self.model_dir.clone());
+        ParameterServerOptions { consistency, model_dir, partitioner, ..ParameterServerOptions::default() }
+    }
+
+    /// Adds the settings that all supervisors have.
+    fn finish(&self, mut supervisor: Supervisor, tables: Vec<Table>) -> Result<(Supervisor, Vec<TableId>)> {
+        supervisor = supervisor.non_finite(if self.skip_non_finite { NonFinite::Skip } else { NonFinite::Stop });
+        for (name, optimizer) in &self.optimizers {
+            supervisor = supervisor.optimizer_of(name, optimizer.inner());
+        }
+        if let Some(seconds) = self.save_model_secs {
+            supervisor = supervisor.save_model_secs(seconds);
+        }
+        if let Some(steps) = self.save_model_steps {
+            supervisor = supervisor.save_model_steps(steps);
+        }
         let mut ids = Vec::with_capacity(tables.len());
         for table in tables {
             let initializer = table.initializer.rows()?;

@@ -218,7 +218,7 @@ fn within_a_step() -> Error {
 }
 
 /// Returns the values of the variables and then of the states.
-fn values(registry: &ParameterRegistry, model: &Variables) -> Result<Vec<HostBuffer>> {
+pub(crate) fn values(registry: &ParameterRegistry, model: &Variables) -> Result<Vec<HostBuffer>> {
     let mut values = registry.values(model)?;
     values.extend(registry.state_values(model)?);
     Ok(values)

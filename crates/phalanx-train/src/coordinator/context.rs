@@ -4,12 +4,12 @@ use super::handle::{DatasetHandle, MetricHandle, ResourceHandle};
 use super::inputs::Inputs;
 use super::metrics::StepMetrics;
 use super::{DatasetPart, StepFunctions};
-use crate::{IntoLoss, RowValues, Session, TableId};
+use crate::{IntoLoss, RowReader, RowValues, Session, StepGradients, TableId};
 use phalanx_base::{Code, Error, Result, TaskId};
 use phalanx_data::{Batch, DatasetIter, InputContext};
-use phalanx_nn::Rows;
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::metrics::Values;
+use phalanx_nn::{ParameterRegistry, Rows};
 use std::any::{Any, type_name};
 
 /// The context of a step: its input, resources and metrics, and the model.
@@ -143,6 +143,32 @@ impl<M: Module> StepContext<'_, M> {
     ) -> Result<f32> {
         let loss = |model: &M, rows: &[Rows]| loss(model, rows).into_loss();
         self.with_session(|session| session.step_with_rows(ids, loss)?.ok_or_else(ended)).map(|step| step.loss)
+    }
+
+    /// Computes gradients as buffers on the newest values, and pushes them to the servers. `compute` gets the model, the
+    /// registry of its parameters, and a reader of rows if the model has tables. If it returns no gradients, the step changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// When the gradients are wrong, or the servers are lost, and what `compute` returns.
+    pub fn step_with_gradients(
+        &mut self,
+        compute: impl FnOnce(&M, &ParameterRegistry, Option<RowReader>) -> Result<Option<StepGradients>>,
+    ) -> Result<()> {
+        self.with_session(|session| {
+            let tables = !session.layout().tables().is_empty();
+            let reader = if tables { Some(session.row_reader()?) } else { None };
+            let mut pushes = false;
+            let step = session.step_with_gradients(&[], |model, registry, _| {
+                let gradients = compute(model, registry, reader)?;
+                pushes = gradients.is_some();
+                Ok(gradients.unwrap_or_default())
+            })?;
+            if !pushes && !session.acts_for_another() {
+                session.forget_last_step();
+            }
+            step.map(drop).ok_or_else(ended)
+        })
     }
 
     /// Runs `act`, which may do the one step of a [`Session`] that this step has.

@@ -5,7 +5,7 @@ use super::other_tasks::{wait_for_confirmations, wait_for_trainers};
 use super::outcomes::{confirm, wait_for_outcome};
 use super::{Call, Coordinator, StepFunctions, worker};
 use crate::heartbeat::Heartbeat;
-use crate::tables::{ModelTables, ServerRows};
+use crate::tables::{ModelTables, RowReader, ServerRows};
 use crate::{Server, Session, StepGradients, Supervisor, TableId};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result, Role};
@@ -47,6 +47,8 @@ impl<M: Module> ProgramModel<M> {
 pub(crate) struct OnServers<M: Module> {
     supervisor: Supervisor,
     options: SchedulerOptions,
+    /// Whether the chief saves at the end of every call.
+    saves_calls: bool,
     session: Option<Session<M>>,
     /// The outcomes of the calls before.
     outcomes: Vec<Bytes>,
@@ -68,12 +70,30 @@ impl<M: Module> OnServers<M> {
         }
         let trainers = supervisor.server().config().trainers().len();
         let (session, outcomes, heartbeat, companion) = (None, Vec::new(), Heartbeat::default(), None);
-        Self { supervisor, options, session, outcomes, heartbeat, companion, trainers, rows: None, rate: None }
+        let saves_calls = true;
+        Self {
+            supervisor,
+            options,
+            saves_calls,
+            session,
+            outcomes,
+            heartbeat,
+            companion,
+            trainers,
+            rows: None,
+            rate: None,
+        }
     }
 
     /// Lets `worker` compute the steps beside this task, in a job of one process.
     pub(crate) fn with_companion(mut self, worker: Self) -> Self {
         (self.companion, self.trainers) = (Some(Box::new(worker)), 1);
+        self
+    }
+
+    /// Leaves it to the program when the chief saves.
+    pub(crate) fn without_saves(mut self) -> Self {
+        self.saves_calls = false;
         self
     }
 
@@ -117,8 +137,7 @@ impl<M: Module> OnServers<M> {
         let step = session.step_with_gradients(&[], |module, registry, _| {
             let (computed, gradients) = compute(module, registry, rows)?;
             (value, pushes) = (Some(computed), gradients.is_some());
-            let nothing = || StepGradients { loss: 0.0, dense: Vec::new(), rows: Vec::new(), looked_up: Vec::new() };
-            Ok(gradients.unwrap_or_else(nothing))
+            Ok(gradients.unwrap_or_default())
         })?;
         if !pushes {
             session.forget_last_step();
@@ -321,7 +340,8 @@ impl<M: Module> OnServers<M> {
         let mut session = coordinator.finish()?;
         // A program that was asked to stop saves; after a mistake nothing is worth saving.
         let saved = match &done {
-            Ok(_) => session.save(),
+            Ok(_) if self.saves_calls => session.save(),
+            Ok(_) => Ok(()),
             Err(error) if is_stop(error) => session.save_last(),
             Err(_) => Ok(()),
         };
@@ -357,6 +377,11 @@ impl<M: Module> OnServers<M> {
     /// Returns where models look up rows, if the model has tables and is on the servers.
     pub(crate) fn rows(&self) -> Option<&Arc<ServerRows>> {
         self.rows.as_ref()
+    }
+
+    /// Returns a reader of rows for this task's program.
+    pub(crate) fn row_reader(&mut self) -> Result<RowReader> {
+        Ok(RowReader::new(self.session.as_mut().ok_or_else(gone)?.rows()?))
     }
 
     /// Tells the chief that this task has what the call left. The chief waits for that, so that no server ends before.

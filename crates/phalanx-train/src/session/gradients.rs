@@ -93,7 +93,7 @@ fn check_sizes(layout: &Layout, dense: &[Option<HostBuffer>], rows: &[(RowSet, H
 fn not_finite(
     registry: &ParameterRegistry,
     layout: &Layout,
-    loss: f32,
+    loss: Option<f32>,
     dense: &[Option<HostBuffer>],
     rows: &[(RowSet, HostBuffer)],
 ) -> Option<String> {
@@ -106,5 +106,5 @@ fn not_finite(
         let name = &layout.tables()[set.table()].name;
         return Some(format!("the gradient of table {name:?} is not finite"));
     }
-    (!loss.is_finite()).then(|| "the loss is not finite".to_owned())
+    loss.is_some_and(|loss| !loss.is_finite()).then(|| "the loss is not finite".to_owned())
 }

@@ -80,7 +80,7 @@ impl NormRequest {
 
 /// The measures of a step.
 pub(super) struct StepMeasures {
-    loss: f32,
+    loss: Option<f32>,
     gradient_norm: f32,
     learning_rates: Vec<f32>,
     /// How many updates of each age the servers have applied.
@@ -111,7 +111,9 @@ impl<M: Module> Session<M> {
         let step = self.clock.global_step + 1;
         self.services.write_rate(step);
         let summaries: &SummaryWriter = &self.services.summaries;
-        summaries.scalar(step, "loss", measures.loss);
+        if let Some(loss) = measures.loss {
+            summaries.scalar(step, "loss", loss);
+        }
         summaries.scalar(step, "gradient_norm", measures.gradient_norm);
         summaries.learning_rates(step, &measures.learning_rates);
         summaries.counts(step, "staleness", &measures.staleness);

@@ -290,13 +290,14 @@ impl<M: Module> Session<M> {
         }
         let rows = self.connection.row_values(&sets, pulled.rows);
         let computed = self.local.compute(rows, compute)?;
+        self.gradients.learning_rate = computed.learning_rate.or(self.gradients.learning_rate);
         let (loss, measures) = (computed.loss, self.measure(&computed));
         self.keep(computed, sets)?;
         let global_step = self.clock.global_step;
         self.services.stepped(global_step);
         measures.map_or(Ok(()), |measures| self.write(&measures))?;
         self.server().progress().stepped(global_step, Some(lag), loss);
-        Ok(Some(Step { loss, global_step, value: () }))
+        Ok(Some(Step { loss: loss.unwrap_or(f32::NAN), global_step, value: () }))
     }
 
     /// Sends the pending gradients, and fetches new values and the rows of these ids. `None` when the job is over.

@@ -28,7 +28,7 @@ pub enum NonFinite {
 /// The result of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step<V = ()> {
-    /// The loss on this step's batch.
+    /// The loss on this step's batch; NaN if the step's gradients came without one.
     pub loss: f32,
     /// The updates of all trainers before this step: its own goes with the next message.
     pub global_step: u64,
@@ -56,10 +56,10 @@ pub struct RowValues {
 }
 
 /// What a step computed: buffers, whichever library computed them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct StepGradients {
-    /// The loss.
-    pub loss: f32,
+    /// The loss, for reports; `None` if what computed the gradients does not know it.
+    pub loss: Option<f32>,
     /// The gradient of each variable, in the order of the model's parameters and then of its moving averages; `None` where
     /// there is none.
     pub dense: Vec<Option<HostBuffer>>,
@@ -67,6 +67,9 @@ pub struct StepGradients {
     pub rows: Vec<Option<HostBuffer>>,
     /// The gradients of rows that were looked up while the step was computed: the table, each id once, and their gradients.
     pub looked_up: Vec<(TableId, Vec<i64>, HostBuffer)>,
+    /// The session's learning rate from this step on, as [`Session::set_learning_rate`](crate::Session::set_learning_rate) sets
+    /// it; `None` leaves it.
+    pub learning_rate: Option<f32>,
 }
 
 impl StepGradients {
@@ -92,6 +95,6 @@ impl StepGradients {
             change.iter_mut().zip(&*after).for_each(|(before, after)| *before -= after);
             dense.push(change.iter().any(|number| *number != 0.0).then_some(change));
         }
-        Ok(Self { loss: scalar(loss)?, dense, rows, looked_up: Vec::new() })
+        Ok(Self { loss: Some(scalar(loss)?), dense, rows, ..Self::default() })
     }
 }

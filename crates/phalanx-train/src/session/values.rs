@@ -236,7 +236,7 @@ impl<M: Module> Session<M> {
     /// session.step_with_gradients(&[], |_, _, _| {
     ///     let (unique, rows) = reader.read(users, &[7, 3, 7])?;
     ///     let gradients = vec![1.0; rows.values.len()].into();
-    ///     Ok(StepGradients { loss: 0.0, dense: vec![None, None], rows: vec![], looked_up: vec![(users, unique, gradients)] })
+    ///     Ok(StepGradients { looked_up: vec![(users, unique, gradients)], ..StepGradients::default() })
     /// })?;
     /// session.finish()?;
     /// assert_eq!(reader.read(users, &[3])?.1.values, [0.4, 0.4]);

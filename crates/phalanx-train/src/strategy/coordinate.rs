@@ -1,7 +1,7 @@
 //! Steps that a coordinator schedules on workers.
 
-use super::{ParameterServers, Strategy};
-use crate::coordinator::ProgramModel;
+use super::{Coordinated, ParameterServers, Strategy};
+use crate::coordinator::{OnServers, ProgramModel};
 use crate::{Coordinator, StepFunctions, Supervisor};
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::burn::module::Module;
@@ -77,13 +77,27 @@ impl Strategy {
         steps: StepFunctions<M>,
         coordinate: impl FnOnce(&mut Coordinator<M>) -> Result<T>,
     ) -> Result<Option<T>> {
+        let called = self.connect(settings)?.call(ProgramModel::of(model), steps, coordinate)?;
+        Ok(called.map(|(outcome, _)| outcome))
+    }
+
+    /// Connects a model to the job, for a program that makes several calls to the coordinator. Every task makes the same
+    /// ones; [`Strategy::coordinate`] is a program of one call.
+    ///
+    /// # Errors
+    /// As [`Strategy::coordinate`].
+    pub fn coordinated<M: Module>(&self, model: M, settings: impl IntoSupervisor) -> Result<Coordinated<M>> {
+        Ok(Coordinated::new(self.connect(settings)?, model))
+    }
+
+    fn connect<M: Module>(&self, settings: impl IntoSupervisor) -> Result<OnServers<M>> {
         crate::logging::init();
         let servers = self.parameter_servers()?;
         let connected = settings.into_supervisor(self).and_then(|supervisor| servers.connect(supervisor));
         if let Err(error) = &connected {
             servers.server().leave(Some(error));
         }
-        Ok(connected?.call(ProgramModel::of(model), steps, coordinate)?.map(|(outcome, _)| outcome))
+        connected
     }
 
     /// Returns a supervisor with the strategy's settings, for a coordinated job that needs more of them: tables of rows,

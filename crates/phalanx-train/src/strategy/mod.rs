@@ -4,6 +4,7 @@
 //! computes a step on every replica, [`Strategy::reduce`] reduces the replicas' values to one.
 
 mod coordinate;
+mod coordinated;
 mod gradient_buckets;
 mod handover;
 mod ignored;
@@ -20,6 +21,7 @@ mod update;
 mod workers;
 
 pub use coordinate::IntoSupervisor;
+pub use coordinated::Coordinated;
 pub use handover::{StrategyChoice, StrategyTask};
 pub use input::{DistributedDataset, DistributedSteps};
 pub use parameter_servers::ParameterServerOptions;

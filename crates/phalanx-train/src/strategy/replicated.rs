@@ -286,7 +286,7 @@ impl<M: Network> Replicated<M> {
             let gradients = |Gradient { dense, rows }| {
                 let looked_up =
                     rows.into_iter().map(|of: RowGradient| (TableId(of.table), of.ids, of.numbers)).collect();
-                StepGradients { loss, dense, rows: Vec::new(), looked_up }
+                StepGradients { loss: Some(loss), dense, looked_up, ..StepGradients::default() }
             };
             Ok((results, sum.map(gradients)))
         })?;
@@ -406,7 +406,7 @@ impl<M: Network> Replicated<M> {
         })?;
         self.module = Some(self.registry.load_states(module, states));
         if let (Some(scale), Some(counters)) = (scale, self.strategy.counters()) {
-            counters.stepped(self.iterations(), None, loss[0] * scale);
+            counters.stepped(self.iterations(), None, Some(loss[0] * scale));
         }
         Ok(())
     }

@@ -373,8 +373,7 @@ fn gradients_of_another_size_are_refused() {
     let server = Server::local().unwrap();
     let supervisor = Supervisor::new(&server, Sgd::new(0.1));
     let mut session = supervisor.prepare_or_wait_for_session(Line::new(2)).unwrap();
-    let gradients =
-        StepGradients { loss: 0.0, dense: vec![Some(vec![1.0; 3].into())], rows: vec![], looked_up: vec![] };
+    let gradients = StepGradients { dense: vec![Some(vec![1.0; 3].into())], ..StepGradients::default() };
     let error = session.step_with_gradients(&[], |_, _, _| Ok(gradients)).unwrap_err();
     assert_eq!((error.code(), error.what()), (Code::ShapeMismatch, "the gradient of \"w\" has 3 numbers"));
 }

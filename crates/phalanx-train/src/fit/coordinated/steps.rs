@@ -193,7 +193,7 @@ fn push_zeros<M: Network>(cx: &mut StepContext<'_, M>) -> Result<()> {
         registry.parameters().iter().map(zero).collect()
     };
     let step = |_: &M, registry: &ParameterRegistry, _: Vec<RowValues>| {
-        Ok(StepGradients { loss: 0.0, dense: zeros(registry), rows: Vec::new(), looked_up: Vec::new() })
+        Ok(StepGradients { dense: zeros(registry), ..StepGradients::default() })
     };
     cx.with_session(|session| session.step_with_gradients(&[], step)).map(drop)
 }
