@@ -5,7 +5,7 @@ use crate::gate::{Gate, OnCtrlC};
 use crate::process::Held;
 use phalanx_base::{Result, Role};
 use phalanx_cluster::TaskConfig;
-use phalanx_train::{ServerOptions, Token};
+use phalanx_train::ServerOptions;
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 
@@ -49,10 +49,10 @@ impl Server {
         let gate = Gate::new();
         let options = options(&gate, program).or_raise(py)?;
         let start = move || {
-            let token = Token::from_env()?;
-            let status_dir = std::env::var_os("PHALANX_STATUS_DIR").map(Into::into);
             let config = phalanx::task_from_env()?.or_local_if_alone();
-            phalanx_train::Server::start_with(config, ServerOptions { token, status_dir, ..options })
+            let ServerOptions { interrupt, build, .. } = options;
+            let options = ServerOptions { interrupt, build, ..ServerOptions::from_variables()? };
+            phalanx_train::Server::start_with(config, options)
         };
         let server = gate.enter(py, start)?;
         Ok(Self::new(gate, server))

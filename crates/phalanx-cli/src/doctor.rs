@@ -172,7 +172,7 @@ fn task(args: &DoctorArgs) -> Vec<Finding> {
         found.push(finding(
             Grade::Warn,
             "token",
-            "not set: anyone who reaches a task's port can join the job, and nothing is encrypted",
+            "not set: tasks listen on loopback only, or to anybody with PHALANX_INSECURE=1",
             Some(fix),
         ));
     }

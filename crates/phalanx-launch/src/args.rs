@@ -3,7 +3,7 @@
 use crate::launch::Launch;
 use crate::layout_args::{LayoutArgs, print_tf_configs};
 use crate::{Placed, Progress, Restart, Rules, Ssh, ThisProgram};
-use phalanx_base::{Code, Error, Result, Role, TaskId};
+use phalanx_base::{Address, Code, Error, Result, Role, TaskId};
 use phalanx_run::{RunDir, new_token, now_ms, timestamp};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -63,6 +63,9 @@ pub struct LaunchArgs {
     /// How to display progress
     #[arg(long, value_enum, default_value_t = Progress::Auto)]
     pub progress: Progress,
+    /// Without PHALANX_TOKEN, let tasks listen where anybody on the network can take part; for nodes that are started one by one
+    #[arg(long, requires = "node")]
+    pub insecure: bool,
     /// Kill a task when the job reaches a step, as in ps/0@500, to test recovery
     #[arg(long, value_name = "TASK@STEP", value_delimiter = ',', value_parser = kill_at)]
     pub kill: Vec<(TaskId, u64)>,
@@ -93,6 +96,20 @@ fn token_from_env() -> Result<Option<String>> {
             .because("it is not UTF-8")
             .help("set it to a long random string of printable ASCII characters")),
     }
+}
+
+fn is_loopback(node: &str) -> bool {
+    format!("{node}:1").parse().is_ok_and(|address: Address| address.is_loopback())
+}
+
+/// Nodes that are started one by one cannot agree on a new token.
+fn no_common_token() -> Error {
+    Error::new(Code::WrongToken, "the nodes of this job have no token in common")
+        .because("without one, anybody on the network could take part in it, and nothing would be encrypted")
+        .help(
+            "set PHALANX_TOKEN to the same long random text on every node, or start all nodes with --ssh; on a network \
+             that you trust, --insecure goes without",
+        )
 }
 
 impl LaunchArgs {
@@ -127,8 +144,12 @@ impl LaunchArgs {
         let token = token.map_or_else(token_from_env, |token| Ok(Some(token)))?;
         let token = match token.filter(|token| !token.is_empty()) {
             Some(token) => Some(token),
-            // Nodes that are started one by one cannot agree on a new token.
-            None if self.node.is_some() => None,
+            None if self.node.is_some()
+                && (self.insecure || self.layout.nodes.iter().all(|node| is_loopback(node))) =>
+            {
+                None
+            }
+            None if self.node.is_some() => return Err(no_common_token()),
             None => Some(new_token()?),
         };
         let run = RunDir::at(self.run_dir.clone().unwrap_or_else(|| default_run(&self.program)));
@@ -141,7 +162,8 @@ impl LaunchArgs {
         }
         let program = self.program.clone();
         let this = self.this.clone();
-        Ok(Launch { layout, here, program, this, env: Vec::new(), run, model_dir, token, rules, ssh, kills })
+        let env = self.insecure.then(|| ("PHALANX_INSECURE".to_owned(), "1".to_owned())).into_iter().collect();
+        Ok(Launch { layout, here, program, this, env, run, model_dir, token, rules, ssh, kills })
     }
 
     fn rules(&self, has_chief: bool) -> Rules {

@@ -1,7 +1,7 @@
 //! The settings of a task.
 
 use crate::Interrupt;
-use phalanx_base::{Result, TaskId};
+use phalanx_base::{Address, Code, Error, Result, TaskId};
 use phalanx_wire::Token;
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ use std::time::Duration;
 pub struct ServerOptions {
     /// The secret that both ends of every connection must know; with `None`, anybody who reaches a port may take part.
     pub token: Option<Token>,
+    /// Whether a task without a token may listen on an address that other hosts reach.
+    pub insecure: bool,
     /// How long the job may take to form.
     pub formation_deadline: Duration,
     /// How long a task may be silent before it counts as lost.
@@ -46,6 +48,7 @@ impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             token: None,
+            insecure: false,
             formation_deadline: Duration::from_secs(600),
             lease: Duration::from_secs(5),
             beat: Duration::from_millis(200),
@@ -61,14 +64,61 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// Returns the defaults for a program: the token from `PHALANX_TOKEN` and the status directory from `PHALANX_STATUS_DIR`,
-    /// where they are set; Ctrl-C and SIGTERM ask the task to save and end from now on.
+    /// Returns the defaults for a program: what [`Self::from_variables`] finds; Ctrl-C and SIGTERM ask the task to save and
+    /// end from now on.
     ///
     /// # Errors
     /// When the token is malformed, or the signal handlers cannot be installed.
     pub fn from_env() -> Result<Self> {
-        let token = Token::from_env()?;
+        Ok(Self { interrupt: Interrupt::listen()?, ..Self::from_variables()? })
+    }
+
+    /// Returns the defaults with the token from `PHALANX_TOKEN`, the status directory from `PHALANX_STATUS_DIR`, and
+    /// `insecure` if `PHALANX_INSECURE` is 1: for a program that handles signals itself.
+    ///
+    /// # Errors
+    /// When the token is malformed.
+    pub fn from_variables() -> Result<Self> {
         let status_dir = std::env::var_os("PHALANX_STATUS_DIR").map(Into::into);
-        Ok(Self { token, status_dir, interrupt: Interrupt::listen()?, ..Self::default() })
+        let insecure = std::env::var_os("PHALANX_INSECURE").is_some_and(|value| value == "1");
+        Ok(Self { token: Token::from_env()?, insecure, status_dir, ..Self::default() })
+    }
+
+    /// Fails if a task at this address would be open to anybody on the network.
+    pub(crate) fn check_protected(&self, task: TaskId, address: &Address) -> Result<()> {
+        if self.token.is_some() || self.insecure || address.is_loopback() {
+            return Ok(());
+        }
+        Err(Error::new(Code::WrongToken, format!("{task} would be open to anybody on the network"))
+            .at(address.to_string())
+            .because(
+                "the job has no token: whoever reaches the port could take part in it, and nothing would be encrypted",
+            )
+            .help(
+                "set PHALANX_TOKEN to the same long random text on every task; on a network that you trust, \
+                 PHALANX_INSECURE=1 goes without",
+            ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use phalanx_base::Role;
+
+    #[test]
+    fn a_task_that_other_hosts_reach_needs_a_token_or_says_that_it_needs_none() {
+        let check = |options: &ServerOptions, address: &str| {
+            options.check_protected(TaskId::new(Role::Ps, 0), &address.parse().unwrap())
+        };
+        let (bare, insecure) = (ServerOptions::default(), ServerOptions { insecure: true, ..ServerOptions::default() });
+        let with_token = ServerOptions { token: Some(Token::new("secret").unwrap()), ..ServerOptions::default() };
+        for address in ["10.0.0.2:2222", "ps-0.example:2222", "[2001:db8::4]:2222"] {
+            let error = check(&bare, address).unwrap_err();
+            assert_eq!(error.code(), Code::WrongToken);
+            assert!(error.to_string().contains("PHALANX_TOKEN"), "{error}");
+            assert!(check(&insecure, address).is_ok() && check(&with_token, address).is_ok());
+        }
+        assert!(["127.0.0.1:1", "localhost:1", "[::1]:1"].iter().all(|address| check(&bare, address).is_ok()));
     }
 }

@@ -45,6 +45,7 @@ impl Server {
                 .help("give this process another task"));
         }
         let address = config.address_of(task)?;
+        options.check_protected(task, address)?;
         let listening =
             Listening::bind(address, options.threads).map_err(|error| error.at(format!("{task} at {address}")))?;
         Self::start_on(listening, config, options, None)
@@ -131,7 +132,7 @@ impl Server {
     }
 }
 
-/// Warns that this job has no token.
+/// Warns that this job has no token, although other hosts reach it.
 pub(crate) fn warn_of_strangers(address: &Address) {
     tracing::warn!(
         "warning: whoever reaches port {} may take part in this job, and nothing is encrypted; set PHALANX_TOKEN on every task",

@@ -43,6 +43,7 @@ impl WorkerGroup {
         }
         let peers: Vec<Peer> = trainers.into_iter().map(|(task, address)| Peer { task, address }).collect();
         let address = &peers[rank].address;
+        options.check_protected(task, address)?;
         let mut listening =
             Listening::bind(address, options.threads).map_err(|error| error.at(format!("{task} at {address}")))?;
         let log = LogScope::of_task(task);
