@@ -13,11 +13,12 @@ No graphs are emulated: what these names make is computed by Phalanx.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, cast
 
-from phalanx import _phalanx, data, estimator, feature_column
+from phalanx import _phalanx, data, distribute, estimator, feature_column, keras, metrics
 
 __all__ = ["tf"]
 
@@ -157,6 +158,40 @@ def text_line_dataset(filenames: data.Files | PathLike[str]) -> data.Dataset:
     return data.text_lines(filenames)
 
 
+def parameter_server_strategy(
+    cluster_resolver: distribute.TFConfigClusterResolver | None = None,
+    variable_partitioner: distribute.Partitioner | None = None,
+    **settings: Any,
+) -> Any:
+    """`tf.distribute.ParameterServerStrategy`: of `phalanx.torch`, with a coordinator, or for models of `phalanx.keras`."""
+    from phalanx import torch
+
+    return torch.ParameterServerStrategy(cluster_resolver, variable_partitioner, **settings)
+
+
+def mirrored_strategy(devices: list[str] | None = None) -> distribute.Strategy:
+    """`tf.distribute.MirroredStrategy`: of `phalanx.torch` in a program that uses torch, which adds `run`."""
+    if "torch" not in sys.modules:
+        return distribute.MirroredStrategy(devices)
+    from phalanx import torch
+
+    return torch.MirroredStrategy(devices)
+
+
+def cluster_coordinator(strategy: Any) -> Any:
+    """`tf.distribute.coordinator.ClusterCoordinator`, whose steps compute with torch."""
+    from phalanx import torch
+
+    return torch.ClusterCoordinator(strategy)
+
+
+def sidecar_evaluator(model: Any, evaluate: Any, checkpoint_dir: Any = None, max_evaluations: int | None = None) -> Any:
+    """`tf.keras.utils.SidecarEvaluator` of a torch module: `evaluate` is a function of the step, instead of data."""
+    from phalanx import torch
+
+    return torch.SidecarEvaluator(model, evaluate, checkpoint_dir, max_evaluations=max_evaluations)
+
+
 def _all(module: Any, names: str) -> dict[str, Any]:
     return {name: getattr(module, name) for name in names.split()}
 
@@ -202,8 +237,31 @@ tf: Any = Namespace(
             "TextLineDataset": text_line_dataset,
             "experimental": {"AUTOTUNE": data.AUTOTUNE, "make_csv_dataset": make_csv_dataset},
         },
-        "distribute": {"InputContext": data.InputContext},
-        "keras": {"optimizers": _all(_phalanx, "SGD Adagrad Adam AdamW Ftrl RMSprop")},
+        "distribute": {
+            **_all(distribute, "MultiWorkerMirroredStrategy OneDeviceStrategy ReduceOp Strategy"),
+            "InputContext": data.InputContext,
+            "MirroredStrategy": mirrored_strategy,
+            "ParameterServerStrategy": parameter_server_strategy,
+            "cluster_resolver": _all(distribute, "TFConfigClusterResolver"),
+            "coordinator": {"ClusterCoordinator": cluster_coordinator},
+            "experimental": {
+                **_all(distribute, "CentralStorageStrategy MultiWorkerMirroredStrategy"),
+                "ParameterServerStrategy": parameter_server_strategy,
+                "coordinator": {"ClusterCoordinator": cluster_coordinator},
+                "partitioners": _all(distribute, "FixedShardsPartitioner MinSizePartitioner MaxSizePartitioner"),
+            },
+        },
+        "keras": {
+            **_all(keras, "Input Model Sequential"),
+            "callbacks": _all(
+                keras,
+                "BackupAndRestore EarlyStopping History LambdaCallback LearningRateScheduler ModelCheckpoint TensorBoard",
+            ),
+            "layers": _all(keras.layers, " ".join(name for name in keras.layers.__all__ if name not in ("Layer", "Symbol"))),
+            "metrics": _all(metrics, " ".join(name for name in metrics.__all__ if name != "Metric")),
+            "optimizers": _all(_phalanx, "SGD Adagrad Adam AdamW Ftrl RMSprop"),
+            "utils": {"SidecarEvaluator": sidecar_evaluator},
+        },
         "nn": {name: name for name in ("relu", "elu", "selu", "gelu", "sigmoid", "tanh", "softmax", "softplus", "swish")},
         "float32": "float32",
         "int64": "int64",

@@ -29,7 +29,8 @@ class Run:
         return subprocess.Popen(
             [sys.executable, *map(str, words)],
             cwd=self.directory,
-            env={**ours, "PYTHONUNBUFFERED": "1", **(env or {})},
+            # Several tasks share the machine: threads of each that spin would only wait for each other.
+            env={**ours, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", **(env or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

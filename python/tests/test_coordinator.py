@@ -1,4 +1,4 @@
-"""Coordinated jobs: steps that a chief schedules on workers, and optimizers of loops of one's own."""
+"""Coordinated jobs: steps that a chief schedules on workers, and the optimizer of your own loop."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def test_a_learning_rate_of_torch_reaches_the_servers() -> None:
         assert loss is not None
 
 
-def test_a_loop_of_ones_own_ends_with_its_job(tmp_path: Path) -> None:
+def test_your_own_loop_ends_with_its_job(tmp_path: Path) -> None:
     def part(server: phalanx.Server) -> tuple[float, int]:
         model = Counter()
         settings = {"model_dir": str(tmp_path), "consistency": "sync"}

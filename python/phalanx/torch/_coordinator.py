@@ -137,7 +137,7 @@ class ClusterCoordinator:
         """Let every worker make a dataset for itself, when a step first reads it. `dataset_fn` returns anything to iterate over.
 
         `strategy.distribute_datasets_from_function` within it tells which share is the worker's. A worker that is started again
-        begins its dataset anew.
+        begins its dataset again.
         """
         self._datasets.append(dataset_fn)
         return PerWorkerDataset(len(self._datasets) - 1)
