@@ -98,6 +98,16 @@ class Server:
     def interrupt(self) -> None: ...
 
 @final
+class Dashboard:
+    """The dashboard of a run directory, or of a folder of runs, as `phalanx dashboard` serves it."""
+
+    def __new__(cls, run: str | PathLike[str], listen: str = "127.0.0.1:0") -> Dashboard: ...
+    @property
+    def url(self) -> str: ...
+    def close(self) -> None: ...
+    def _repr_html_(self) -> str: ...
+
+@final
 class MiniCluster:
     """A job inside this process, for tests and notebooks."""
 

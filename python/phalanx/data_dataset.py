@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -12,6 +13,7 @@ import numpy as np
 
 from phalanx import _phalanx
 from phalanx._errors import Error
+from phalanx._notebook import table
 from phalanx.data_columns import Columns, arrays, joined, over_arrays, prepared, rows_of
 from phalanx.data_exit import until_exit
 
@@ -250,6 +252,11 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({self._native.describe()})"
+
+    def _repr_html_(self) -> str:
+        stages = self._native.describe().split(" → ")
+        label = "" if self._label is None else f"<p>label: <code>{html.escape(self._label)}</code></p>"
+        return table(["", "stage"], enumerate(stages, start=1)) + label
 
     if not TYPE_CHECKING:
 

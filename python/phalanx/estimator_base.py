@@ -12,6 +12,7 @@ import numpy as np
 
 from phalanx import _phalanx
 from phalanx._errors import Error
+from phalanx._notebook import table
 from phalanx.data_columns import Array, arrays, rows_of
 from phalanx.data_exit import until_exit
 from phalanx.estimator_config import RunConfig, WarmStartSettings
@@ -66,7 +67,7 @@ class Estimator:
         if steps is not None and max_steps is not None:
             raise Error("steps and max_steps are both given", "PX0309", place="train", help="leave one of them out")
         own = native(input_fn, "train", self._config)
-        as_task(lambda stop: self._native.train(stop, own, steps, max_steps, native_hooks(hooks)))
+        as_task(lambda stop: self._native.train(stop, own, steps, max_steps, native_hooks(hooks, max_steps)))
         return self
 
     def evaluate(self, input_fn: InputFn, steps: int | None = None, *, name: str | None = None) -> dict[str, float]:
@@ -98,6 +99,11 @@ class Estimator:
         """Export the newest checkpoint as a SavedModel for TensorFlow. Returns its folder, named by the seconds since 1970."""
         raw = (serving_input_receiver_fn or ServingInputReceiver()).kind == "raw"
         return Path(self._native.export_saved_model(fspath(export_dir_base), raw, extra_files(assets_extra)))
+
+    def _repr_html_(self) -> str:
+        checkpoint = self.latest_checkpoint() or "none: it is not trained"
+        rows = [("model", type(self).__name__), ("model_dir", self._model_dir), ("newest checkpoint", checkpoint)]
+        return table(["estimator", ""], rows)
 
     def latest_checkpoint(self) -> str | None:
         """Return the path of the newest checkpoint, if there is one."""

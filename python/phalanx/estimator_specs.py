@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from phalanx import _phalanx
 from phalanx._errors import Error
+from phalanx._notebook import ProgressBar, is_notebook
 from phalanx.estimator_inputs import InputFn, native
 from phalanx.estimator_task import as_task
 
@@ -238,9 +239,28 @@ class _Asking(SessionRunHook):
             run_context.request_stop()
 
 
-def native_hooks(hooks: Sequence[Hook] | None) -> list[Any]:
-    """Return hooks as Rust calls them."""
-    return [hook.settings if isinstance(hook, EarlyStopping) else hook for hook in hooks or ()]
+class _NotebookProgress(SessionRunHook):
+    """Shows the progress of a training in a notebook."""
+
+    def __init__(self, last: int | None) -> None:
+        self._last, self._loss = last, dict[str, float]()
+
+    def _begin(self, global_step: int) -> None:
+        self._bar = ProgressBar(self._last, global_step)
+
+    def _after_step(self, global_step: int, loss: float) -> bool:
+        self._loss = {"loss": loss}
+        self._bar.update(global_step, self._loss)
+        return False
+
+    def _end(self, global_step: int) -> None:
+        self._bar.update(global_step, self._loss, end=True)
+
+
+def native_hooks(hooks: Sequence[Hook] | None, max_steps: int | None) -> list[Any]:
+    """Return hooks as Rust calls them, and in a notebook one that shows the progress."""
+    shown = [_NotebookProgress(max_steps)] if is_notebook() else []
+    return [hook.settings if isinstance(hook, EarlyStopping) else hook for hook in [*(hooks or ()), *shown]]
 
 
 class TrainSpec:
@@ -257,7 +277,7 @@ class TrainSpec:
 
     def _native(self, config: object) -> dict[str, Any]:
         input_fn = native(self.input_fn, "train", config)
-        return {"input_fn": input_fn, "max_steps": self.max_steps, "hooks": native_hooks(self.hooks)}
+        return {"input_fn": input_fn, "max_steps": self.max_steps, "hooks": native_hooks(self.hooks, self.max_steps)}
 
 
 class EvalSpec:

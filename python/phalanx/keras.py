@@ -22,6 +22,7 @@ from phalanx import _phalanx
 from phalanx import keras_layers as layers
 from phalanx._errors import Error
 from phalanx._job import _program  # pyright: ignore[reportPrivateUsage] - the fingerprint of the script is the same
+from phalanx._notebook import is_notebook, table
 from phalanx.data import Dataset
 from phalanx.data_columns import Array, arrays, prepared
 from phalanx.distribute import Strategy, current_strategy
@@ -34,6 +35,7 @@ from phalanx.keras_callbacks import (
     LambdaCallback,
     LearningRateScheduler,
     ModelCheckpoint,
+    NotebookProgress,
     TensorBoard,
 )
 from phalanx.keras_layers import Input, Layer, Symbol
@@ -67,6 +69,9 @@ class History:
         for _, logs in epochs:
             for name, value in logs:
                 self.history.setdefault(name, []).append(value)
+
+    def _repr_html_(self) -> str:
+        return table(["epoch", *self.history], zip((epoch + 1 for epoch in self.epoch), *self.history.values(), strict=True))
 
 
 class Model:
@@ -162,10 +167,12 @@ class Model:
             validation_split=validation_split,
             validation_steps=validation_steps,
             shuffle=shuffle,
-            verbose=verbose != 0,
+            # A notebook shows nothing of what Rust prints.
+            verbose=verbose != 0 and not is_notebook(),
         )
         self.stop_training = False
-        natives = [callback.bound(self) for callback in callbacks]
+        shown = [NotebookProgress(epochs, steps_per_epoch)] if verbose != 0 and is_notebook() else []
+        natives = [callback.bound(self) for callback in [*callbacks, *shown]]
         return History(self._built().fit(_data(x if y is None else (x, y)), validation, settings, natives))
 
     def evaluate(self, x: Any, y: Any = None, batch_size: int | None = None, verbose: Verbose = "auto") -> dict[str, float]:

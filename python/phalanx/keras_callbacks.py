@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from phalanx._notebook import ProgressBar
+
 if TYPE_CHECKING:
     from phalanx.keras import Model
 
@@ -121,6 +123,28 @@ class LambdaCallback(Callback):
     def on_train_batch_end(self, batch: int, logs: Logs) -> None:
         if self._batch_end is not None:
             self._batch_end(batch, logs)
+
+
+class NotebookProgress(Callback):
+    """Shows the progress of a training in a notebook; `fit` adds it there."""
+
+    def __init__(self, epochs: int, steps: int | None) -> None:
+        self._epochs, self._steps, self._epoch, self._done = epochs, steps, 0, 0
+
+    def on_train_begin(self) -> None:
+        self._bar = ProgressBar(None if self._steps is None else self._epochs * self._steps)
+
+    def on_epoch_begin(self, epoch: int) -> None:
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: Logs) -> None:
+        self._done += 1
+        self._bar.update(self._done, logs, f"epoch {self._epoch + 1} of {self._epochs}, ")
+
+    def on_epoch_end(self, epoch: int, logs: Logs) -> None:
+        # The steps of the first epoch are those of each.
+        self._bar.expect(self._done * self._epochs // (epoch + 1))
+        self._bar.update(self._done, logs, f"epoch {epoch + 1} of {self._epochs}, ", end=True)
 
 
 @dataclass(frozen=True)

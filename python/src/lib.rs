@@ -6,7 +6,7 @@
 //! | `process` | what a fork does not have |
 //! | `error` | errors as `phalanx.Error` |
 //! | `buffer` | numbers that Python reads and writes without a copy |
-//! | `command` | the command `phalanx` |
+//! | `command`, `dashboard` | the command `phalanx`; a run in a browser |
 //! | `task`, `mini_cluster` | tasks of a job |
 //! | `optimizer` | how the servers change values |
 //! | `session`, `module` | a trainer's session, for a model that another library computes |
@@ -23,6 +23,7 @@ mod arrow;
 mod buffer;
 mod command;
 mod coordinator;
+mod dashboard;
 mod data;
 mod data_columns;
 mod data_sources;
@@ -53,6 +54,7 @@ fn _phalanx(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     buffer::register(module)?;
     command::register(module)?;
+    dashboard::register(module)?;
     optimizer::register(module)?;
     task::register(module)?;
     mini_cluster::register(module)?;
