@@ -97,7 +97,8 @@ pub(crate) const PORTABLE_FMA: bool = cfg!(any(target_feature = "fma", target_ar
 /// Compiles a function once for each level. Each entry names the function to make, which takes the level first, and the
 /// `#[inline(always)]` function that it is made of, whose first parameter says whether to use fused multiply-add.
 macro_rules! leveled {
-    ($($vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? => $body:ident;)*) => {$(
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? => $body:ident;)*) => {$(
+        $(#[$meta])*
         #[allow(clippy::too_many_arguments)]
         $vis fn $name(level: $crate::Level, $($arg: $type),*) $(-> $out)? {
             #[cfg(target_arch = "x86_64")]

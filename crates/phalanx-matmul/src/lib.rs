@@ -26,6 +26,7 @@
 #![allow(clippy::needless_range_loop, reason = "loops over the lanes of several arrays become vectors")]
 
 mod activation;
+mod blocks;
 mod conv;
 mod dropout;
 mod embedding;
@@ -36,13 +37,13 @@ mod level;
 mod math;
 mod matrix;
 mod norm;
+mod pack;
 mod parallel;
 mod pool;
 mod product;
 mod reduce;
 mod softmax;
-#[cfg(target_arch = "x86_64")]
-mod x86;
+mod tile;
 
 pub use activation::Activation;
 pub use conv::Conv2d;
@@ -67,19 +68,15 @@ pub enum Precision {
     /// Factors are rounded to bfloat16: the range of 32-bit floats, and 8 bits of precision; at most twice as fast.
     Bf16,
 }
-/// Whether this CPU has the instructions that [`matmul`] needs.
+/// Returns whether this CPU has instructions that make [`matmul`] fast: AVX2 with FMA, and for [`Precision::Bf16`] AVX-512 with
+/// bfloat16. Without the latter, factors are not rounded.
 #[must_use]
 pub fn is_supported(precision: Precision) -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return x86::Kernel::detect(precision).is_some();
-    #[cfg(not(target_arch = "x86_64"))]
-    return {
-        let _ = precision;
-        false
-    };
+    let level = Level::detect();
+    level != Level::PORTABLE && (precision == Precision::F32 || level.has_bf16())
 }
 
-/// Operations that are fused into a product: a separate pass would read and write all numbers again.
+/// A bias and perhaps a ReLU, fused into [`matmul`].
 #[derive(Clone, Copy, Debug)]
 pub struct Finish<'a> {
     /// Added to every row; one for each column.
@@ -88,27 +85,29 @@ pub struct Finish<'a> {
     pub relu: bool,
 }
 
-/// Computes `a · b`, row-major, with the fused operations of `finish`.
+/// Computes `a · b`, row-major, into memory of its own, as [`matmul_into`] does at the fastest level.
 ///
 /// ```
-/// use phalanx_matmul::{Finish, Matrix, Precision, is_supported, matmul};
+/// use phalanx_matmul::{Finish, Matrix, Precision, matmul};
 ///
 /// let (a, b) = ([1.0, 2.0, 3.0, 4.0], [1.0, 0.0, 0.0, 2.0]);
-/// if is_supported(Precision::F32) {
-///     let finish = Finish { bias: &[-2.0, 1.0], relu: true };
-///     let sums = matmul(Matrix::new(&a, 2, 2), Matrix::new(&b, 2, 2), Precision::F32, Some(finish));
-///     assert_eq!(sums, [0.0, 5.0, 1.0, 9.0]);
-/// }
+/// let finish = Finish { bias: &[-2.0, 1.0], relu: true };
+/// let sums = matmul(Matrix::new(&a, 2, 2), Matrix::new(&b, 2, 2), Precision::F32, Some(finish));
+/// assert_eq!(sums, [0.0, 5.0, 1.0, 9.0]);
 /// ```
 ///
 /// # Panics
-/// When the shapes do not fit together, or the CPU is not [supported](is_supported).
+/// When the shapes do not fit together.
 #[must_use]
 pub fn matmul(a: Matrix<'_>, b: Matrix<'_>, precision: Precision, finish: Option<Finish<'_>>) -> Vec<f32> {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(kernel) = x86::Kernel::detect(precision) {
-        return x86::matmul(a, b, kernel, finish);
-    }
-    let _ = (a, b, precision, finish);
-    panic!("this CPU has no AVX-512");
+    let level = Level::detect();
+    let (rows, columns) = (a.rows(), b.columns());
+    let mut out = vec![0.0; rows.checked_mul(columns).expect("the product fits into memory")];
+    let mut scratch = vec![0.0; matmul_scratch(level, precision, rows, a.columns(), columns)];
+    let epilogue = finish.map_or(Epilogue::default(), |Finish { bias, relu }| {
+        let activation = if relu { Activation::Relu } else { Activation::Linear };
+        Epilogue { bias: Some(bias), activation, ..Epilogue::default() }
+    });
+    matmul_into(level, precision, a, b, epilogue, &mut out, &mut scratch);
+    out
 }

@@ -101,7 +101,7 @@ impl BatchNorm<'_> {
         check("the gradient of the inputs", dx, rows, channels);
         let (d_gamma, d_beta, over) = (&*d_gamma, &*d_beta, 1.0 / rows.max(1) as f32);
         by_rows(rows, grain(channels), (In(x, channels), In(dy, channels), Out(dx, channels)), &|(x, dy, dx)| {
-            batch_inputs(level, self, over, x.0, mean, variance, dy.0, d_gamma, d_beta, dx.0);
+            batch_inputs(level, self, over, x.0, dy.0, [mean, variance, d_gamma, d_beta], dx.0);
         });
     }
 
@@ -195,8 +195,7 @@ leveled! {
     ) => slopes_body;
     fn normalize(norm: &BatchNorm<'_>, x: &[f32], mean: &[f32], variance: &[f32], y: &mut [f32]) => normalize_body;
     fn batch_inputs(
-        norm: &BatchNorm<'_>, over: f32, x: &[f32], mean: &[f32], variance: &[f32], dy: &[f32], d_gamma: &[f32],
-        d_beta: &[f32], dx: &mut [f32]
+        norm: &BatchNorm<'_>, over: f32, x: &[f32], dy: &[f32], statistics: [&[f32]; 4], dx: &mut [f32]
     ) => batch_inputs_body;
     fn layer_forward(norm: &LayerNorm<'_>, x: &[f32], y: &mut [f32], kept: &mut [f32]) => layer_forward_body;
     fn layer_inputs(norm: &LayerNorm<'_>, x: &[f32], kept: &[f32], dy: &[f32], dx: &mut [f32]) => layer_inputs_body;
@@ -282,11 +281,8 @@ fn batch_inputs_body<const F: bool>(
     norm: &BatchNorm<'_>,
     over: f32,
     x: &[f32],
-    mean: &[f32],
-    variance: &[f32],
     dy: &[f32],
-    d_gamma: &[f32],
-    d_beta: &[f32],
+    [mean, variance, d_gamma, d_beta]: [&[f32]; 4],
     dx: &mut [f32],
 ) {
     let width = norm.channels;

@@ -1,7 +1,9 @@
 //! Matrix products into memory of the caller.
 
-use crate::parallel::check;
-use crate::{Activation, Level, Matrix, Precision};
+use crate::level::leveled;
+use crate::parallel::{In, Out, by_rows, check, grain};
+use crate::tile::Kernel;
+use crate::{Activation, Level, Matrix, Precision, blocks, lanes};
 
 /// Operations that are fused into a product: a separate pass would read and write all numbers again. They are applied in the
 /// order of the fields.
@@ -24,12 +26,24 @@ pub struct Epilogue<'a> {
     pub relu_outputs: Option<&'a [f32]>,
 }
 
+impl Epilogue<'_> {
+    /// Returns whether nothing is fused but the addition.
+    fn is_plain(&self) -> bool {
+        self.bias.is_none() && self.activation == Activation::Linear && self.relu_outputs.is_none()
+    }
+}
+
 /// Returns how many numbers of scratch [`matmul_into`] needs for a product of `rows` rows and `columns` columns, with sums of
 /// `length` terms.
+///
+/// ```
+/// use phalanx_matmul::{Level, Precision, matmul_scratch};
+/// assert!(matmul_scratch(Level::detect(), Precision::F32, 128, 784, 10) >= 784 * 10);
+/// ```
 #[must_use]
 pub fn matmul_scratch(level: Level, precision: Precision, rows: usize, length: usize, columns: usize) -> usize {
-    let _ = (level, precision, rows, length, columns);
-    0
+    let kernel = Kernel::new(level, precision);
+    if rows == 0 { 0 } else { blocks::scratch(kernel, length, columns) }
 }
 
 /// Computes `a · b`, row-major, with the fused operations of `epilogue`.
@@ -61,17 +75,45 @@ pub fn matmul_into(
     check("the product", out, a.rows(), b.columns());
     epilogue.bias.inspect(|bias| check("a bias for every column", bias, b.columns(), 1));
     epilogue.relu_outputs.inspect(|outputs| check("the outputs of the ReLU", outputs, a.rows(), b.columns()));
-    let _ = (precision, scratch);
-    let ((a_step, a_row), (b_step, b_row)) = (a.strides(), b.strides());
-    for row in 0..a.rows() {
-        for column in 0..b.columns() {
-            let at = row * b.columns() + column;
-            let terms =
-                (0..a.columns()).map(|i| a.numbers[row * a_row + i * a_step] * b.numbers[i * b_row + column * b_step]);
-            let mut sum = if epilogue.add { out[at] } else { 0.0 } + terms.sum::<f32>();
-            sum += epilogue.bias.map_or(0.0, |bias| bias[column]);
-            epilogue.activation.apply(level, std::slice::from_mut(&mut sum));
-            out[at] = if epilogue.relu_outputs.is_some_and(|y| y[at] <= 0.0) { 0.0 } else { sum };
-        }
+    if out.is_empty() {
+        return;
+    }
+    if let Some((rows, vector)) = as_dots(a, b).filter(|_| a.columns() > 0 && epilogue.is_plain()) {
+        return dots(level, rows, vector, epilogue.add, out);
+    }
+    // A product of one column is faster as one of one row, which has complete vectors and is read where it stands.
+    let kernel = Kernel::new(level, precision);
+    let turn = b.columns() == 1 && a.transposed && epilogue.is_plain() && kernel.steps_per_word() == 1;
+    let (a, b) = if turn { (b.transposed(), a.transposed()) } else { (a, b) };
+    blocks::matmul(level, kernel, a, b, epilogue, out, scratch);
+}
+
+/// Returns the products that are one dot product for each row of a matrix: the matrix and the vector.
+fn as_dots<'a>(a: Matrix<'a>, b: Matrix<'a>) -> Option<(Matrix<'a>, &'a [f32])> {
+    if b.columns() == 1 && !a.transposed {
+        Some((a, b.numbers))
+    } else if a.rows() == 1 && b.transposed {
+        Some((b.transposed(), a.numbers))
+    } else {
+        None
+    }
+}
+
+/// Writes the dot product of each row with a vector.
+fn dots(level: Level, rows: Matrix<'_>, vector: &[f32], add: bool, out: &mut [f32]) {
+    let length = vector.len();
+    by_rows(out.len(), grain(length), (In(rows.numbers, length), Out(out, 1)), &|(rows, out)| {
+        dot_rows(level, rows.0, vector, add, out.0);
+    });
+}
+
+leveled! {
+    fn dot_rows(rows: &[f32], vector: &[f32], add: bool, out: &mut [f32]) => dot_rows_body;
+}
+
+#[inline(always)]
+fn dot_rows_body<const F: bool>(rows: &[f32], vector: &[f32], add: bool, out: &mut [f32]) {
+    for (row, out) in rows.chunks_exact(vector.len()).zip(out) {
+        *out = lanes::dot::<F>(row, vector) + if add { *out } else { 0.0 };
     }
 }

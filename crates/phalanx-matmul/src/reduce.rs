@@ -173,13 +173,12 @@ pub(crate) fn fold_columns<const N: usize>(
             }
         }
     };
-    split_blocks(0..blocks, columns, rows, outputs, &fold);
+    split_blocks(0..blocks, rows, outputs, &fold);
 }
 
 /// Splits blocks of columns over threads.
 fn split_blocks<const N: usize>(
     blocks: Range<usize>,
-    columns: usize,
     rows: usize,
     outputs: [&mut [f32]; N],
     fold: &(impl Fn(Range<usize>, [&mut [f32]; N]) + Sync),
@@ -194,8 +193,8 @@ fn split_blocks<const N: usize>(
     let first = outputs.each_mut().map(|(a, _)| std::mem::take(a));
     let second = outputs.map(|(_, b)| b);
     rayon::join(
-        || split_blocks(blocks.start..middle, columns, rows, first, fold),
-        || split_blocks(middle..blocks.end, columns, rows, second, fold),
+        || split_blocks(blocks.start..middle, rows, first, fold),
+        || split_blocks(middle..blocks.end, rows, second, fold),
     );
 }
 
