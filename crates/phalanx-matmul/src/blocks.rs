@@ -91,15 +91,15 @@ pub(crate) fn matmul(
     out: &mut [f32],
     scratch: &mut [f32],
 ) {
-    let both = epilogue.activation != Activation::Linear && epilogue.relu_outputs.is_some();
-    assert!(!both, "either an activation or the outputs of a ReLU");
     let (rows, columns) = (a.rows(), b.columns());
     let words = a.columns().div_ceil(kernel.steps_per_word());
     // Parts of equal length: for a short last part, tiles would be read and written for little work.
     let depth = words.div_ceil(words.div_ceil(DEPTH).max(1)).max(1);
     let multiplications = rows.saturating_mul(columns).saturating_mul(a.columns());
     let is_small = multiplications < PARALLEL_FROM;
-    let in_place = !b.transposed && kernel.steps_per_word() == 1 && (rows <= 2 * kernel.rows() || columns <= 64);
+    let readable =
+        !b.transposed && kernel.steps_per_word() == 1 && (kernel.has_masks() || columns.is_multiple_of(LANES));
+    let in_place = readable && (rows <= 2 * kernel.rows() || columns <= 64);
     let right = if in_place {
         Right::Rows(b.numbers, columns)
     } else {
@@ -172,7 +172,7 @@ impl Product<'_> {
         }
     }
 
-    /// Returns where the left factor of a tile stands: its own memory, or `packed` in bfloat16.
+    /// Returns where the left factor of a tile stands: its own memory, or `packed`, which bfloat16 needs.
     fn left(&self, rows: &Range<usize>, steps: &Range<usize>, packed: &mut [Line; DEPTH]) -> Factors {
         let (step, row) = self.a.strides();
         let factors = Factors {
@@ -186,7 +186,9 @@ impl Product<'_> {
             right_step: 0,
             right_padded: false,
         };
-        if self.kernel.steps_per_word() == 1 || steps.is_empty() {
+        // Numbers of a column are far apart: often more of them than an L1 cache can hold at such distances.
+        let scattered = self.a.transposed && self.columns > 2 * self.kernel.columns();
+        if steps.is_empty() || self.kernel.steps_per_word() == 1 && !scattered {
             return factors;
         }
         Source::new(self.a.numbers, rows.clone(), row, steps.clone(), step).pack(self.kernel, packed);

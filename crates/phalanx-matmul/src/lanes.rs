@@ -7,17 +7,12 @@ use crate::math::fma;
 /// The lanes of a sum.
 pub(crate) const LANES: usize = 16;
 
-/// Combines the lanes pairwise.
+/// Combines the lanes pairwise. Not one loop over halves: the compiler would not unroll it.
 #[inline(always)]
-fn join(mut lanes: [f32; LANES], both: impl Fn(f32, f32) -> f32) -> f32 {
-    let mut half = LANES / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] = both(lanes[i], lanes[i + half]);
-        }
-        half /= 2;
-    }
-    lanes[0]
+fn join(lanes: [f32; LANES], both: impl Fn(f32, f32) -> f32) -> f32 {
+    let eight: [f32; 8] = std::array::from_fn(|i| both(lanes[i], lanes[i + 8]));
+    let four: [f32; 4] = std::array::from_fn(|i| both(eight[i], eight[i + 4]));
+    both(both(four[0], four[2]), both(four[1], four[3]))
 }
 
 #[inline(always)]
@@ -34,16 +29,28 @@ pub(crate) fn larger(a: f32, b: f32) -> f32 {
 /// The sum of the products of two slices of the same length.
 #[inline(always)]
 pub(crate) fn dot<const F: bool>(a: &[f32], b: &[f32]) -> f32 {
-    let (a, a_rest) = a.as_chunks::<LANES>();
-    let (b, b_rest) = b.as_chunks::<LANES>();
-    let mut lanes = [0.0; LANES];
+    // Twice as many lanes while the slice is long: a sum waits for the one before.
+    let (twos, a_rest) = a.as_chunks::<{ 2 * LANES }>();
+    let (others, b_rest) = b.as_chunks::<{ 2 * LANES }>();
+    let (mut lanes, mut more) = ([0.0; LANES], [0.0; LANES]);
+    for (a, b) in twos.iter().zip(others) {
+        for i in 0..LANES {
+            lanes[i] = fma::<F>(a[i], b[i], lanes[i]);
+            more[i] = fma::<F>(a[LANES + i], b[LANES + i], more[i]);
+        }
+    }
+    let (a, a_rest) = a_rest.as_chunks::<LANES>();
+    let (b, b_rest) = b_rest.as_chunks::<LANES>();
     for (a, b) in a.iter().zip(b) {
         for i in 0..LANES {
             lanes[i] = fma::<F>(a[i], b[i], lanes[i]);
         }
     }
-    for ((lane, &a), &b) in lanes.iter_mut().zip(a_rest).zip(b_rest) {
+    for ((lane, &a), &b) in more.iter_mut().zip(a_rest).zip(b_rest) {
         *lane = fma::<F>(a, b, *lane);
+    }
+    for i in 0..LANES {
+        lanes[i] += more[i];
     }
     join(lanes, add)
 }

@@ -1,12 +1,13 @@
 //! Matrix products into memory of the caller.
 
+use crate::activation::relu_slope;
 use crate::level::leveled;
 use crate::parallel::{In, Out, by_rows, check, grain};
 use crate::tile::Kernel;
 use crate::{Activation, Level, Matrix, Precision, blocks, lanes};
 
 /// Operations that are fused into a product: a separate pass would read and write all numbers again. They are applied in the
-/// order of the fields.
+/// order of the fields; of the last two, one at most.
 ///
 /// ```
 /// use phalanx_matmul::{Activation, Epilogue};
@@ -75,11 +76,13 @@ pub fn matmul_into(
     check("the product", out, a.rows(), b.columns());
     epilogue.bias.inspect(|bias| check("a bias for every column", bias, b.columns(), 1));
     epilogue.relu_outputs.inspect(|outputs| check("the outputs of the ReLU", outputs, a.rows(), b.columns()));
+    let both = epilogue.activation != Activation::Linear && epilogue.relu_outputs.is_some();
+    assert!(!both, "either an activation or the outputs of a ReLU");
     if out.is_empty() {
         return;
     }
-    if let Some((rows, vector)) = as_dots(a, b).filter(|_| a.columns() > 0 && epilogue.is_plain()) {
-        return dots(level, rows, vector, epilogue.add, out);
+    if let Some((rows, vector)) = as_dots(a, b).filter(|_| a.columns() > 0) {
+        return dots(level, rows, vector, epilogue, out);
     }
     // A product of one column is faster as one of one row, which has complete vectors and is read where it stands.
     let kernel = Kernel::new(level, precision);
@@ -100,11 +103,21 @@ fn as_dots<'a>(a: Matrix<'a>, b: Matrix<'a>) -> Option<(Matrix<'a>, &'a [f32])> 
 }
 
 /// Writes the dot product of each row with a vector.
-fn dots(level: Level, rows: Matrix<'_>, vector: &[f32], add: bool, out: &mut [f32]) {
+fn dots(level: Level, rows: Matrix<'_>, vector: &[f32], epilogue: Epilogue<'_>, out: &mut [f32]) {
     let length = vector.len();
-    by_rows(out.len(), grain(length), (In(rows.numbers, length), Out(out, 1)), &|(rows, out)| {
-        dot_rows(level, rows.0, vector, add, out.0);
+    by_rows(out.len(), grain(length), (In(rows.numbers, length), Out(&mut *out, 1)), &|(rows, out)| {
+        dot_rows(level, rows.0, vector, epilogue.add, out.0);
     });
+    // There is one number for each row, so what remains is little.
+    match epilogue.bias {
+        Some(&[bias]) => out.iter_mut().for_each(|out| *out += bias),
+        Some(bias) => out.iter_mut().zip(bias).for_each(|(out, bias)| *out += bias),
+        None => {}
+    }
+    epilogue.activation.apply(level, out);
+    if let Some(outputs) = epilogue.relu_outputs {
+        out.iter_mut().zip(outputs).for_each(|(out, &y)| *out = relu_slope(y, *out));
+    }
 }
 
 leveled! {

@@ -1,6 +1,7 @@
 //! The computation of a tile, for any vectors.
 
 use super::{Sums, Tile};
+use std::mem::MaybeUninit;
 
 /// Vectors of 32-bit floats.
 ///
@@ -60,8 +61,14 @@ pub(super) unsafe fn rows<S: Vectors, const ROWS: usize, const VECTORS: usize, c
                 }
             }
         }
+        // Written to memory once here: a loop over rows of `sums` itself would keep all of it in memory during the steps.
+        let mut done = MaybeUninit::<[[S::Vector; VECTORS]; ROWS]>::uninit();
+        let rows = done.as_mut_ptr().cast::<[S::Vector; VECTORS]>();
         for row in 0..ROWS {
-            put::<S, VECTORS>(&tile.sums, row, last, sums[row]);
+            rows.add(row).write(sums[row]);
+        }
+        for row in 0..ROWS {
+            put::<S, VECTORS>(&tile.sums, row, last, rows.add(row).read());
         }
     }
 }

@@ -74,6 +74,11 @@ impl Kernel {
         }
     }
 
+    /// Returns whether part of a vector is read as fast as all of it.
+    pub(crate) fn has_masks(self) -> bool {
+        self != Self::Portable
+    }
+
     /// Returns the steps along the sum that a word holds.
     pub(crate) fn steps_per_word(self) -> usize {
         match self {

@@ -1,0 +1,129 @@
+//! Times kernels at every level of this CPU.
+//!
+//! ```text
+//! cargo run --release -p phalanx-matmul --example kernels -- [--threads N] [--rounds N] [--level NAME] [--once] [FILTER]
+//! ```
+//!
+//! Each round runs every case once at every level, so that a busy machine slows down all of them alike; the table has the median and the least.
+//! `--once` runs each case once and prints nothing, for counting instructions.
+
+#![allow(clippy::print_stdout)]
+
+use phalanx_matmul::{Activation, Epilogue, Level, Matrix, Precision, matmul_into, matmul_scratch};
+use std::hint::black_box;
+use std::time::Instant;
+
+/// A kernel on numbers of its own, and the floating-point operations of one call.
+struct Case {
+    name: String,
+    operations: f64,
+    run: Box<dyn FnMut(Level) + Send>,
+}
+
+fn numbers(count: usize) -> Vec<f32> {
+    (0..count).map(|i| ((i * 37 + i / 11) % 97) as f32 / 48.5 - 1.0).collect()
+}
+
+/// The three products of a dense layer: forward, the gradient of the inputs, the gradient of the kernel.
+fn dense(batch: usize, inputs: usize, outputs: usize, precision: Precision) -> Vec<Case> {
+    let shapes = [
+        ("forward", [batch, inputs, outputs], (false, false)),
+        ("inputs", [batch, outputs, inputs], (false, true)),
+        ("kernel", [inputs, batch, outputs], (true, false)),
+    ];
+    let cases = shapes.into_iter().map(|(what, [m, k, n], transposed)| {
+        let (a, b, bias, mut out) = (numbers(m * k), numbers(k * n), numbers(n), vec![0.0; m * n]);
+        let most = Level::all().map(|level| matmul_scratch(level, precision, m, k, n)).max();
+        let mut scratch = vec![0.0; most.unwrap_or_default()];
+        let run = move |level: Level| {
+            let left = if transposed.0 { Matrix::new(&a, k, m).transposed() } else { Matrix::new(&a, m, k) };
+            let right = if transposed.1 { Matrix::new(&b, n, k).transposed() } else { Matrix::new(&b, k, n) };
+            let bias = (what == "forward").then_some(&bias[..]);
+            let activation = if bias.is_some() { Activation::Relu } else { Activation::Linear };
+            let epilogue = Epilogue { bias, activation, ..Epilogue::default() };
+            matmul_into(level, precision, left, right, epilogue, black_box(&mut out), &mut scratch);
+        };
+        let name = format!("dense {what} {batch}x{inputs}x{outputs} {precision:?}");
+        Case { name, operations: 2.0 * (m * k * n) as f64, run: Box::new(run) }
+    });
+    cases.collect()
+}
+
+fn cases() -> Vec<Case> {
+    let layers = [(128, 784, 10), (128, 512, 1024), (128, 1024, 512), (128, 512, 256), (32, 400, 400), (512, 400, 1)];
+    let mut cases: Vec<Case> = layers.into_iter().flat_map(|(m, k, n)| dense(m, k, n, Precision::F32)).collect();
+    cases.extend(dense(128, 512, 1024, Precision::Bf16));
+    cases
+}
+
+/// What the command line asks for.
+struct Options {
+    threads: usize,
+    rounds: usize,
+    level: Option<String>,
+    once: bool,
+    filter: String,
+}
+
+impl Options {
+    fn parse() -> Self {
+        let mut options = Self { threads: 1, rounds: 25, level: None, once: false, filter: String::new() };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
+            let mut number = || arguments.next().and_then(|number| number.parse().ok()).expect("a number");
+            match argument.as_str() {
+                "--threads" => options.threads = number(),
+                "--rounds" => options.rounds = number(),
+                "--level" => options.level = arguments.next(),
+                "--once" => options.once = true,
+                filter => options.filter = filter.to_owned(),
+            }
+        }
+        options
+    }
+}
+
+/// Returns the seconds of one call: the mean of several.
+fn seconds(case: &mut Case, level: Level, calls: usize) -> f64 {
+    let start = Instant::now();
+    (0..calls).for_each(|_| (case.run)(level));
+    start.elapsed().as_secs_f64() / calls as f64
+}
+
+fn measure(options: &Options) {
+    let levels: Vec<Level> =
+        Level::all().filter(|l| options.level.as_deref().is_none_or(|name| name == l.name())).collect();
+    let mut cases: Vec<Case> = cases().into_iter().filter(|case| case.name.contains(&options.filter)).collect();
+    if options.once {
+        cases.iter_mut().for_each(|case| levels.iter().for_each(|&level| (case.run)(level)));
+        return;
+    }
+    let calls: Vec<Vec<usize>> = cases
+        .iter_mut()
+        .map(|case| levels.iter().map(|&level| (3e-4 / seconds(case, level, 1)).clamp(1.0, 1e4) as usize).collect())
+        .collect();
+    let mut times = vec![vec![Vec::new(); levels.len()]; cases.len()];
+    for _ in 0..options.rounds {
+        for (case, (calls, times)) in cases.iter_mut().zip(calls.iter().zip(&mut times)) {
+            for (&level, (&calls, times)) in levels.iter().zip(calls.iter().zip(times)) {
+                times.push(seconds(case, level, calls));
+            }
+        }
+    }
+    for (case, times) in cases.iter().zip(&mut times) {
+        print!("{:40}", case.name);
+        for (level, times) in levels.iter().zip(times) {
+            times.sort_by(f64::total_cmp);
+            let median = times[times.len() / 2];
+            let (least, rate) = (times[0] * 1e6, case.operations / times[0] / 1e9);
+            print!(" | {:8} {:8.1} us, {least:8.1} us {rate:6.1} G/s", level.name(), median * 1e6);
+        }
+        println!();
+    }
+}
+
+fn main() {
+    let options = Options::parse();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build().expect("threads start");
+    pool.install(|| measure(&options));
+}
