@@ -9,7 +9,9 @@
 
 #![allow(clippy::print_stdout)]
 
-use phalanx_matmul::{Activation, Epilogue, Level, Matrix, Precision, matmul_into, matmul_scratch};
+use phalanx_matmul::{
+    Activation, Conv2d, Epilogue, Image, Level, Matrix, Pool2d, Precision, Window, matmul_into, matmul_scratch,
+};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -49,10 +51,60 @@ fn dense(batch: usize, inputs: usize, outputs: usize, precision: Precision) -> V
     cases.collect()
 }
 
+/// The three parts of a convolution, on a batch of 64 images.
+fn conv([height, width, channels]: [usize; 3], window: Window, filters: usize) -> Vec<Case> {
+    let image = Image { batch: 64, height, width, channels };
+    let conv = Conv2d::new(image, window, filters, 1).expect("a convolution");
+    let count = |image: Image| image.count().expect("a count");
+    let pixels = conv.output().batch * conv.output().height * conv.output().width;
+    let cases = ["forward", "inputs", "kernel"].map(|what| {
+        let (mut x, mut kernel) = (numbers(count(image)), numbers(conv.kernel_len()));
+        let (mut y, bias) = (numbers(count(conv.output())), numbers(filters));
+        let mut scratch = vec![0.0; Level::all().map(|level| conv.scratch(level)).max().unwrap_or_default()];
+        let run = move |level: Level| match what {
+            "forward" => {
+                conv.forward(level, &x, &kernel, Some(&bias), Activation::Relu, black_box(&mut y), &mut scratch);
+            }
+            "inputs" => conv.input_gradient(level, &y, &kernel, black_box(&mut x), &mut scratch),
+            _ => conv.kernel_gradient(level, &x, &y, black_box(&mut kernel), &mut scratch),
+        };
+        let name =
+            format!("conv {what} {height}x{width}x{channels} {:?}/{:?} to {filters}", window.size, window.stride);
+        Case { name, operations: 2.0 * (conv.kernel_len() * pixels) as f64, run: Box::new(run) }
+    });
+    cases.into()
+}
+
+/// Pooling by adjacent windows, on a batch of 64 images.
+fn pool([height, width, channels]: [usize; 3]) -> Vec<Case> {
+    let image = Image { batch: 64, height, width, channels };
+    let pool = Pool2d::new(image, Window::new([2, 2], [2, 2])).expect("pooling");
+    let [inputs, outputs] = [image, pool.output()].map(|image| image.count().expect("a count"));
+    let cases = ["max", "max gradient", "mean", "mean gradient"].map(|what| {
+        let (mut x, mut y, mut places) = (numbers(inputs), numbers(outputs), vec![0; outputs]);
+        let run = move |level: Level| match what {
+            "max" => pool.max(level, &x, black_box(&mut y), &mut places),
+            "max gradient" => pool.max_gradient(level, &y, &places, black_box(&mut x)),
+            "mean" => pool.mean(level, &x, black_box(&mut y)),
+            _ => pool.mean_gradient(level, &y, black_box(&mut x)),
+        };
+        Case { name: format!("pool {what} {height}x{width}x{channels}"), operations: inputs as f64, run: Box::new(run) }
+    });
+    cases.into()
+}
+
 fn cases() -> Vec<Case> {
     let layers = [(128, 784, 10), (128, 512, 1024), (128, 1024, 512), (128, 512, 256), (32, 400, 400), (512, 400, 1)];
     let mut cases: Vec<Case> = layers.into_iter().flat_map(|(m, k, n)| dense(m, k, n, Precision::F32)).collect();
     cases.extend(dense(128, 512, 1024, Precision::Bf16));
+    let small = Window::new([3, 3], [1, 1]);
+    cases.extend(conv([28, 28, 1], small, 32));
+    cases.extend(conv([13, 13, 32], small, 64));
+    cases.extend(conv([14, 14, 64], small.same([14, 14]).expect("padding"), 64));
+    cases.extend(conv([28, 28, 32], Window::new([3, 3], [2, 2]).same([28, 28]).expect("padding"), 64));
+    cases.extend(conv([14, 14, 64], Window::new([1, 1], [1, 1]), 128));
+    cases.extend(pool([26, 26, 32]));
+    cases.extend(pool([11, 11, 64]));
     cases
 }
 
@@ -111,7 +163,7 @@ fn measure(options: &Options) {
         }
     }
     for (case, times) in cases.iter().zip(&mut times) {
-        print!("{:40}", case.name);
+        print!("{:44}", case.name);
         for (level, times) in levels.iter().zip(times) {
             times.sort_by(f64::total_cmp);
             let median = times[times.len() / 2];

@@ -97,9 +97,9 @@ pub(crate) fn matmul(
     let depth = words.div_ceil(words.div_ceil(DEPTH).max(1)).max(1);
     let multiplications = rows.saturating_mul(columns).saturating_mul(a.columns());
     let is_small = multiplications < PARALLEL_FROM;
-    let readable =
-        !b.transposed && kernel.steps_per_word() == 1 && (kernel.has_masks() || columns.is_multiple_of(LANES));
-    let in_place = readable && (rows <= 2 * kernel.rows() || columns <= 64);
+    let readable = !b.transposed && kernel.steps_per_word() == 1;
+    let narrow = columns <= 64 && (kernel.has_masks() || columns.is_multiple_of(LANES));
+    let in_place = readable && (rows <= 2 * kernel.rows() || narrow);
     let right = if in_place {
         Right::Rows(b.numbers, columns)
     } else {
