@@ -10,7 +10,9 @@
 #![allow(clippy::print_stdout)]
 
 use phalanx_matmul::{
-    Activation, Conv2d, Epilogue, Image, Level, Matrix, Pool2d, Precision, Window, matmul_into, matmul_scratch,
+    Activation, BatchNorm, Classes, Conv2d, Dropout, Epilogue, Fields, Image, LayerNorm, Level, Matrix, Pool2d,
+    Precision, Scale, Window, column_sums, gather, matmul_into, matmul_scratch, relu_gradient_sums, row_sums,
+    row_sums_scratch, sigmoid_cross_entropy, softmax, softmax_cross_entropy, squared_norm,
 };
 use std::hint::black_box;
 use std::time::Instant;
@@ -93,6 +95,118 @@ fn pool([height, width, channels]: [usize; 3]) -> Vec<Case> {
     cases.into()
 }
 
+/// A case that goes over `count` numbers.
+fn over(name: impl Into<String>, count: usize, run: impl FnMut(Level) + Send + 'static) -> Case {
+    Case { name: name.into(), operations: count as f64, run: Box::new(run) }
+}
+
+/// Element-wise kernels and those on rows, on 128 rows of 1,024 numbers.
+fn rows() -> Vec<Case> {
+    const ROWS: usize = 128;
+    const COLUMNS: usize = 1024;
+    const COUNT: usize = ROWS * COLUMNS;
+    let mut cases: Vec<Case> = Vec::new();
+    for function in Activation::ALL {
+        let (x, mut y, mut dx) = (numbers(COUNT), numbers(COUNT), numbers(COUNT));
+        cases.push(over(format!("{function:?}"), COUNT, move |level| {
+            y.copy_from_slice(&x);
+            function.apply(level, black_box(&mut y));
+        }));
+        let (x, dy) = (numbers(COUNT), numbers(COUNT));
+        let slope = move |level: Level| function.gradient(level, &x, &dy, black_box(&mut dx));
+        cases.push(over(format!("{function:?} gradient"), COUNT, slope));
+    }
+    let (x, mut y) = (numbers(COUNT), numbers(COUNT));
+    cases.push(over("softmax", COUNT, move |level| softmax(level, COLUMNS, &x, black_box(&mut y))));
+    for classes in [10, COLUMNS] {
+        let (x, mut losses, mut gradient) = (numbers(COUNT / 16 * classes / 10), numbers(0), numbers(0));
+        let rows = x.len() / classes;
+        let x = x[..rows * classes].to_vec();
+        losses.resize(rows, 0.0);
+        gradient.resize(x.len(), 0.0);
+        let ids: Vec<i64> = (0..rows).map(|row| (row % classes) as i64).collect();
+        cases.push(over(format!("cross-entropy of {classes} classes"), x.len(), move |level| {
+            let outputs = (Some(&mut losses[..]), Some(&mut gradient[..]));
+            softmax_cross_entropy(level, classes, &x, Classes::Ids(&ids), Scale { all: 0.5, each: None }, outputs);
+        }));
+    }
+    let (x, labels, mut losses, mut gradient) = (numbers(COUNT), numbers(COUNT), numbers(COUNT), numbers(COUNT));
+    cases.push(over("binary cross-entropy", COUNT, move |level| {
+        let outputs = (Some(&mut losses[..]), Some(&mut gradient[..]));
+        sigmoid_cross_entropy(level, 1, &x, &labels, Scale { all: 0.5, each: None }, outputs);
+    }));
+    cases.extend(norms(ROWS, COLUMNS));
+    let (x, mut y) = (numbers(COUNT), numbers(COUNT));
+    let dropout = Dropout { seed: 7, rate: 0.3 };
+    cases.push(over("dropout", COUNT, move |level| dropout.apply(level, &x, black_box(&mut y))));
+    let (x, mut sums) = (numbers(COUNT), numbers(COLUMNS));
+    cases.push(over("column sums", COUNT, move |level| column_sums(level, &x, black_box(&mut sums))));
+    let (x, mut sums) = (numbers(COUNT), numbers(32));
+    cases.push(over("column sums of 32", COUNT, move |level| column_sums(level, &x, black_box(&mut sums))));
+    let (outputs, mut dy, mut sums) = (numbers(COUNT), numbers(COUNT), numbers(COLUMNS));
+    cases.push(over("ReLU gradient and sums", COUNT, move |level| {
+        relu_gradient_sums(level, &outputs, black_box(&mut dy), &mut sums);
+    }));
+    let x = numbers(COUNT);
+    cases.push(over("squared norm", COUNT, move |level| {
+        black_box(squared_norm(level, &x));
+    }));
+    cases
+}
+
+fn norms(rows: usize, columns: usize) -> Vec<Case> {
+    let count = rows * columns;
+    let (x, dy, [mut a, mut b, mut c, mut d]) = (numbers(count), numbers(count), [(); 4].map(|()| numbers(columns)));
+    let (mut y, mut dx) = (numbers(count), numbers(count));
+    let batch = over("batch normalization, both ways", count, move |level| {
+        let norm = BatchNorm { channels: columns, epsilon: 1e-3, gamma: None, beta: None };
+        norm.statistics(level, &x, &mut a, &mut b);
+        norm.forward(level, &x, &a, &b, &mut y);
+        norm.gradient(level, (&x, &a, &b), &dy, Some(black_box(&mut dx)), (&mut c, &mut d));
+    });
+    let (x, dy, [mut c, mut d]) = (numbers(count), numbers(count), [(); 2].map(|()| numbers(columns)));
+    let (mut y, mut dx, mut kept) = (numbers(count), numbers(count), numbers(2 * rows));
+    let layer = over("layer normalization, both ways", count, move |level| {
+        let norm = LayerNorm { columns, epsilon: 1e-3, gamma: None, beta: None };
+        norm.forward(level, &x, &mut y, &mut kept);
+        norm.gradient(level, (&x, &kept), &dy, black_box(&mut dx), (&mut c, &mut d));
+    });
+    vec![batch, layer]
+}
+
+/// What a click model does beside its products: 26 fields of 16 numbers for 512 examples.
+fn fields() -> Vec<Case> {
+    let (examples, shape, count) = (512, Fields { fields: 26, dim: 16 }, 10_000);
+    let width = shape.fields * shape.dim;
+    let rows: Vec<u32> = (0..examples * shape.fields).map(|i| (i * i % count) as u32).collect();
+    let (at, table, mut out) = (rows.clone(), numbers(count * shape.dim), numbers(examples * width));
+    let looked_up = over("gather 26 x 16", examples * width, move |_| {
+        gather(shape.dim, &table, &at, (shape.fields, width), black_box(&mut out));
+    });
+    let (gradient, mut sums) = (numbers(examples * width), numbers(count * shape.dim));
+    let mut scratch = vec![0; row_sums_scratch(&rows, count)];
+    let summed = over("row sums 26 x 16", examples * width, move |level| {
+        row_sums(level, shape.dim, &rows, (shape.fields, width), &gradient, black_box(&mut sums), &mut scratch);
+    });
+    let (x, dy, mut y) = (numbers(examples * width), numbers(examples), numbers(examples));
+    let mut dx = x.clone();
+    let machine = over("factorization machine, both ways", examples * width, move |level| {
+        shape.factorization(level, &x, black_box(&mut y));
+        shape.factorization_gradient(level, &x, &dy, black_box(&mut dx));
+    });
+    let (x, dy, mut y) =
+        (numbers(examples * width), numbers(examples * shape.pairs()), numbers(examples * shape.pairs()));
+    let mut dx = x.clone();
+    let dots = over("dot products of pairs", examples * shape.pairs() * shape.dim * 2, move |level| {
+        shape.dots(level, &x, black_box(&mut y));
+    });
+    let x = numbers(examples * width);
+    let slopes = over("dot products of pairs gradient", examples * shape.pairs() * shape.dim * 4, move |level| {
+        shape.dots_gradient(level, &x, &dy, black_box(&mut dx));
+    });
+    vec![looked_up, summed, machine, dots, slopes]
+}
+
 fn cases() -> Vec<Case> {
     let layers = [(128, 784, 10), (128, 512, 1024), (128, 1024, 512), (128, 512, 256), (32, 400, 400), (512, 400, 1)];
     let mut cases: Vec<Case> = layers.into_iter().flat_map(|(m, k, n)| dense(m, k, n, Precision::F32)).collect();
@@ -105,6 +219,8 @@ fn cases() -> Vec<Case> {
     cases.extend(conv([14, 14, 64], Window::new([1, 1], [1, 1]), 128));
     cases.extend(pool([26, 26, 32]));
     cases.extend(pool([11, 11, 64]));
+    cases.extend(rows());
+    cases.extend(fields());
     cases
 }
 

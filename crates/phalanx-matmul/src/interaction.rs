@@ -7,6 +7,7 @@ use crate::lanes;
 use crate::level::leveled;
 use crate::math::fma;
 use crate::parallel::{In, Out, by_rows, check, grain};
+use std::ops::Range;
 
 /// The shape of a row: fields, each a vector of `dim` numbers.
 ///
@@ -145,26 +146,17 @@ leveled! {
 }
 
 /// Numbers of a field that are summed up over all fields at once.
-const CHUNK: usize = 16;
+const CHUNK: usize = lanes::LANES;
 
 /// The sums over the fields of up to [`CHUNK`] numbers of a row, from `at` on; and the sum of their squares.
 #[inline(always)]
 fn over_fields<const F: bool>(x: &[f32], dim: usize, at: usize) -> ([f32; CHUNK], [f32; CHUNK]) {
     let (mut sums, mut squares) = ([0.0; CHUNK], [0.0; CHUNK]);
     for field in x.chunks_exact(dim) {
-        match field[at..].first_chunk::<CHUNK>() {
-            Some(field) => {
-                for i in 0..CHUNK {
-                    sums[i] += field[i];
-                    squares[i] = fma::<F>(field[i], field[i], squares[i]);
-                }
-            }
-            None => {
-                for ((sum, square), &x) in sums.iter_mut().zip(&mut squares).zip(&field[at..]) {
-                    *sum += x;
-                    *square = fma::<F>(x, x, *square);
-                }
-            }
+        let field = lanes::padded(&field[at..], 0.0);
+        for i in 0..CHUNK {
+            sums[i] += field[i];
+            squares[i] = fma::<F>(field[i], field[i], squares[i]);
         }
     }
     (sums, squares)
@@ -203,40 +195,120 @@ fn machine_slopes_body<const F: bool>(shape: Fields, x: &[f32], dy: &[f32], dx: 
     }
 }
 
+/// The most fields whose products are computed in registers; of more, each product is a sum of its own.
+const MOST: usize = 64;
+
 #[inline(always)]
 fn dots_body<const F: bool>(shape: Fields, x: &[f32], y: &mut [f32]) {
     let (width, dim) = (shape.fields * shape.dim, shape.dim);
     for (row, y) in y.chunks_exact_mut(shape.pairs()).enumerate() {
         let x = &x[row * width..][..width];
-        let mut products = y.iter_mut();
+        if shape.fields <= MOST {
+            y.fill(0.0);
+            for at in (0..dim).step_by(CHUNK) {
+                add_products::<F>(x, dim, at, y);
+            }
+            continue;
+        }
+        let mut start = 0;
         for a in 1..shape.fields {
-            for (b, product) in (0..a).zip(&mut products) {
-                *product = lanes::dot::<F>(&x[a * dim..][..dim], &x[b * dim..][..dim]);
+            for b in 0..a {
+                y[start + b] = lanes::dot::<F>(&x[a * dim..][..dim], &x[b * dim..][..dim]);
+            }
+            start += a;
+        }
+    }
+}
+
+/// Adds the products of up to [`CHUNK`] numbers of each field, from `at` on, to the sums of all pairs. A vector has the same
+/// number of sixteen fields, so nothing is summed up across lanes.
+#[inline(always)]
+fn add_products<const F: bool>(x: &[f32], dim: usize, at: usize, y: &mut [f32]) {
+    let count = CHUNK.min(dim - at);
+    let mut turned = [[0.0; MOST]; CHUNK];
+    for (field, x) in x.chunks_exact(dim).enumerate() {
+        for i in 0..count {
+            turned[i][field] = x[at + i];
+        }
+    }
+    let mut start = 0;
+    for (a, own) in x.chunks_exact(dim).enumerate().skip(1) {
+        for first in (0..a).step_by(CHUNK) {
+            let (mut sums, mut more) = ([0.0; CHUNK], [0.0; CHUNK]);
+            for i in (0..count).step_by(2) {
+                // The number after an odd last one is 0.
+                let next = if i + 1 < count { own[at + i + 1] } else { 0.0 };
+                for lane in 0..CHUNK {
+                    sums[lane] = fma::<F>(own[at + i], turned[i][first + lane], sums[lane]);
+                    more[lane] = fma::<F>(next, turned[i + 1][first + lane], more[lane]);
+                }
+            }
+            for ((y, sum), more) in y[start + first..start + a].iter_mut().zip(&sums).zip(&more) {
+                *y += sum + more;
+            }
+        }
+        start += a;
+    }
+}
+
+/// Fields whose gradients are computed together.
+const TOGETHER: usize = 4;
+
+#[inline(always)]
+fn dots_slopes_body<const F: bool>(shape: Fields, x: &[f32], dy: &[f32], dx: &mut [f32]) {
+    let (width, dim) = (shape.fields * shape.dim, shape.dim);
+    if dim == 0 {
+        return;
+    }
+    for (row, dy) in dy.chunks_exact(shape.pairs()).enumerate() {
+        let (x, dx) = (&x[row * width..][..width], &mut dx[row * width..][..width]);
+        dx.fill(0.0);
+        for (at, dx) in dx.chunks_mut(TOGETHER * dim).enumerate() {
+            for start in (0..shape.fields).step_by(MOST) {
+                let others = start..shape.fields.min(start + MOST);
+                let mut factors = [[0.0; TOGETHER]; MOST];
+                for i in 0..dx.len() / dim {
+                    factors_of(at * TOGETHER + i, others.clone(), dy, i, &mut factors);
+                }
+                for at in (0..dim).step_by(CHUNK) {
+                    add_fields::<F>(&x[start * dim..others.end * dim], dim, at, &factors, dx);
+                }
             }
         }
     }
 }
 
+/// Writes the gradients of the products of field `a` with others. Of pair (high, low), the place is high (high - 1) / 2 + low;
+/// a field has no product with itself.
 #[inline(always)]
-fn dots_slopes_body<const F: bool>(shape: Fields, x: &[f32], dy: &[f32], dx: &mut [f32]) {
-    let (width, dim) = (shape.fields * shape.dim, shape.dim);
-    for (row, dy) in dy.chunks_exact(shape.pairs()).enumerate() {
-        let (x, dx) = (&x[row * width..][..width], &mut dx[row * width..][..width]);
-        for at in (0..dim).step_by(CHUNK) {
-            let end = dim.min(at + CHUNK);
-            for a in 0..shape.fields {
-                let mut sums = [0.0; CHUNK];
-                for b in (0..shape.fields).filter(|&b| b != a) {
-                    let (high, low) = (a.max(b), a.min(b));
-                    let factor = dy[high * (high - 1) / 2 + low];
-                    let other = &x[b * dim + at..b * dim + end];
-                    match other.first_chunk::<CHUNK>() {
-                        Some(other) => (0..CHUNK).for_each(|i| sums[i] = fma::<F>(factor, other[i], sums[i])),
-                        None => sums.iter_mut().zip(other).for_each(|(sum, &x)| *sum = fma::<F>(factor, x, *sum)),
-                    }
-                }
-                dx[a * dim + at..a * dim + end].copy_from_slice(&sums[..end - at]);
+fn factors_of(a: usize, others: Range<usize>, dy: &[f32], i: usize, factors: &mut [[f32; TOGETHER]; MOST]) {
+    let (start, before) = (others.start, a * a.saturating_sub(1) / 2);
+    for b in start..others.end.min(a) {
+        factors[b - start][i] = dy[before + b];
+    }
+    let first = start.max(a + 1);
+    let mut place = first * first.saturating_sub(1) / 2 + a;
+    for b in first..others.end {
+        factors[b - start][i] = dy[place];
+        place += b;
+    }
+}
+
+/// Adds the numbers of all fields, from `at` on, times their factors, to each of a few gradients.
+#[inline(always)]
+fn add_fields<const F: bool>(x: &[f32], dim: usize, at: usize, factors: &[[f32; TOGETHER]; MOST], dx: &mut [f32]) {
+    let mut sums = [[0.0; CHUNK]; TOGETHER];
+    for (x, factors) in x.chunks_exact(dim).zip(factors) {
+        let x = lanes::padded(&x[at..], 0.0);
+        for i in 0..TOGETHER {
+            for lane in 0..CHUNK {
+                sums[i][lane] = fma::<F>(factors[i], x[lane], sums[i][lane]);
             }
+        }
+    }
+    for (dx, sums) in dx.chunks_exact_mut(dim).zip(&sums) {
+        for (dx, sum) in dx[at..].iter_mut().zip(sums) {
+            *dx += sum;
         }
     }
 }

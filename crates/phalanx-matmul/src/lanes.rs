@@ -58,31 +58,68 @@ pub(crate) fn dot<const F: bool>(a: &[f32], b: &[f32]) -> f32 {
 /// The sum of a slice.
 #[inline(always)]
 pub(crate) fn sum(x: &[f32]) -> f32 {
-    let (chunks, rest) = x.as_chunks::<LANES>();
-    let mut lanes = [0.0; LANES];
-    for chunk in chunks {
-        for i in 0..LANES {
-            lanes[i] += chunk[i];
-        }
-    }
-    for (lane, &x) in lanes.iter_mut().zip(rest) {
-        *lane += x;
-    }
-    join(lanes, add)
+    fold(x, 0.0, add)
 }
 
 /// The largest number of a slice; NaN if there is one.
 #[inline(always)]
 pub(crate) fn max(x: &[f32]) -> f32 {
-    let (chunks, rest) = x.as_chunks::<LANES>();
-    let mut lanes = [f32::NEG_INFINITY; LANES];
-    for chunk in chunks {
+    fold(x, f32::NEG_INFINITY, larger)
+}
+
+/// Combines all numbers of a slice with one that changes nothing.
+#[inline(always)]
+fn fold(x: &[f32], nothing: f32, both: impl Fn(f32, f32) -> f32 + Copy) -> f32 {
+    let (mut lanes, mut more) = ([nothing; LANES], [nothing; LANES]);
+    let (twos, rest) = x.as_chunks::<{ 2 * LANES }>();
+    for two in twos {
         for i in 0..LANES {
-            lanes[i] = larger(lanes[i], chunk[i]);
+            lanes[i] = both(two[i], lanes[i]);
+            more[i] = both(two[LANES + i], more[i]);
         }
     }
-    for (lane, &x) in lanes.iter_mut().zip(rest) {
-        *lane = larger(*lane, x);
+    for part in rest.chunks(LANES) {
+        let part = padded(part, nothing);
+        for i in 0..LANES {
+            lanes[i] = both(part[i], lanes[i]);
+        }
     }
-    join(lanes, larger)
+    for i in 0..LANES {
+        lanes[i] = both(more[i], lanes[i]);
+    }
+    join(lanes, both)
+}
+
+/// The first lanes from a slice, the others from a number: one vector is faster than a loop over a few numbers.
+#[inline(always)]
+pub(crate) fn padded(x: &[f32], otherwise: f32) -> [f32; LANES] {
+    match x.first_chunk() {
+        Some(x) => *x,
+        None => {
+            let mut lanes = [otherwise; LANES];
+            copy_part(x, &mut lanes[..x.len()]);
+            lanes
+        }
+    }
+}
+
+/// Copies fewer than [`LANES`] numbers, without calling a function for that.
+#[inline(always)]
+pub(crate) fn copy_part(from: &[f32], to: &mut [f32]) {
+    if !copy_ends::<8>(from, to) && !copy_ends::<4>(from, to) {
+        to.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
+    }
+}
+
+/// Copies `N` to `2 N` numbers as the first and the last `N`, which may overlap.
+#[inline(always)]
+fn copy_ends<const N: usize>(from: &[f32], to: &mut [f32]) -> bool {
+    let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) else { return false };
+    if let Some(to) = to.first_chunk_mut::<N>() {
+        *to = *first;
+    }
+    if let Some(to) = to.last_chunk_mut::<N>() {
+        *to = *last;
+    }
+    true
 }

@@ -95,7 +95,9 @@ impl Level {
 pub(crate) const PORTABLE_FMA: bool = cfg!(any(target_feature = "fma", target_arch = "aarch64"));
 
 /// Compiles a function once for each level. Each entry names the function to make, which takes the level first, and the
-/// `#[inline(always)]` function that it is made of, whose first parameter says whether to use fused multiply-add.
+/// `#[inline(always)]` function that it is made of, whose parameter says whether to use fused multiply-add. Whatever that
+/// function calls must be inlined too, or else it is compiled for the portable level: closures given to adapters of
+/// iterators are, in loops, but not in `map(…).sum()`.
 macro_rules! leveled {
     ($($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? => $body:ident;)*) => {$(
         $(#[$meta])*

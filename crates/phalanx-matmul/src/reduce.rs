@@ -210,12 +210,20 @@ leveled! {
 
 #[inline(always)]
 fn sum_body<const F: bool>(x: &[f32]) -> f64 {
-    x.chunks(RUN).map(|x| f64::from(lanes::sum(x))).sum()
+    let mut sum = 0.0;
+    for x in x.chunks(RUN) {
+        sum += f64::from(lanes::sum(x));
+    }
+    sum
 }
 
 #[inline(always)]
 fn squares_body<const F: bool>(x: &[f32]) -> f64 {
-    x.chunks(RUN).map(|x| f64::from(lanes::dot::<F>(x, x))).sum()
+    let mut sum = 0.0;
+    for x in x.chunks(RUN) {
+        sum += f64::from(lanes::dot::<F>(x, x));
+    }
+    sum
 }
 
 #[inline(always)]

@@ -181,8 +181,15 @@ leveled! {
 /// Writes `exp(x - shift)` and returns the sum.
 #[inline(always)]
 fn exps<const F: bool>(x: &[f32], shift: f32, y: &mut [f32]) -> f32 {
-    for (y, &x) in y.iter_mut().zip(x) {
-        *y = exp::<F>(x - shift);
+    for (x, y) in x.chunks(lanes::LANES).zip(y.chunks_mut(lanes::LANES)) {
+        let mut all = lanes::padded(x, shift);
+        for x in &mut all {
+            *x = exp::<F>(*x - shift);
+        }
+        match y.as_mut_array() {
+            Some(y) => *y = all,
+            None => lanes::copy_part(&all[..y.len()], y),
+        }
     }
     lanes::sum(y)
 }
@@ -234,6 +241,12 @@ fn sparse_body<const F: bool>(
     mut losses: Option<&mut [f32]>,
     mut gradient: Option<&mut [f32]>,
 ) {
+    if classes <= NARROW {
+        for first in (0..ids.len()).step_by(lanes::LANES) {
+            narrow_rows::<F>(classes, first, x, ids, (all, weights), losses.as_deref_mut(), gradient.as_deref_mut());
+        }
+        return;
+    }
     for (row, (x, &id)) in x.chunks_exact(classes).zip(ids).enumerate() {
         let (max, id) = (lanes::max(x), id as usize);
         let sum = match &mut gradient {
@@ -251,6 +264,58 @@ fn sparse_body<const F: bool>(
         if let Some(losses) = &mut losses {
             losses[row] = ln::<F>(sum) - (x[id] - max);
         }
+    }
+}
+
+/// The most classes for which a vector has the same class of several rows, rather than several classes of a row.
+const NARROW: usize = 24;
+
+/// Computes as many rows as a vector has lanes, from `first` on, or fewer at the end.
+#[inline(always)]
+fn narrow_rows<const F: bool>(
+    classes: usize,
+    first: usize,
+    x: &[f32],
+    ids: &[i64],
+    (all, weights): (f32, Option<&[f32]>),
+    losses: Option<&mut [f32]>,
+    gradient: Option<&mut [f32]>,
+) {
+    let count = lanes::LANES.min(ids.len() - first);
+    let x = &x[first * classes..][..count * classes];
+    let mut turned = [[0.0; lanes::LANES]; NARROW];
+    let (mut max, mut own) = ([f32::NEG_INFINITY; lanes::LANES], [0.0; lanes::LANES]);
+    for (row, x) in x.chunks_exact(classes).enumerate() {
+        for (turned, &x) in turned.iter_mut().zip(x) {
+            turned[row] = x;
+        }
+        own[row] = x[ids[first + row] as usize];
+    }
+    for turned in &turned[..classes] {
+        for i in 0..lanes::LANES {
+            max[i] = lanes::larger(max[i], turned[i]);
+        }
+    }
+    let mut sums = [0.0; lanes::LANES];
+    for turned in &mut turned[..classes] {
+        for i in 0..lanes::LANES {
+            turned[i] = exp::<F>(turned[i] - max[i]);
+            sums[i] += turned[i];
+        }
+    }
+    if let Some(losses) = losses {
+        for (i, loss) in losses[first..][..count].iter_mut().enumerate() {
+            *loss = ln::<F>(sums[i]) - (own[i] - max[i]);
+        }
+    }
+    let Some(gradient) = gradient else { return };
+    for (row, dx) in gradient[first * classes..][..count * classes].chunks_exact_mut(classes).enumerate() {
+        let factor = factor(all, weights, first + row);
+        let over = factor / sums[row];
+        for (dx, turned) in dx.iter_mut().zip(&turned) {
+            *dx = turned[row] * over;
+        }
+        dx[ids[first + row] as usize] -= factor;
     }
 }
 
