@@ -10,6 +10,7 @@ use crate::pack::{self, LANES, Line, Source};
 use crate::parallel::{Out, by_rows};
 use crate::tile::{Factors, Kernel, Repeat, Sums, Tile};
 use crate::{Activation, Epilogue, Level, Matrix, activation};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// The most words along the sum in one part: a tile's share of the left factor then fits into an L1 cache.
@@ -28,15 +29,22 @@ pub(crate) fn scratch(kernel: Kernel, length: usize, columns: usize) -> usize {
     columns.div_ceil(LANES).saturating_mul(LANES).saturating_mul(words).saturating_add(SLACK)
 }
 
-/// Returns the lines in scratch memory that are aligned to cache lines.
+/// Returns the lines in scratch memory that are aligned to cache lines. Nobody reads what was in them.
 ///
 /// # Panics
 /// If there are fewer than `count`.
-pub(crate) fn aligned(scratch: &mut [f32], count: usize) -> &mut [Line] {
+pub(crate) fn aligned(scratch: &mut [MaybeUninit<f32>], count: usize) -> &mut [MaybeUninit<Line>] {
     let skipped = scratch.as_ptr().align_offset(64).min(scratch.len());
     let (lines, _) = scratch[skipped..].as_chunks_mut::<LANES>();
     assert!(lines.len() >= count, "the scratch has {} lines of {count}", lines.len());
-    &mut lines[..count]
+    // SAFETY: an array of numbers that need not be initialized is laid out as an array that need not be.
+    unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), count) }
+}
+
+/// Returns memory as what need not be initialized.
+pub(crate) fn uninit(numbers: &mut [f32]) -> &mut [MaybeUninit<f32>] {
+    // SAFETY: the crate writes only numbers to such memory, so it stays initialized.
+    unsafe { std::slice::from_raw_parts_mut(numbers.as_mut_ptr().cast(), numbers.len()) }
 }
 
 /// A pointer into outputs, of which threads write different parts.
@@ -49,8 +57,8 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    pub(crate) fn new(numbers: &mut [f32]) -> Self {
-        Self(numbers.as_mut_ptr())
+    pub(crate) fn new(numbers: &mut [MaybeUninit<f32>]) -> Self {
+        Self(numbers.as_mut_ptr().cast())
     }
 
     /// Returns the address of a number, which need not be one of the slice.
@@ -78,18 +86,22 @@ enum Right<'a> {
     /// Rows that are contiguous, of this width.
     Rows(&'a [f32], usize),
     /// For each part of the sum, panels of [`LANES`] columns with a line for each word.
-    Packed(&'a [Line]),
+    Packed(&'a [MaybeUninit<Line>]),
 }
 
-/// Computes a product that has at least one number. The caller has checked the shapes.
-pub(crate) fn matmul(
+/// Computes a product that has at least one number.
+///
+/// # Safety
+/// The shapes of all that `epilogue` has fit. `out` can be written for the whole product, which nobody else uses meanwhile; it
+/// is initialized if `epilogue` adds to it.
+pub(crate) unsafe fn matmul(
     level: Level,
     kernel: Kernel,
     a: Matrix<'_>,
     b: Matrix<'_>,
     epilogue: Epilogue<'_>,
-    out: &mut [f32],
-    scratch: &mut [f32],
+    out: Shared,
+    scratch: &mut [MaybeUninit<f32>],
 ) {
     let (rows, columns) = (a.rows(), b.columns());
     let words = a.columns().div_ceil(kernel.steps_per_word());
@@ -107,7 +119,7 @@ pub(crate) fn matmul(
         pack_right(level, kernel, b, depth, is_small, lines);
         Right::Packed(lines)
     };
-    let product = Product { level, kernel, a, right, epilogue, out: Shared::new(out), columns, depth };
+    let product = Product { level, kernel, a, right, epilogue, out, columns, depth };
     // Along the side that has more tiles.
     let by_columns = rows / kernel.rows() < columns / kernel.columns();
     let (side, tile) = if by_columns { (columns, kernel.columns()) } else { (rows, kernel.rows()) };
@@ -116,13 +128,21 @@ pub(crate) fn matmul(
     by_rows(tiles, grain, 0..tiles, &|tiles: Range<usize>| {
         let part = tiles.start * tile..side.min(tiles.end * tile);
         let (rows, columns) = if by_columns { (0..rows, part) } else { (part, 0..columns) };
-        // SAFETY: the ranges lie inside the product and do not overlap; columns begin where a tile does.
+        // SAFETY: the ranges lie inside the product and do not overlap; columns begin where a tile does. The caller promises
+        // the rest.
         unsafe { product.compute(rows, columns) };
     });
 }
 
 /// Packs the right factor: for each part of the sum, panel after panel.
-fn pack_right(level: Level, kernel: Kernel, b: Matrix<'_>, depth: usize, is_small: bool, lines: &mut [Line]) {
+fn pack_right(
+    level: Level,
+    kernel: Kernel,
+    b: Matrix<'_>,
+    depth: usize,
+    is_small: bool,
+    lines: &mut [MaybeUninit<Line>],
+) {
     let mut rest = lines;
     let panels = b.columns().div_ceil(LANES);
     for steps in parts(0..b.rows(), depth * kernel.steps_per_word()) {
@@ -144,7 +164,7 @@ impl Product<'_> {
     /// They lie inside the product, and no other thread uses that part of it. Columns begin where a panel does.
     unsafe fn compute(&self, rows: Range<usize>, columns: Range<usize>) {
         let per_word = self.kernel.steps_per_word();
-        let mut packed = [[0.0; LANES]; DEPTH];
+        let mut packed = [const { MaybeUninit::uninit() }; DEPTH];
         // Tiles of equal height, rather than a last one of a row or two.
         let height = rows.len().div_ceil(rows.len().div_ceil(self.kernel.rows()));
         // A sum of no terms has one part, too.
@@ -173,7 +193,7 @@ impl Product<'_> {
     }
 
     /// Returns where the left factor of a tile stands: its own memory, or `packed`, which bfloat16 needs.
-    fn left(&self, rows: &Range<usize>, steps: &Range<usize>, packed: &mut [Line; DEPTH]) -> Factors {
+    fn left(&self, rows: &Range<usize>, steps: &Range<usize>, packed: &mut [MaybeUninit<Line>; DEPTH]) -> Factors {
         let (step, row) = self.a.strides();
         let factors = Factors {
             repeats: [Repeat::ONCE; 2],

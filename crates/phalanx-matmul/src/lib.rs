@@ -100,14 +100,9 @@ pub struct Finish<'a> {
 /// When the shapes do not fit together.
 #[must_use]
 pub fn matmul(a: Matrix<'_>, b: Matrix<'_>, precision: Precision, finish: Option<Finish<'_>>) -> Vec<f32> {
-    let level = Level::detect();
-    let (rows, columns) = (a.rows(), b.columns());
-    let mut out = vec![0.0; rows.checked_mul(columns).expect("the product fits into memory")];
-    let mut scratch = vec![0.0; matmul_scratch(level, precision, rows, a.columns(), columns)];
     let epilogue = finish.map_or(Epilogue::default(), |Finish { bias, relu }| {
         let activation = if relu { Activation::Relu } else { Activation::Linear };
         Epilogue { bias: Some(bias), activation, ..Epilogue::default() }
     });
-    matmul_into(level, precision, a, b, epilogue, &mut out, &mut scratch);
-    out
+    product::matmul_new(a, b, precision, epilogue)
 }

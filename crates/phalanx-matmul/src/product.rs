@@ -1,10 +1,14 @@
 //! Matrix products into memory of the caller.
 
+#![allow(unsafe_code)]
+
 use crate::activation::relu_slope;
+use crate::blocks::{self, Shared, uninit};
 use crate::level::leveled;
 use crate::parallel::{In, Out, by_rows, check, grain};
 use crate::tile::Kernel;
-use crate::{Activation, Level, Matrix, Precision, blocks, lanes};
+use crate::{Activation, Level, Matrix, Precision, lanes};
+use std::mem::MaybeUninit;
 
 /// Operations that are fused into a product: a separate pass would read and write all numbers again. They are applied in the
 /// order of the fields; of the last two, one at most.
@@ -74,26 +78,72 @@ pub fn matmul_into(
 ) {
     assert_eq!(a.columns(), b.rows(), "the left matrix has as many columns as the right one has rows");
     check("the product", out, a.rows(), b.columns());
-    epilogue.bias.inspect(|bias| check("a bias for every column", bias, b.columns(), 1));
-    epilogue.relu_outputs.inspect(|outputs| check("the outputs of the ReLU", outputs, a.rows(), b.columns()));
+    check_epilogue(epilogue, a.rows(), b.columns());
+    if let Some((rows, vector)) = as_dots(a, b) {
+        return dots(level, rows, vector, epilogue, out);
+    }
+    // SAFETY: the shapes were checked, and the numbers are initialized.
+    unsafe { in_tiles(level, precision, (a, b), epilogue, uninit(out), uninit(scratch)) };
+}
+
+/// Checks the shapes of what is fused with a product.
+fn check_epilogue(epilogue: Epilogue<'_>, rows: usize, columns: usize) {
+    epilogue.bias.inspect(|bias| check("a bias for every column", bias, columns, 1));
+    epilogue.relu_outputs.inspect(|outputs| check("the outputs of the ReLU", outputs, rows, columns));
     let both = epilogue.activation != Activation::Linear && epilogue.relu_outputs.is_some();
     assert!(!both, "either an activation or the outputs of a ReLU");
+}
+
+/// Computes `a · b` as [`matmul_into`] does at the fastest level, into memory of its own.
+pub(crate) fn matmul_new(a: Matrix<'_>, b: Matrix<'_>, precision: Precision, epilogue: Epilogue<'_>) -> Vec<f32> {
+    let (level, rows, columns) = (Level::detect(), a.rows(), b.columns());
+    assert_eq!(a.columns(), b.rows(), "the left matrix has as many columns as the right one has rows");
+    let count = rows.checked_mul(columns).expect("the product fits into memory");
+    if as_dots(a, b).is_some() {
+        let mut out = vec![0.0; count];
+        matmul_into(level, precision, a, b, epilogue, &mut out, &mut []);
+        return out;
+    }
+    check_epilogue(epilogue, rows, columns);
+    let (mut out, mut scratch) = (Vec::with_capacity(count), Vec::new());
+    scratch.reserve_exact(matmul_scratch(level, precision, rows, a.columns(), columns));
+    let memory = &mut out.spare_capacity_mut()[..count];
+    // SAFETY: the shapes were checked, nothing is added to what is in memory, and all of it is written.
+    unsafe {
+        in_tiles(level, precision, (a, b), Epilogue { add: false, ..epilogue }, memory, scratch.spare_capacity_mut());
+        out.set_len(count);
+    }
+    out
+}
+
+/// Computes a product by tiles.
+///
+/// # Safety
+/// The shapes fit, and `out` is initialized if `epilogue` adds to it.
+unsafe fn in_tiles(
+    level: Level,
+    precision: Precision,
+    (a, b): (Matrix<'_>, Matrix<'_>),
+    epilogue: Epilogue<'_>,
+    out: &mut [MaybeUninit<f32>],
+    scratch: &mut [MaybeUninit<f32>],
+) {
     if out.is_empty() {
         return;
-    }
-    if let Some((rows, vector)) = as_dots(a, b).filter(|_| a.columns() > 0) {
-        return dots(level, rows, vector, epilogue, out);
     }
     // A product of one column is faster as one of one row, which has complete vectors and is read where it stands.
     let kernel = Kernel::new(level, precision);
     let turn = b.columns() == 1 && a.transposed && epilogue.is_plain() && kernel.steps_per_word() == 1;
     let (a, b) = if turn { (b.transposed(), a.transposed()) } else { (a, b) };
-    blocks::matmul(level, kernel, a, b, epilogue, out, scratch);
+    // SAFETY: the caller promises the same.
+    unsafe { blocks::matmul(level, kernel, a, b, epilogue, Shared::new(out), scratch) };
 }
 
 /// Returns the products that are one dot product for each row of a matrix: the matrix and the vector.
 fn as_dots<'a>(a: Matrix<'a>, b: Matrix<'a>) -> Option<(Matrix<'a>, &'a [f32])> {
-    if b.columns() == 1 && !a.transposed {
+    if a.columns() == 0 {
+        None
+    } else if b.columns() == 1 && !a.transposed {
         Some((a, b.numbers))
     } else if a.rows() == 1 && b.transposed {
         Some((b.transposed(), a.numbers))

@@ -6,6 +6,7 @@ use crate::blocks::{Shared, parts};
 use crate::pack::{LANES, Line};
 use crate::tile::{Factors, Kernel, Repeat, Sums, Tile};
 use crate::{Activation, Image, Level, activation};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// A convolution of `source`, with packed taps, into `target`.
@@ -19,8 +20,8 @@ pub(super) struct Core<'a> {
     pub(super) groups: usize,
     /// Height and width.
     pub(super) axes: [Axis; 2],
-    /// For each group, panels of [`LANES`] channels of the target, with a line for each channel of each tap.
-    pub(super) taps: &'a [Line],
+    /// For each group, panels of [`LANES`] channels of the target, with a line for each channel of each tap: all written.
+    pub(super) taps: &'a [MaybeUninit<Line>],
     pub(super) bias: Option<&'a [f32]>,
     pub(super) activation: Activation,
 }

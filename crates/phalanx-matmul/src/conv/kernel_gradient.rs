@@ -3,7 +3,7 @@
 
 use super::axis::Axis;
 use super::{Conv2d, MULTIPLICATIONS};
-use crate::blocks::{Shared, parts};
+use crate::blocks::{Shared, parts, uninit};
 use crate::parallel::by_rows;
 use crate::tile::{Factors, Kernel, Repeat, Sums, Tile};
 use crate::{Level, add_scaled};
@@ -56,7 +56,7 @@ impl<'a> KernelGradient<'a> {
         let units = self.units() * sums;
         let to = if sums > 1 { &mut scratch[..length * sums] } else { &mut *dkernel };
         to.fill(0.0);
-        let out = Shared::new(to);
+        let out = Shared::new(uninit(to));
         let pixels = self.conv.image.batch * self.conv.output.one() / self.conv.output.channels;
         let each = pixels.saturating_mul(length) / units;
         by_rows(units, (MULTIPLICATIONS / each.max(1)).max(1), 0..units, &|units: Range<usize>| {

@@ -9,11 +9,12 @@ mod kernel_gradient;
 use self::axis::{Axis, Phase};
 use self::core::Core;
 use self::kernel_gradient::KernelGradient;
-use crate::blocks::{Shared, aligned};
+use crate::blocks::{Shared, aligned, uninit};
 use crate::pack::{self, LANES, Line, Source};
 use crate::parallel::by_rows;
 use crate::tile::Kernel;
 use crate::{Activation, Image, Level, Precision, Window};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// A convolution of images with a kernel `[height, width, channels / groups, filters]`, as TensorFlow's.
@@ -94,7 +95,7 @@ impl Conv2d {
     ) {
         self.check(x, kernel, y);
         assert!(bias.is_none_or(|bias| bias.len() == self.output.channels), "a bias for every filter");
-        let lines = aligned(scratch, self.lines(self.channels(), self.filters()));
+        let lines = aligned(uninit(scratch), self.lines(self.channels(), self.filters()));
         let tiles = Kernel::new(level, Precision::F32);
         self.pack_forward(level, tiles, kernel, lines);
         let core = Core {
@@ -102,7 +103,7 @@ impl Conv2d {
             kernel: tiles,
             source: x,
             source_image: self.image,
-            target: Shared::new(y),
+            target: Shared::new(uninit(y)),
             target_image: self.output,
             groups: self.groups,
             axes: [self.axis(0), self.axis(1)],
@@ -120,8 +121,8 @@ impl Conv2d {
     pub fn input_gradient(&self, level: Level, dy: &[f32], kernel: &[f32], dx: &mut [f32], scratch: &mut [f32]) {
         self.check(dx, kernel, dy);
         let tiles = Kernel::new(level, Precision::F32);
-        let mut lines = aligned(scratch, self.lines(self.filters(), self.channels()));
-        let target = Shared::new(dx);
+        let mut lines = aligned(uninit(scratch), self.lines(self.filters(), self.channels()));
+        let target = Shared::new(uninit(dx));
         let phases = |axis: usize| {
             let forward = self.axis(axis);
             (0..forward.stride.min(forward.length)).map(move |phase| Phase::new(forward, phase))
@@ -209,7 +210,7 @@ impl Conv2d {
     }
 
     /// Packs the kernel: for each group, panels of filters.
-    fn pack_forward(&self, level: Level, tiles: Kernel, kernel: &[f32], lines: &mut [Line]) {
+    fn pack_forward(&self, level: Level, tiles: Kernel, kernel: &[f32], lines: &mut [MaybeUninit<Line>]) {
         let (length, filters) = (self.taps() * self.channels(), self.filters());
         let own = filters.div_ceil(LANES) * length;
         for (group, lines) in lines.chunks_exact_mut(own).enumerate() {
@@ -219,7 +220,7 @@ impl Conv2d {
     }
 
     /// Packs some taps of the kernel in reverse: for each group, panels of channels.
-    fn pack_backward(&self, tiles: Kernel, kernel: &[f32], phases: [&Phase; 2], lines: &mut [Line]) {
+    fn pack_backward(&self, tiles: Kernel, kernel: &[f32], phases: [&Phase; 2], lines: &mut [MaybeUninit<Line>]) {
         let (channels, filters, width) = (self.channels(), self.filters(), self.output.channels);
         let taps = phases.map(|phase| phase.axis.taps);
         let panel_lines = taps[0] * taps[1] * filters;

@@ -5,12 +5,14 @@
 mod x86;
 
 use crate::Level;
+use crate::lanes::{self, padded};
 use crate::level::leveled;
 use crate::tile::Kernel;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// Lanes of a line.
-pub(crate) const LANES: usize = 16;
+pub(crate) const LANES: usize = lanes::LANES;
 
 /// One step along the sum, packed; in bfloat16 two.
 pub(crate) type Line = [f32; LANES];
@@ -51,7 +53,7 @@ impl<'a> Source<'a> {
     ///
     /// # Panics
     /// If there is not a line for every step, or for every two in bfloat16.
-    pub(crate) fn pack(&self, kernel: Kernel, to: &mut [Line]) {
+    pub(crate) fn pack(&self, kernel: Kernel, to: &mut [MaybeUninit<Line>]) {
         let to = &mut to[..self.steps.div_ceil(kernel.steps_per_word())];
         match (kernel, self.across == 1) {
             #[cfg(target_arch = "x86_64")]
@@ -65,19 +67,19 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn straight(&self, to: &mut [Line]) {
-        for (step, line) in to.iter_mut().enumerate() {
-            *line = [0.0; LANES];
-            line[..self.lanes].copy_from_slice(&self.numbers[step * self.along..][..self.lanes]);
+    fn straight(&self, to: &mut [MaybeUninit<Line>]) {
+        for (step, to) in to.iter_mut().enumerate() {
+            to.write(padded(&self.numbers[step * self.along..][..self.lanes], 0.0));
         }
     }
 
-    fn transposed(&self, to: &mut [Line]) {
-        for (step, line) in to.iter_mut().enumerate() {
-            *line = [0.0; LANES];
+    fn transposed(&self, to: &mut [MaybeUninit<Line>]) {
+        for (step, to) in to.iter_mut().enumerate() {
+            let mut line = [0.0; LANES];
             for (lane, number) in line[..self.lanes].iter_mut().enumerate() {
                 *number = self.numbers[lane * self.across + step];
             }
+            to.write(line);
         }
     }
 }
@@ -85,7 +87,7 @@ impl<'a> Source<'a> {
 leveled! {
     /// Packs rows of a right factor that are contiguous, `width` numbers each: panel after panel of [`LANES`] columns, each
     /// with a line for every row. The rows are read once, from their start to their end.
-    pub(crate) fn rows(numbers: &[f32], width: usize, steps: Range<usize>, columns: Range<usize>, to: &mut [Line])
+    pub(crate) fn rows(numbers: &[f32], width: usize, steps: Range<usize>, columns: Range<usize>, to: &mut [MaybeUninit<Line>])
         => rows_body;
 }
 
@@ -95,19 +97,17 @@ fn rows_body<const F: bool>(
     width: usize,
     steps: Range<usize>,
     columns: Range<usize>,
-    to: &mut [Line],
+    to: &mut [MaybeUninit<Line>],
 ) {
     let count = steps.len();
     for (step, row) in steps.enumerate() {
         let row = &numbers[row * width..][columns.clone()];
         let (panels, rest) = row.as_chunks::<LANES>();
         for (panel, numbers) in panels.iter().enumerate() {
-            to[panel * count + step] = *numbers;
+            to[panel * count + step].write(*numbers);
         }
         if !rest.is_empty() {
-            let line = &mut to[panels.len() * count + step];
-            *line = [0.0; LANES];
-            line[..rest.len()].copy_from_slice(rest);
+            to[panels.len() * count + step].write(padded(rest, 0.0));
         }
     }
 }
@@ -123,7 +123,7 @@ pub(crate) fn right(
     numbers: &[f32],
     (across, along): (usize, usize),
     (steps, columns): (Range<usize>, Range<usize>),
-    to: &mut [Line],
+    to: &mut [MaybeUninit<Line>],
 ) {
     let words = steps.len().div_ceil(kernel.steps_per_word());
     if across == 1 && kernel.steps_per_word() == 1 {

@@ -4,21 +4,22 @@
 
 use super::{LANES, Line, Source};
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 
 /// Packs numbers of which the steps of a lane are contiguous, for [`Kernel::Avx512`](crate::tile::Kernel::Avx512).
-pub(super) fn transposed_512(source: &Source<'_>, to: &mut [Line]) {
+pub(super) fn transposed_512(source: &Source<'_>, to: &mut [MaybeUninit<Line>]) {
     // SAFETY: the kernel was made from a level that has these instructions.
     unsafe { by_sixteen(source, to) }
 }
 
 /// Packs numbers of which the steps of a lane are contiguous, for [`Kernel::Avx2`](crate::tile::Kernel::Avx2).
-pub(super) fn transposed_256(source: &Source<'_>, to: &mut [Line]) {
+pub(super) fn transposed_256(source: &Source<'_>, to: &mut [MaybeUninit<Line>]) {
     // SAFETY: the kernel was made from a level that has these instructions.
     unsafe { by_eight(source, to) }
 }
 
 /// Packs pairs of steps, rounded to bfloat16, for [`Kernel::Bf16`](crate::tile::Kernel::Bf16).
-pub(super) fn pairs(source: &Source<'_>, straight: bool, to: &mut [Line]) {
+pub(super) fn pairs(source: &Source<'_>, straight: bool, to: &mut [MaybeUninit<Line>]) {
     // SAFETY: the kernel was made from a level that has these instructions.
     unsafe { if straight { straight_pairs(source, to) } else { transposed_pairs(source, to) } }
 }
@@ -29,7 +30,7 @@ fn first(count: usize) -> __mmask16 {
 
 /// Sixteen steps at a time.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn by_sixteen(source: &Source<'_>, to: &mut [Line]) {
+fn by_sixteen(source: &Source<'_>, to: &mut [MaybeUninit<Line>]) {
     for (at, to) in to.chunks_mut(LANES).enumerate() {
         let mask = first(to.len());
         let lines = transpose(|lane| match lane < source.lanes {
@@ -48,7 +49,7 @@ fn by_sixteen(source: &Source<'_>, to: &mut [Line]) {
 
 /// Eight steps of eight lanes at a time.
 #[target_feature(enable = "avx2,fma")]
-fn by_eight(source: &Source<'_>, to: &mut [Line]) {
+fn by_eight(source: &Source<'_>, to: &mut [MaybeUninit<Line>]) {
     let (blocks, rest) = to.as_chunks_mut::<8>();
     for (at, to) in blocks.iter_mut().enumerate() {
         for half in 0..2 {
@@ -61,16 +62,15 @@ fn by_eight(source: &Source<'_>, to: &mut [Line]) {
             };
             for (to, line) in to.iter_mut().zip(transpose_eight([0, 1, 2, 3, 4, 5, 6, 7].map(row))) {
                 // SAFETY: half of a line has eight numbers.
-                unsafe { _mm256_storeu_ps(to.as_mut_ptr().add(half * 8), line) };
+                unsafe { _mm256_storeu_ps(to.as_mut_ptr().cast::<f32>().add(half * 8), line) };
             }
         }
     }
     for (step, line) in rest.iter_mut().enumerate() {
         let step = blocks.len() * 8 + step;
-        *line =
-            std::array::from_fn(
-                |lane| if lane < source.lanes { source.numbers[lane * source.across + step] } else { 0.0 },
-            );
+        line.write(std::array::from_fn(|lane| {
+            if lane < source.lanes { source.numbers[lane * source.across + step] } else { 0.0 }
+        }));
     }
 }
 
@@ -104,7 +104,7 @@ fn transpose_eight(rows: [__m256; 8]) -> [__m256; 8] {
 
 /// Pairs of steps of which the lanes are contiguous.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-fn straight_pairs(source: &Source<'_>, to: &mut [Line]) {
+fn straight_pairs(source: &Source<'_>, to: &mut [MaybeUninit<Line>]) {
     let (start, mask) = (source.numbers.as_ptr(), first(source.lanes));
     // For each lane: the number of the first step, then that of the second.
     let order = _mm512_set_epi16(
@@ -125,7 +125,7 @@ fn straight_pairs(source: &Source<'_>, to: &mut [Line]) {
 
 /// Pairs of steps of which those of a lane are contiguous.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-fn transposed_pairs(source: &Source<'_>, to: &mut [Line]) {
+fn transposed_pairs(source: &Source<'_>, to: &mut [MaybeUninit<Line>]) {
     for (at, to) in to.chunks_mut(LANES).enumerate() {
         let count = (source.steps - at * 32).min(32);
         let (low, high) = (first(count.min(16)), first(count.saturating_sub(16)));
@@ -148,7 +148,7 @@ fn transposed_pairs(source: &Source<'_>, to: &mut [Line]) {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn store(to: &mut Line, line: __m512i) {
+fn store(to: &mut MaybeUninit<Line>, line: __m512i) {
     // SAFETY: a line has sixteen words.
     unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), line) };
 }
