@@ -1,6 +1,7 @@
 //! Every kernel at every level of this CPU, compared with plain loops in double precision.
 
 mod activation;
+mod allocation;
 mod conv;
 mod dropout;
 mod embedding;
