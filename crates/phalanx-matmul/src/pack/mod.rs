@@ -84,9 +84,12 @@ impl<'a> Source<'a> {
     }
 }
 
+/// Panels that are written together. Lines of more of them, at the same distance, compete for the same places of a cache.
+const TOGETHER: usize = 4;
+
 leveled! {
     /// Packs rows of a right factor that are contiguous, `width` numbers each: panel after panel of [`LANES`] columns, each
-    /// with a line for every row. The rows are read once, from their start to their end.
+    /// with a line for every row.
     pub(crate) fn rows(numbers: &[f32], width: usize, steps: Range<usize>, columns: Range<usize>, to: &mut [MaybeUninit<Line>])
         => rows_body;
 }
@@ -100,14 +103,17 @@ fn rows_body<const F: bool>(
     to: &mut [MaybeUninit<Line>],
 ) {
     let count = steps.len();
-    for (step, row) in steps.enumerate() {
-        let row = &numbers[row * width..][columns.clone()];
-        let (panels, rest) = row.as_chunks::<LANES>();
-        for (panel, numbers) in panels.iter().enumerate() {
-            to[panel * count + step].write(*numbers);
-        }
-        if !rest.is_empty() {
-            to[panels.len() * count + step].write(padded(rest, 0.0));
+    for (block, start) in columns.clone().step_by(TOGETHER * LANES).enumerate() {
+        let columns = start..columns.end.min(start + TOGETHER * LANES);
+        let to = &mut to[block * TOGETHER * count..];
+        for (step, row) in steps.clone().enumerate() {
+            let (panels, rest) = numbers[row * width..][columns.clone()].as_chunks::<LANES>();
+            for (panel, numbers) in panels.iter().enumerate() {
+                to[panel * count + step].write(*numbers);
+            }
+            if !rest.is_empty() {
+                to[panels.len() * count + step].write(padded(rest, 0.0));
+            }
         }
     }
 }

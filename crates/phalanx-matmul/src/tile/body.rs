@@ -61,14 +61,46 @@ pub(super) unsafe fn rows<S: Vectors, const ROWS: usize, const VECTORS: usize, c
                 }
             }
         }
-        // Written to memory once here: a loop over rows of `sums` itself would keep all of it in memory during the steps.
-        let mut done = MaybeUninit::<[[S::Vector; VECTORS]; ROWS]>::uninit();
-        let rows = done.as_mut_ptr().cast::<[S::Vector; VECTORS]>();
-        for row in 0..ROWS {
-            rows.add(row).write(sums[row]);
-        }
-        for row in 0..ROWS {
-            put::<S, VECTORS>(&tile.sums, row, last, rows.add(row).read());
+        put_all::<S, ROWS, VECTORS>(&tile.sums, last, sums);
+    }
+}
+
+/// Writes the sums of a tile: the usual ones from registers, any other row by row.
+///
+/// # Safety
+/// As for [`rows`].
+#[inline(always)]
+unsafe fn put_all<S: Vectors, const ROWS: usize, const VECTORS: usize>(
+    to: &Sums,
+    last: usize,
+    sums: [[S::Vector; VECTORS]; ROWS],
+) {
+    let is_full = last == S::LANES && to.relu_outputs.is_null();
+    // SAFETY: the caller promises that outputs and bias can be used for these rows and columns.
+    unsafe {
+        if is_full && to.bias.is_null() && !to.relu && !to.add {
+            for row in 0..ROWS {
+                for v in 0..VECTORS {
+                    S::store(to.out.wrapping_add(row * to.row + v * S::LANES), sums[row][v]);
+                }
+            }
+        } else if is_full && to.bias.is_null() && !to.relu {
+            for row in 0..ROWS {
+                for v in 0..VECTORS {
+                    let out = to.out.wrapping_add(row * to.row + v * S::LANES);
+                    S::store(out, S::add(S::load(out), sums[row][v]));
+                }
+            }
+        } else {
+            // Written to memory once here: a loop over rows of `sums` itself would keep all of it in memory during the steps.
+            let mut done = MaybeUninit::<[[S::Vector; VECTORS]; ROWS]>::uninit();
+            let rows = done.as_mut_ptr().cast::<[S::Vector; VECTORS]>();
+            for row in 0..ROWS {
+                rows.add(row).write(sums[row]);
+            }
+            for row in 0..ROWS {
+                put::<S, VECTORS>(to, row, last, rows.add(row).read());
+            }
         }
     }
 }
