@@ -1,17 +1,16 @@
 //! The interface between estimators and models.
 
+use crate::head::Targets;
 use crate::variables::seed_of;
 use crate::{Head, Hook, Served, ServingInput};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
-use phalanx_nn::HostBuffer;
-use phalanx_nn::burn::module::Module;
-use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
-use phalanx_nn::model::Mode;
+use phalanx_nn::burn::tensor::Device;
+use phalanx_nn::{ParameterRegistry, Parameters};
 use phalanx_optim::Optimizer;
 use phalanx_ps::TableSpec;
 use phalanx_ps::plan::RowInitializer;
-use phalanx_train::RowValues;
+use phalanx_train::{RowValues, StepGradients};
 
 /// A table of rows by id: an embedding, or the weights of a categorical column.
 #[derive(Clone, Debug)]
@@ -44,25 +43,24 @@ impl Table {
     }
 }
 
-/// Extracts the gradients of the unique rows of every used table from those of a loss.
-pub type RowGradients<'a> = Box<dyn FnOnce(&mut Gradients) -> Result<Vec<Option<HostBuffer>>> + 'a>;
-
-/// The result of a model's forward pass.
-pub struct Forward<'a> {
-    /// `[rows, logits]`.
-    pub logits: Tensor<2>,
-    /// The gradients of the looked-up rows, in the order of [`Trainable::ids`].
-    pub row_gradients: RowGradients<'a>,
-    /// A term that a step adds to its loss: regularization.
-    pub penalty: Option<Tensor<1>>,
-    /// A term whose gradient updates the moving averages of batch normalization. Its value does not count.
-    pub moving_averages: Option<Tensor<1>>,
+/// The part of a batch that one replica computes a step on.
+pub struct StepPart<'a, I> {
+    /// The prepared batch.
+    pub input: &'a I,
+    /// The rows of [`Trainable::ids`], in that order.
+    pub rows: Vec<RowValues>,
+    /// The seed of what is random.
+    pub seed: u64,
+    /// The labels and weights.
+    pub(crate) targets: &'a Targets,
+    /// The share of this part among all rows of the step, by which the caller multiplies loss and gradients.
+    pub(crate) share: f32,
 }
 
 /// The interface between an estimator and its model. For your own model implement [`ModelFn`](crate::ModelFn) instead.
 pub trait Trainable: Send + Sync + 'static {
     /// The dense variables.
-    type Module: Module;
+    type Module: Parameters;
     /// A prepared batch.
     type Input: Send + Sync;
 
@@ -119,17 +117,22 @@ pub trait Trainable: Send + Sync + 'static {
     /// Returns the ids that an input looks up, one list for each table used, with the table's index.
     fn ids<'a>(&self, input: &'a Self::Input) -> Vec<(usize, &'a [i64])>;
 
-    /// Computes the logits of an input; `rows` are those of [`Trainable::ids`], in that order.
+    /// Computes the loss of a part of a batch, and its gradients. It is the loss of the mean over the part's rows.
     ///
     /// # Errors
     /// Fails if variables or input do not fit the model.
-    fn forward<'a>(
-        &'a self,
+    fn step(
+        &self,
         module: &Self::Module,
-        input: &'a Self::Input,
-        rows: Vec<RowValues>,
-        mode: Mode,
-    ) -> Result<Forward<'a>>;
+        registry: &ParameterRegistry,
+        part: StepPart<'_, Self::Input>,
+    ) -> Result<StepGradients>;
+
+    /// Computes the logits of an input, row-major; `rows` are those of [`Trainable::ids`], in that order.
+    ///
+    /// # Errors
+    /// Fails if variables or input do not fit the model.
+    fn logits(&self, module: &Self::Module, input: &Self::Input, rows: Vec<RowValues>) -> Result<Vec<f32>>;
 }
 
 pub(crate) fn no_graph() -> Error {

@@ -1,16 +1,15 @@
 //! Your own models: `model_fn` and `EstimatorSpec`.
 
 use crate::model::no_graph;
-use crate::{Forward, Head, Hook, IntoModel, Served, ServingInput, Table, Trainable};
+use crate::{Head, Hook, IntoModel, Served, ServingInput, StepPart, Table, Trainable};
 use phalanx_base::{Code, Error, Result, nearest};
 use phalanx_data::Batch;
-use phalanx_nn::Rows;
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Device, Gradients, Tensor};
-use phalanx_nn::default_device;
 use phalanx_nn::model::Mode;
+use phalanx_nn::{HostBuffer, ParameterRegistry, Rows, default_device};
 use phalanx_optim::Optimizer;
-use phalanx_train::RowValues;
+use phalanx_train::{RowValues, StepGradients};
 use std::sync::Arc;
 
 /// What a model needs besides its logits: TensorFlow's `EstimatorSpec`.
@@ -255,23 +254,56 @@ impl<F: ModelFn> Trainable for CustomModel<F> {
         input.ids.iter().map(|(table, ids)| (*table, ids.as_slice())).collect()
     }
 
-    fn forward<'a>(
-        &'a self,
+    fn step(
+        &self,
         module: &F::Module,
-        input: &'a CustomInput,
-        rows: Vec<RowValues>,
-        mode: Mode,
-    ) -> Result<Forward<'a>> {
-        let device = module.devices().into_iter().next().unwrap_or_else(default_device);
-        let looked_up = |((table, _), of): (&(usize, Vec<i64>), RowValues)| {
-            let name = self.spec.tables[*table].spec.name.as_str();
-            let make = if matches!(mode, Mode::Training { .. }) { Rows::new } else { Rows::fixed };
-            (name, make(of.values, of.dim, &of.positions, &device))
+        registry: &ParameterRegistry,
+        part: StepPart<'_, CustomInput>,
+    ) -> Result<StepGradients> {
+        let StepPart { input, rows, seed, targets, share } = part;
+        let forward = |module: &F::Module| {
+            let rows = self.rows(input, rows, Rows::new, &device(module));
+            let logits = self.function.logits(module, &input.with(&rows), Mode::Training { seed })?;
+            let mut loss = self.spec.head.batch_loss(logits, targets)?;
+            if share != 1.0 && self.spec.head.sums_losses() {
+                // A sum over rows counts fully, whatever their share is.
+                loss = loss / share;
+            }
+            let of_rows =
+                move |gradients: &mut Gradients| rows.iter().map(|(_, rows)| rows.gradients(gradients)).collect();
+            Ok((loss, of_rows))
         };
-        let rows: Vec<(&str, Rows)> = input.ids.iter().zip(rows).map(looked_up).collect();
-        let logits = self.function.logits(module, &ModelInput { batch: &input.batch, rows: &rows }, mode)?;
-        let row_gradients =
-            Box::new(move |gradients: &mut Gradients| rows.iter().map(|(_, rows)| rows.gradients(gradients)).collect());
-        Ok(Forward { logits, row_gradients, penalty: None, moving_averages: None })
+        StepGradients::compute(registry, module, forward)
     }
+
+    fn logits(&self, module: &F::Module, input: &CustomInput, rows: Vec<RowValues>) -> Result<Vec<f32>> {
+        let rows = self.rows(input, rows, Rows::fixed, &device(module));
+        HostBuffer::of(self.function.logits(module, &input.with(&rows), Mode::Inference)?).map(Vec::from)
+    }
+}
+
+impl<F> CustomModel<F> {
+    /// Returns the rows that were looked up, with the names of their tables.
+    fn rows(
+        &self,
+        input: &CustomInput,
+        rows: Vec<RowValues>,
+        make: impl Fn(Vec<f32>, usize, &[u32], &Device) -> Rows,
+        device: &Device,
+    ) -> Vec<(&str, Rows)> {
+        let looked_up = |((table, _), of): (&(usize, Vec<i64>), RowValues)| {
+            (self.spec.tables[*table].spec.name.as_str(), make(of.values, of.dim, &of.positions, device))
+        };
+        input.ids.iter().zip(rows).map(looked_up).collect()
+    }
+}
+
+impl CustomInput {
+    fn with<'a>(&'a self, rows: &'a [(&'a str, Rows)]) -> ModelInput<'a> {
+        ModelInput { batch: &self.batch, rows }
+    }
+}
+
+fn device<M: Module>(module: &M) -> Device {
+    module.devices().into_iter().next().unwrap_or_else(default_device)
 }

@@ -87,19 +87,14 @@ impl Canned {
     /// # Errors
     /// Fails if the model cannot be laid out.
     pub fn summary(&self, servers: usize) -> Result<ModelSummary> {
-        let [linear, network] = self.columns();
-        let of = |part: &'static str, columns: Option<&crate::canned::Columns>| {
-            let transform = columns.map(|columns| &columns.transform);
-            let planned = transform.map_or(&[][..], |transform| transform.columns()).iter();
-            planned
-                .map(|column| ColumnSummary {
-                    part,
-                    name: column.name.clone(),
-                    width: width(column, transform.map_or(&[], |transform| transform.tables())),
-                })
-                .collect::<Vec<_>>()
-        };
-        let columns = [of("linear", linear), of("network", network)].concat();
+        let mut columns = Vec::new();
+        for part in &self.plan.parts {
+            columns.extend(part.transform.columns().iter().map(|column| ColumnSummary {
+                part: part.part,
+                name: column.name.clone(),
+                width: width(column, part.transform.tables()),
+            }));
+        }
         Ok(ModelSummary { columns, variables: self.variables(servers)?, servers })
     }
 

@@ -5,12 +5,9 @@
 //! the rows: the update is that of one process with the whole batch.
 
 use crate::input::{PreparedBatch, PreparedPart};
-use crate::{RowGradients, Trainable};
+use crate::{StepPart, Trainable};
 use phalanx_base::{Code, Error, Result};
-use phalanx_nn::burn::module::Module;
-use phalanx_nn::burn::tensor::Tensor;
-use phalanx_nn::model::Mode;
-use phalanx_nn::{HostBuffer, ParameterRegistry, Slots, default_device};
+use phalanx_nn::{HostBuffer, ParameterRegistry, Parameters, Slots};
 use phalanx_train::{RowValues, Session, StepGradients, TableId, WorkerGroup};
 use std::collections::BTreeMap;
 
@@ -124,32 +121,6 @@ impl Announcement {
     }
 }
 
-/// Returns the loss of a part and the function that takes the gradients of its rows. The loss is that of the mean over the
-/// part's rows; `share` is its share of all rows, by which the caller scales loss and gradients.
-pub(crate) fn loss<'a, M: Trainable>(
-    model: &'a M,
-    module: &M::Module,
-    part: &'a PreparedPart<M::Input>,
-    rows: Vec<RowValues>,
-    mode: Mode,
-    share: f32,
-) -> Result<(Tensor<1>, RowGradients<'a>)> {
-    let forward = model.forward(module, &part.input, rows, mode)?;
-    let mut loss = model.head().batch_loss(forward.logits, &part.targets)?;
-    if share != 1.0 && model.head().sums_losses() {
-        // A sum over rows counts fully, whatever their share is.
-        loss = loss / share;
-    }
-    if let Some(penalty) = forward.penalty {
-        loss = loss + penalty;
-    }
-    if let Some(term) = forward.moving_averages {
-        // Only its gradient counts.
-        loss = loss + (term.clone() - term.detach());
-    }
-    Ok((loss, forward.row_gradients))
-}
-
 /// One step of the replicas of this process.
 pub(crate) struct ReplicaStep<'a, M: Trainable> {
     pub(crate) model: &'a M,
@@ -183,14 +154,11 @@ impl<M: Trainable> ReplicaStep<'_, M> {
             }
             items.push((part, module.clone(), own, lists));
         }
-        let device = default_device();
-        let done = self.slots.run(items, |place, (part, module, own, lists)| {
-            // A fork shares the values but has leaves of its own.
-            let module = module.fork(&device);
+        let done = self.slots.run(items, |place, (part, module, rows, lists)| {
             let share = part.rows as f32 / self.plan.rows as f32;
-            let mode = Mode::Training { seed: (self.seed)(place) };
-            let forward = |module: &M::Module| loss(self.model, module, part, own, mode, share);
-            Ok((share, lists, StepGradients::compute(registry, &module, forward)?))
+            let (input, targets, seed) = (&part.input, &part.targets, (self.seed)(place));
+            let step = StepPart { input, rows, seed, targets, share };
+            Ok((share, lists, self.model.step(&module.for_replica(), registry, step)?))
         });
         let mut sum = StepGradients {
             loss: Some(0.0),

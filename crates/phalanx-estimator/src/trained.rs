@@ -3,9 +3,7 @@
 use crate::{Table, Trainable};
 use phalanx_base::{Code, Error, Result};
 use phalanx_data::Batch;
-use phalanx_nn::burn::module::Module;
-use phalanx_nn::model::Mode;
-use phalanx_nn::{ParameterRegistry, Slots, default_device};
+use phalanx_nn::{ParameterRegistry, Parameters, Slots, default_device};
 use phalanx_ps::checkpoint::{Checkpoint, table_keys, table_values};
 use phalanx_storage::Dir;
 use phalanx_train::RowValues;
@@ -124,7 +122,7 @@ impl<M: Trainable> TrainedModel<M> {
         }
         let states = values.split_off(registry.parameters().len());
         let module = registry.load(module, values.into_iter().map(Some).collect());
-        let module = registry.load_states(module, states).valid();
+        let module = registry.load_states(module, states).for_inference();
         let tables = model.tables().iter().map(|table| TableValues::read(table, &checkpoint));
         let tables = tables.collect::<Result<_>>().map_err(|error| not_of(&checkpoint, error))?;
         let global_step = checkpoint.global_step()?;
@@ -158,10 +156,7 @@ fn logits<M: Trainable>(model: &M, module: &M::Module, tables: &[TableValues], b
         ids.iter().for_each(|&id| values.row(id, &mut numbers));
         RowValues { values: numbers, dim, positions: (0..ids.len() as u32).collect() }
     });
-    let forward = model.forward(module, &input, rows.collect(), Mode::Inference)?;
-    let data = forward.logits.into_data();
-    data.try_into_vec::<f32>()
-        .map_err(|error| Error::new(Code::ShapeMismatch, "logits are not 32-bit floats").because(format!("{error:?}")))
+    model.logits(module, &input, rows.collect())
 }
 
 fn not_of(checkpoint: &Checkpoint, error: Error) -> Error {

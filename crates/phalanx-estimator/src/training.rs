@@ -2,15 +2,14 @@
 
 use crate::distribution::Distribution;
 use crate::input::{BatchStream, PreparedBatch, read};
-use crate::replicas::{ReplicaStep, StepPlan, loss, on_tables, tables_of};
+use crate::replicas::{ReplicaStep, StepPlan, on_tables, tables_of};
 use crate::run_config::CheckpointInterval;
 use crate::training_task::TrainingTask;
 use crate::warm_start::VariableStart;
-use crate::{Control, Estimator, Hook, HookContext, Trainable};
+use crate::{Control, Estimator, Hook, HookContext, StepPart, Trainable};
 use phalanx_base::{Code, Context, Result};
 use phalanx_cluster::schedule::Consistency;
 use phalanx_data::Dataset;
-use phalanx_nn::model::Mode;
 use phalanx_nn::{Slots, default_device};
 use phalanx_optim::Sgd;
 use phalanx_ps::checkpoint::Checkpoint;
@@ -346,10 +345,12 @@ impl<M: Trainable> Trainer<'_, M> {
         let (model, workers) = (&*self.estimator.model, self.task.workers.as_deref());
         let seed = self.estimator.config.seed ^ session.global_step().wrapping_mul(0x2545_f491);
         let step = match (workers, ready.as_slice()) {
-            (None, [part]) => session
-                .step_with_values(&on_tables(tables, model.ids(&part.input)), |module, rows| {
-                    loss(model, module, part, rows, Mode::Training { seed }, 1.0)
-                })?,
+            (None, [part]) => {
+                session.step_with_gradients(&on_tables(tables, model.ids(&part.input)), |module, registry, rows| {
+                    let (input, targets) = (&part.input, &part.targets);
+                    model.step(module, registry, StepPart { input, rows, seed, targets, share: 1.0 })
+                })?
+            }
             _ => {
                 let plan = match workers {
                     None => StepPlan::alone(model, ready),

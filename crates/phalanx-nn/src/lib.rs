@@ -25,6 +25,7 @@ mod matmul;
 pub mod metrics;
 pub mod model;
 mod network;
+mod parameter_values;
 mod registry;
 mod rows;
 mod threads;
@@ -36,8 +37,9 @@ pub use fused_dense::fused_dense;
 pub use host_buffer::{HostBuffer, scalar};
 pub use matmul::matmul;
 pub use network::Network;
+pub use parameter_values::ParameterValues;
 pub use phalanx_matmul::Precision;
-pub use registry::{Parameter, ParameterRegistry};
+pub use registry::{Parameter, ParameterKey, ParameterRegistry, Parameters};
 pub use rows::Rows;
 pub use threads::{Slots, with_threads};
 

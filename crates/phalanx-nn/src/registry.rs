@@ -14,6 +14,65 @@ pub struct Parameter {
     pub shape: Shape,
 }
 
+/// Identifies a parameter of a model while the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParameterKey(pub(crate) u64);
+
+/// A model whose parameters can be listed, read and replaced: every Burn module, and
+/// [`ParameterValues`](crate::ParameterValues), with which a graph is computed.
+pub trait Parameters: Clone + Send + Sized {
+    /// Lists the parameters.
+    ///
+    /// # Errors
+    /// If some parameter is not a 32-bit float.
+    fn parameter_registry(&self) -> Result<ParameterRegistry>;
+
+    /// Returns the present values of these parameters.
+    ///
+    /// # Errors
+    /// If they are not 32-bit floats.
+    fn parameter_values(&self, keys: &[ParameterKey]) -> Result<Vec<HostBuffer>>;
+
+    /// Returns the model with new values of these parameters, which training changes if `learns` is set. A parameter with
+    /// `None` keeps its value.
+    #[must_use]
+    fn with_parameter_values(self, keys: &[ParameterKey], learns: bool, values: Vec<Option<HostBuffer>>) -> Self;
+
+    /// Returns the model without what only training needs.
+    #[must_use]
+    fn for_inference(&self) -> Self;
+
+    /// Returns a model that shares the values, and whose gradients are its own.
+    #[must_use]
+    fn for_replica(&self) -> Self;
+}
+
+impl<M: Module> Parameters for M {
+    fn parameter_registry(&self) -> Result<ParameterRegistry> {
+        let mut lister = Lister::default();
+        self.visit(&mut lister);
+        let ((parameters, keys), (states, state_keys)) = (lister.trainable, lister.states);
+        lister.error.map_or(Ok(ParameterRegistry { parameters, keys, states, state_keys }), Err)
+    }
+
+    fn parameter_values(&self, keys: &[ParameterKey]) -> Result<Vec<HostBuffer>> {
+        Ok(collect(keys, self, None)?.into_iter().flatten().collect())
+    }
+
+    fn with_parameter_values(self, keys: &[ParameterKey], learns: bool, values: Vec<Option<HostBuffer>>) -> Self {
+        self.map(&mut Loader { keys, learns, values, next: 0 })
+    }
+
+    fn for_inference(&self) -> Self {
+        self.valid()
+    }
+
+    fn for_replica(&self) -> Self {
+        let device = self.devices().into_iter().next().unwrap_or_else(crate::default_device);
+        self.clone().fork(&device)
+    }
+}
+
 /// The trainable parameters of a module, in the module's own order, which is the same in every process. Parameters
 /// without gradients, such as moving averages, are listed separately as states.
 ///
@@ -28,10 +87,10 @@ pub struct Parameter {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ParameterRegistry {
-    parameters: Vec<Parameter>,
-    ids: Vec<ParamId>,
-    states: Vec<Parameter>,
-    state_ids: Vec<ParamId>,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) keys: Vec<ParameterKey>,
+    pub(crate) states: Vec<Parameter>,
+    pub(crate) state_keys: Vec<ParameterKey>,
 }
 
 impl ParameterRegistry {
@@ -39,7 +98,7 @@ impl ParameterRegistry {
     ///
     /// # Errors
     /// If no parameter needs a gradient, or some parameter is not a 32-bit float.
-    pub fn of<M: Module>(module: &M) -> Result<Self> {
+    pub fn of<M: Parameters>(module: &M) -> Result<Self> {
         let registry = Self::beside_tables(module)?;
         if registry.parameters.is_empty() {
             return Err(Error::new(Code::BadSetting, "the model has no trainable parameter")
@@ -53,11 +112,8 @@ impl ParameterRegistry {
     ///
     /// # Errors
     /// If some parameter is not a 32-bit float.
-    pub fn beside_tables<M: Module>(module: &M) -> Result<Self> {
-        let mut lister = Lister::default();
-        module.visit(&mut lister);
-        let ((parameters, ids), (states, state_ids)) = (lister.trainable, lister.states);
-        lister.error.map_or(Ok(Self { parameters, ids, states, state_ids }), Err)
+    pub fn beside_tables<M: Parameters>(module: &M) -> Result<Self> {
+        module.parameter_registry()
     }
 
     /// Returns the trainable parameters.
@@ -76,36 +132,36 @@ impl ParameterRegistry {
     ///
     /// # Errors
     /// If they are not 32-bit floats.
-    pub fn values<M: Module>(&self, module: &M) -> Result<Vec<HostBuffer>> {
-        values(&self.ids, module)
+    pub fn values<M: Parameters>(&self, module: &M) -> Result<Vec<HostBuffer>> {
+        module.parameter_values(&self.keys)
     }
 
     /// Returns the current values of the [`states`](Self::states) of `module`.
     ///
     /// # Errors
     /// If they are not 32-bit floats.
-    pub fn state_values<M: Module>(&self, module: &M) -> Result<Vec<HostBuffer>> {
-        if self.state_ids.is_empty() { Ok(Vec::new()) } else { values(&self.state_ids, module) }
+    pub fn state_values<M: Parameters>(&self, module: &M) -> Result<Vec<HostBuffer>> {
+        if self.state_keys.is_empty() { Ok(Vec::new()) } else { module.parameter_values(&self.state_keys) }
     }
 
     /// Returns the module with new parameter values. A parameter with `None` keeps its value.
     #[must_use]
-    pub fn load<M: Module>(&self, module: M, values: Vec<Option<impl Into<HostBuffer>>>) -> M {
+    pub fn load<M: Parameters>(&self, module: M, values: Vec<Option<impl Into<HostBuffer>>>) -> M {
         if values.iter().all(Option::is_none) {
             return module;
         }
         let values = values.into_iter().map(|values| values.map(Into::into)).collect();
-        module.map(&mut Loader { ids: &self.ids, learns: true, values, next: 0 })
+        module.with_parameter_values(&self.keys, true, values)
     }
 
     /// Returns the module with new values of its [`states`](Self::states).
     #[must_use]
-    pub fn load_states<M: Module>(&self, module: M, values: Vec<Vec<f32>>) -> M {
+    pub fn load_states<M: Parameters>(&self, module: M, values: Vec<Vec<f32>>) -> M {
         if values.is_empty() {
             return module;
         }
         let values = values.into_iter().map(|values| Some(values.into())).collect();
-        module.map(&mut Loader { ids: &self.state_ids, learns: false, values, next: 0 })
+        module.with_parameter_values(&self.state_keys, false, values)
     }
 
     /// Returns the gradient of each parameter, `None` if the loss does not depend on it.
@@ -113,7 +169,7 @@ impl ParameterRegistry {
     /// # Errors
     /// If they are not 32-bit floats.
     pub fn gradients<M: Module>(&self, module: &M, gradients: &mut Gradients) -> Result<Vec<Option<HostBuffer>>> {
-        collect(&self.ids, module, Some(gradients))
+        collect(&self.keys, module, Some(gradients))
     }
 
     /// Returns the module after `change` has modified its values in place; `change` is given the index and the values of
@@ -122,27 +178,28 @@ impl ParameterRegistry {
     /// # Errors
     /// Whatever `change` returns, or if values are not 32-bit floats. The module is then lost.
     pub fn update<M: Module>(&self, module: M, change: impl FnMut(usize, &mut [f32]) -> Result<()>) -> Result<M> {
-        let mut changer = Changer { ids: &self.ids, change, next: 0, error: None };
+        let mut changer = Changer { keys: &self.keys, change, next: 0, error: None };
         let module = module.map(&mut changer);
         changer.error.map_or(Ok(module), Err)
     }
 }
 
 fn collect<M: Module>(
-    ids: &[ParamId],
+    keys: &[ParameterKey],
     module: &M,
     gradients: Option<&mut Gradients>,
 ) -> Result<Vec<Option<HostBuffer>>> {
-    let mut collector = Collector { ids, gradients, found: Vec::with_capacity(ids.len()) };
+    let mut collector = Collector { keys, gradients, found: Vec::with_capacity(keys.len()) };
     module.visit(&mut collector);
     collector.found.into_iter().collect()
 }
 
-fn values<M: Module>(ids: &[ParamId], module: &M) -> Result<Vec<HostBuffer>> {
-    Ok(collect(ids, module, None)?.into_iter().flatten().collect())
+/// Returns the key of a parameter of a module.
+fn key(id: ParamId) -> ParameterKey {
+    ParameterKey(id.val())
 }
 
-type Listed = (Vec<Parameter>, Vec<ParamId>);
+type Listed = (Vec<Parameter>, Vec<ParameterKey>);
 
 /// Lists parameters by path.
 #[derive(Default)]
@@ -174,7 +231,7 @@ impl ModuleVisitor for Lister {
         match Shape::new(tensor.dims().to_vec()) {
             Ok(shape) => {
                 listed.0.push(Parameter { name, shape });
-                listed.1.push(param.id);
+                listed.1.push(key(param.id));
             }
             Err(error) => {
                 self.error.get_or_insert(error.at(name));
@@ -185,14 +242,14 @@ impl ModuleVisitor for Lister {
 
 /// Collects values or, if `gradients` is set, gradients.
 struct Collector<'a> {
-    ids: &'a [ParamId],
+    keys: &'a [ParameterKey],
     gradients: Option<&'a mut Gradients>,
     found: Vec<Result<Option<HostBuffer>>>,
 }
 
 impl ModuleVisitor for Collector<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if self.ids.get(self.found.len()) == Some(&param.id) {
+        if self.keys.get(self.found.len()) == Some(&key(param.id)) {
             let tensor = match &mut self.gradients {
                 Some(gradients) => param.val().grad_remove(gradients),
                 None => Some(param.val()),
@@ -203,7 +260,7 @@ impl ModuleVisitor for Collector<'_> {
 }
 
 struct Loader<'a> {
-    ids: &'a [ParamId],
+    keys: &'a [ParameterKey],
     learns: bool,
     values: Vec<Option<HostBuffer>>,
     next: usize,
@@ -211,7 +268,7 @@ struct Loader<'a> {
 
 impl ModuleMapper for Loader<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        if self.ids.get(self.next) != Some(&param.id) {
+        if self.keys.get(self.next) != Some(&key(param.id)) {
             return param;
         }
         let value = self.values.get_mut(self.next).and_then(Option::take);
@@ -227,7 +284,7 @@ impl ModuleMapper for Loader<'_> {
 }
 
 struct Changer<'a, F> {
-    ids: &'a [ParamId],
+    keys: &'a [ParameterKey],
     change: F,
     next: usize,
     error: Option<Error>,
@@ -235,7 +292,7 @@ struct Changer<'a, F> {
 
 impl<F: FnMut(usize, &mut [f32]) -> Result<()>> ModuleMapper for Changer<'_, F> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        if self.ids.get(self.next) != Some(&param.id) || self.error.is_some() {
+        if self.keys.get(self.next) != Some(&key(param.id)) || self.error.is_some() {
             return param;
         }
         let number = self.next;

@@ -3,9 +3,9 @@
 use super::l2::L2;
 use super::parts::ModelPlan;
 use super::settings::{head_settings, into_model, optimizer_setting};
-use super::{Network, Parts};
 use crate::Head;
 use phalanx_base::Result;
+use phalanx_graph::{NodeId, Repeat};
 use phalanx_nn::model::Initializer;
 use phalanx_optim::{Ftrl, Optimizer};
 
@@ -40,9 +40,9 @@ macro_rules! baseline {
         into_model!($name, |_: &$name| L2::default());
 
         impl $name {
-            fn parts(&self, units: usize, plan: &mut ModelPlan) -> Result<Parts> {
-                let bias = plan.variable("baseline/bias".to_owned(), vec![units], Initializer::Zeros, self.optimizer);
-                Ok((None, Some(Network::Bias(bias))))
+            fn parts(&self, units: usize, plan: &mut ModelPlan) -> Result<NodeId> {
+                let bias = plan.variable("baseline/bias".to_owned(), vec![units], Initializer::Zeros, self.optimizer)?;
+                plan.graph.add(Repeat, &[bias])
             }
         }
     };

@@ -1,15 +1,15 @@
 //! `DNNLinearCombinedClassifier` and `DNNLinearCombinedRegressor`: wide & deep.
 
-use super::deep::Deep;
+use super::deep::deep;
 use super::hidden::LayerSettings;
 use super::l2::L2;
-use super::linear::Linear;
+use super::linear::linear;
 use super::parts::ModelPlan;
 use super::settings::{head_settings, into_model, layer_settings, two_optimizers};
-use super::{Network, Parts};
 use crate::Head;
 use phalanx_base::{Code, Error, Result};
 use phalanx_feature::{Combiner, FeatureColumn};
+use phalanx_graph::{Add, NodeId};
 use phalanx_optim::{Adagrad, Ftrl, Optimizer};
 
 /// TensorFlow's default rate of the deep part, and the largest default of the linear part.
@@ -61,20 +61,22 @@ macro_rules! combined {
         into_model!($name);
 
         impl $name {
-            fn parts(&self, units: usize, plan: &mut ModelPlan) -> Result<Parts> {
+            fn parts(&self, units: usize, plan: &mut ModelPlan) -> Result<NodeId> {
                 if self.linear.is_empty() && self.deep.is_empty() {
                     return Err(Error::new(Code::BadSetting, "the model has neither linear nor deep columns")
                         .help("give columns to at least one of its parts"));
                 }
                 let rate = LEARNING_RATES.1.min(1.0 / (self.linear.len().max(1) as f32).sqrt());
                 let optimizer = self.linear_optimizer.unwrap_or_else(|| Ftrl::new(rate).into());
-                let linear = (!self.linear.is_empty())
-                    .then(|| Linear::plan(&self.linear, self.combiner, units, optimizer, plan))
-                    .transpose()?;
-                let deep = (!self.deep.is_empty())
-                    .then(|| Deep::plan(&self.deep, &self.layers, units, self.dnn_optimizer, plan))
-                    .transpose()?;
-                Ok((linear, deep.map(Network::Deep)))
+                if self.deep.is_empty() {
+                    return linear(&self.linear, self.combiner, units, optimizer, plan);
+                }
+                let wide = match self.linear.as_slice() {
+                    [] => None,
+                    columns => Some(linear(columns, self.combiner, units, optimizer, plan)?),
+                };
+                let deep = deep(&self.deep, &self.layers, units, self.dnn_optimizer, plan)?;
+                wide.map_or(Ok(deep), |wide| plan.graph.add(Add, &[deep, wide]))
             }
         }
     };

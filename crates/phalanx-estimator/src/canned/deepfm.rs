@@ -1,17 +1,16 @@
 //! `DeepFmClassifier`: a factorization machine and a deep model over the same embeddings.
 
 use super::deep::INPUT;
-use super::fields::{Fields, second_order};
-use super::hidden::{ForwardPass, LayerSettings, Mlp};
+use super::fields::Fields;
+use super::hidden::LayerSettings;
 use super::l2::L2;
-use super::linear::Linear;
+use super::linear::linear;
 use super::parts::ModelPlan;
 use super::settings::{head_settings, into_model, layer_settings, two_optimizers};
-use super::{Network, Parts};
 use crate::Head;
 use phalanx_base::Result;
 use phalanx_feature::{Combiner, FeatureColumn};
-use phalanx_nn::burn::tensor::Tensor;
+use phalanx_graph::{Add, NodeId, SecondOrder};
 use phalanx_optim::{Adagrad, Ftrl, Optimizer};
 
 /// The default learning rate of both parts: high, since rows start near 0 and few batches contain a rare id.
@@ -66,11 +65,11 @@ head_settings!(binary DeepFmClassifier);
 into_model!(DeepFmClassifier);
 
 impl DeepFmClassifier {
-    fn parts(&self, _: usize, plan: &mut ModelPlan) -> Result<Parts> {
+    fn parts(&self, _: usize, plan: &mut ModelPlan) -> Result<NodeId> {
         let optimizer = self.linear_optimizer.unwrap_or_else(|| Ftrl::new(LEARNING_RATE).into());
-        let linear = Linear::plan(&first_order(&self.columns), Combiner::Sum, 1, optimizer, plan)?;
-        let machine = FactorizationMachine::plan(&self.columns, Some(&self.layers), self.dnn_optimizer, plan)?;
-        Ok((Some(linear), Some(Network::FactorizationMachine(machine))))
+        let linear = linear(&first_order(&self.columns), Combiner::Sum, 1, optimizer, plan)?;
+        let machine = machine(&self.columns, Some(&self.layers), self.dnn_optimizer, plan)?;
+        plan.graph.add(Add, &[machine, linear])
     }
 }
 
@@ -87,39 +86,20 @@ pub(super) fn first_order(columns: &[FeatureColumn]) -> Vec<FeatureColumn> {
     found
 }
 
-/// The second-order terms, and the hidden layers if there are any; the linear part is separate.
-pub(crate) struct FactorizationMachine {
-    pub(crate) fields: Fields,
-    pub(crate) mlp: Option<Mlp>,
-}
-
-impl FactorizationMachine {
-    pub(super) fn plan(
-        columns: &[FeatureColumn],
-        layers: Option<&LayerSettings>,
-        optimizer: Optimizer,
-        plan: &mut ModelPlan,
-    ) -> Result<Self> {
-        layers.map_or(Ok(()), LayerSettings::check)?;
-        let fields = Fields::plan(columns, INPUT, optimizer, plan)?;
-        let width = fields.dense_width() + fields.width();
-        let mlp = layers.map(|layers| Mlp::plan(["dnn", "dnn/logits"], layers, [width, 1], optimizer, plan));
-        Ok(Self { fields, mlp })
-    }
-
-    /// Returns the logits without the linear part. The layers see the dense columns first, then the embeddings.
-    pub(crate) fn logits(
-        &self,
-        pass: &mut ForwardPass<'_>,
-        dense: Option<Tensor<2>>,
-        embeddings: Tensor<2>,
-    ) -> Result<Tensor<2>> {
-        let pairs = second_order(self.fields.stacked(embeddings.clone()));
-        let Some(mlp) = &self.mlp else { return Ok(pairs) };
-        let input = match dense {
-            Some(dense) => Tensor::cat(vec![dense, embeddings], 1),
-            None => embeddings,
-        };
-        Ok(mlp.logits(pass, input)? + pairs)
-    }
+/// Plans the second-order terms, and the hidden layers if there are any; the linear part is separate. Returns their logits.
+/// The layers see the dense columns first, then the embeddings.
+pub(super) fn machine(
+    columns: &[FeatureColumn],
+    layers: Option<&LayerSettings>,
+    optimizer: Optimizer,
+    plan: &mut ModelPlan,
+) -> Result<NodeId> {
+    layers.map_or(Ok(()), LayerSettings::check)?;
+    let Fields { dense, embeddings, count, .. } = Fields::plan(columns, INPUT, optimizer, plan)?;
+    let pairs = plan.graph.add(SecondOrder { fields: count }, &[embeddings])?;
+    let Some(layers) = layers else { return Ok(pairs) };
+    let all: Vec<NodeId> = dense.into_iter().chain([embeddings]).collect();
+    let input = plan.side_by_side(&all)?;
+    let deep = plan.mlp(["dnn", "dnn/logits"], layers, input, 1, optimizer)?;
+    plan.graph.add(Add, &[deep, pairs])
 }

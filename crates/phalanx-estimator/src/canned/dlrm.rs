@@ -1,15 +1,14 @@
 //! `DlrmClassifier`: dense columns become one more embedding, and top layers see the dot products of all pairs.
 
-use super::fields::{Fields, pairs, products};
-use super::hidden::{ForwardPass, HiddenLayers, LayerSettings, Mlp};
+use super::fields::Fields;
+use super::hidden::LayerSettings;
 use super::l2::L2;
 use super::parts::ModelPlan;
 use super::settings::{head_settings, into_model, optimizer_setting};
-use super::{Network, Parts};
 use crate::Head;
 use phalanx_base::{Code, Error, Result};
 use phalanx_feature::FeatureColumn;
-use phalanx_nn::burn::tensor::Tensor;
+use phalanx_graph::{NodeId, PairProducts, pairs};
 use phalanx_optim::{Adagrad, Optimizer};
 
 /// The default learning rate.
@@ -73,71 +72,35 @@ head_settings!(classifier DlrmClassifier);
 into_model!(DlrmClassifier);
 
 impl DlrmClassifier {
-    fn parts(&self, units: usize, plan: &mut ModelPlan) -> Result<Parts> {
-        let dot = DotInteraction::plan(&self.columns, &self.bottom, &self.top, units, self.optimizer, plan)?;
-        Ok((None, Some(Network::DotInteraction(dot))))
-    }
-}
-
-/// A DLRM: the bottom layers, the dot products, the top layers.
-pub(crate) struct DotInteraction {
-    pub(crate) fields: Fields,
-    /// The layers over the dense columns; `None` if there are none.
-    pub(crate) bottom: Option<HiddenLayers>,
-    pub(crate) top: Mlp,
-}
-
-impl DotInteraction {
-    fn plan(
-        columns: &[FeatureColumn],
-        bottom: &[usize],
-        top: &LayerSettings,
-        units: usize,
-        optimizer: Optimizer,
-        plan: &mut ModelPlan,
-    ) -> Result<Self> {
-        if top.hidden_units.is_empty() {
+    fn parts(&self, units: usize, plan: &mut ModelPlan) -> Result<NodeId> {
+        if self.top.hidden_units.is_empty() {
             return Err(Error::new(Code::BadSetting, "a DLRM has no top layers")
                 .help("set their widths, such as .top_units([128, 64])"));
         }
-        top.check()?;
-        let fields = Fields::plan(columns, "dlrm/input_layer", optimizer, plan)?;
-        let bottom = bottom_layers(&fields, bottom)?;
-        let bottom =
-            bottom.map(|layers| HiddenLayers::plan("dlrm/bottom", &layers, fields.dense_width(), optimizer, plan).0);
-        let products = pairs(fields.count + usize::from(bottom.is_some())).count();
-        if products == 0 {
+        self.top.check()?;
+        let fields = Fields::plan(&self.columns, "dlrm/input_layer", self.optimizer, plan)?;
+        let bottom = match (fields.dense, bottom_layers(&fields, &self.bottom)?) {
+            (Some(dense), Some(layers)) => Some(plan.hidden_layers("dlrm/bottom", &layers, dense, self.optimizer)?),
+            _ => None,
+        };
+        // The bottom layers' output is one more field.
+        let all: Vec<NodeId> = bottom.into_iter().chain([fields.embeddings]).collect();
+        let (all, fields) = (plan.side_by_side(&all)?, fields.count + usize::from(bottom.is_some()));
+        if pairs(fields).count() == 0 {
             return Err(Error::new(Code::BadSetting, "a DLRM of one embedding")
                 .because("there is no pair to multiply")
                 .help("give it two embedding columns, or dense columns beside one"));
         }
-        let dense = if bottom.is_some() { fields.dimension } else { 0 };
-        let top = Mlp::plan(["dlrm/top", "dlrm/logits"], top, [dense + products, units], optimizer, plan);
-        Ok(Self { fields, bottom, top })
-    }
-
-    pub(crate) fn logits(
-        &self,
-        pass: &mut ForwardPass<'_>,
-        dense: Option<Tensor<2>>,
-        embeddings: Tensor<2>,
-    ) -> Result<Tensor<2>> {
-        let fields = self.fields.stacked(embeddings);
-        let input = match (&self.bottom, dense) {
-            (Some(bottom), Some(dense)) => {
-                let own = bottom.apply(pass, dense)?;
-                let all = Tensor::cat(vec![own.clone().unsqueeze_dim(1), fields], 1);
-                Tensor::cat(vec![own, products(all)], 1)
-            }
-            _ => products(fields),
-        };
-        self.top.logits(pass, input)
+        let products = plan.graph.add(PairProducts { fields }, &[all])?;
+        let input: Vec<NodeId> = bottom.into_iter().chain([products]).collect();
+        let input = plan.side_by_side(&input)?;
+        plan.mlp(["dlrm/top", "dlrm/logits"], &self.top, input, units, self.optimizer)
     }
 }
 
 /// Returns the settings of the bottom layers, or `None` if there are no dense columns.
 fn bottom_layers(fields: &Fields, units: &[usize]) -> Result<Option<LayerSettings>> {
-    if fields.dense_width() == 0 {
+    if fields.dense.is_none() {
         return match units {
             [] => Ok(None),
             _ => Err(Error::new(Code::BadSetting, "a DLRM has bottom layers but no dense columns")

@@ -1,14 +1,14 @@
 //! `DNNClassifier` and `DNNRegressor`.
 
-use super::deep::Deep;
+use super::deep::deep;
 use super::hidden::LayerSettings;
 use super::l2::L2;
 use super::parts::ModelPlan;
 use super::settings::{head_settings, into_model, layer_settings, optimizer_setting};
-use super::{Network, Parts};
 use crate::Head;
 use phalanx_base::Result;
 use phalanx_feature::FeatureColumn;
+use phalanx_graph::NodeId;
 use phalanx_optim::{Adagrad, Optimizer};
 
 /// The default learning rate of Keras, which TensorFlow's Estimator uses too.
@@ -41,9 +41,8 @@ macro_rules! dnn {
         into_model!($name);
 
         impl $name {
-            fn parts(&self, units: usize, plan: &mut ModelPlan) -> Result<Parts> {
-                let deep = Deep::plan(&self.columns, &self.layers, units, self.optimizer, plan)?;
-                Ok((None, Some(Network::Deep(deep))))
+            fn parts(&self, units: usize, plan: &mut ModelPlan) -> Result<NodeId> {
+                deep(&self.columns, &self.layers, units, self.optimizer, plan)
             }
         }
     };

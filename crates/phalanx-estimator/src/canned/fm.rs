@@ -1,14 +1,14 @@
 //! `FmClassifier`, `FmRegressor` and `MfRegressor`: factorization machines without hidden layers.
 
-use super::deepfm::{FactorizationMachine, first_order};
+use super::deepfm::{first_order, machine as plan_machine};
 use super::l2::L2;
-use super::linear::Linear;
+use super::linear::linear;
 use super::parts::ModelPlan;
 use super::settings::{head_settings, into_model, optimizer_setting};
-use super::{Network, Parts};
 use crate::Head;
 use phalanx_base::{Code, Error, Result};
 use phalanx_feature::{Combiner, FeatureColumn, embedding_column};
+use phalanx_graph::{Add, NodeId};
 use phalanx_nn::model::Initializer;
 use phalanx_optim::{Adagrad, Optimizer};
 
@@ -34,7 +34,7 @@ macro_rules! machine {
                 Self { columns: columns.into(), head: $head, optimizer, l2: L2::default() }
             }
 
-            fn parts(&self, _: usize, plan: &mut ModelPlan) -> Result<Parts> {
+            fn parts(&self, _: usize, plan: &mut ModelPlan) -> Result<NodeId> {
                 plan_parts(&self.columns, self.optimizer, plan)
             }
         }
@@ -104,17 +104,18 @@ impl MfRegressor {
         global_mean(mean: f32) { global_mean = mean }
     }
 
-    fn parts(&self, _: usize, plan: &mut ModelPlan) -> Result<Parts> {
+    fn parts(&self, _: usize, plan: &mut ModelPlan) -> Result<NodeId> {
         if !self.global_mean.is_finite() {
             return Err(Error::new(Code::BadSetting, format!("a global mean of {}", self.global_mean))
                 .help("give the mean of the labels"));
         }
         let columns = [&self.user, &self.item].map(|column| embedding_column(column.clone(), self.dimension));
-        let parts = plan_parts(&columns, self.optimizer, plan)?;
-        if let Some(linear) = &parts.0 {
-            plan.variables[linear.bias].initializer = Initializer::Constant(self.global_mean);
+        let logits = plan_parts(&columns, self.optimizer, plan)?;
+        if let Some(bias) = plan.variables.last_mut() {
+            // A machine without hidden layers has no variables after the bias of its linear part.
+            bias.initializer = Initializer::Constant(self.global_mean);
         }
-        Ok(parts)
+        Ok(logits)
     }
 }
 
@@ -122,8 +123,8 @@ optimizer_setting!(MfRegressor, "biases and vectors");
 head_settings!(common MfRegressor);
 into_model!(MfRegressor);
 
-fn plan_parts(columns: &[FeatureColumn], optimizer: Optimizer, plan: &mut ModelPlan) -> Result<Parts> {
-    let linear = Linear::plan(&first_order(columns), Combiner::Sum, 1, optimizer, plan)?;
-    let machine = FactorizationMachine::plan(columns, None, optimizer, plan)?;
-    Ok((Some(linear), Some(Network::FactorizationMachine(machine))))
+fn plan_parts(columns: &[FeatureColumn], optimizer: Optimizer, plan: &mut ModelPlan) -> Result<NodeId> {
+    let linear = linear(&first_order(columns), Combiner::Sum, 1, optimizer, plan)?;
+    let machine = plan_machine(columns, None, optimizer, plan)?;
+    plan.graph.add(Add, &[machine, linear])
 }

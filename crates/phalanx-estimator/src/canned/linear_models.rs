@@ -1,13 +1,13 @@
 //! `LinearClassifier` and `LinearRegressor`.
 
-use super::Parts;
 use super::l2::L2;
-use super::linear::Linear;
+use super::linear::linear as plan_linear;
 use super::parts::ModelPlan;
 use super::settings::{head_settings, into_model, optimizer_setting};
 use crate::Head;
 use phalanx_base::Result;
 use phalanx_feature::{Combiner, FeatureColumn};
+use phalanx_graph::NodeId;
 use phalanx_optim::{Ftrl, Optimizer};
 
 /// TensorFlow's default learning rate.
@@ -46,8 +46,8 @@ macro_rules! linear {
         into_model!($name);
 
         impl $name {
-            fn parts(&self, units: usize, plan: &mut ModelPlan) -> Result<Parts> {
-                Ok((Some(Linear::plan(&self.columns, self.combiner, units, self.optimizer, plan)?), None))
+            fn parts(&self, units: usize, plan: &mut ModelPlan) -> Result<NodeId> {
+                plan_linear(&self.columns, self.combiner, units, self.optimizer, plan)
             }
         }
     };

@@ -141,9 +141,10 @@ macro_rules! into_model {
             type Model = super::Canned;
 
             fn to_model(&self, seed: u64) -> phalanx_base::Result<super::Canned> {
-                let (head, mut plan) = (self.head.clone(), super::parts::ModelPlan::new(seed, $l2(self)));
-                let parts = self.parts(head.logits_dimension(), &mut plan)?;
-                super::Canned::new(head, parts, plan)
+                let (head, mut plan) = (self.head.clone(), super::parts::ModelPlan::new(seed, $l2(self))?);
+                head.check()?;
+                let logits = self.parts(head.logits_dimension(), &mut plan)?;
+                super::Canned::new(head, logits, plan)
             }
         }
     };

@@ -1,6 +1,7 @@
 //! Heads: the loss, metrics and predictions of a model's logits.
 
 mod eval_metrics;
+mod graph;
 mod labels;
 mod loss;
 mod measured;

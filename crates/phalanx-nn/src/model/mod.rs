@@ -40,7 +40,6 @@ mod weights;
 mod window;
 
 pub use dyn_tensor::DynTensor;
-pub use function::Function;
 pub(crate) use functional::NamedLayer;
 pub use functional::{Model, Variable};
 pub use graph::{Input, InputValues, Inputs, Symbol};
@@ -54,6 +53,7 @@ pub use layers::{
 };
 pub use op::{LayerGraph, LayerNode, Op};
 pub use phalanx_base::Error;
+pub use phalanx_graph::Function;
 pub use sequential::Sequential;
 pub use tables::{ModelTable, RowSource};
 pub use weights::{MovingAverage, Weights};

@@ -1,5 +1,6 @@
-//! Layers, models and metrics against Keras 2.15.
+//! Layers, models and metrics against Keras 2.15, and graphs against Burn.
 
+mod graph;
 mod layers;
 mod layers_fixture;
 mod metrics;

@@ -3,7 +3,7 @@
 use super::Session;
 use phalanx_base::Result;
 use phalanx_data::{BlockClaim, BlockClaims};
-use phalanx_nn::burn::module::Module;
+use phalanx_nn::Parameters;
 use phalanx_ps::Client;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ impl BlockClaims for ServerBlocks {
     }
 }
 
-impl<M: Module> Session<M> {
+impl<M: Parameters> Session<M> {
     /// Returns what hands out the blocks of an input that the trainers of this job share; see
     /// [`Dataset::with_block_claims`](phalanx_data::Dataset::with_block_claims).
     #[must_use]

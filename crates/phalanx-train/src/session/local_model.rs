@@ -3,9 +3,7 @@
 use super::{RowValues, StepGradients};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result, Shape};
-use phalanx_nn::burn::module::Module;
-use phalanx_nn::burn::tensor::Device;
-use phalanx_nn::{HostBuffer, Parameter, ParameterRegistry};
+use phalanx_nn::{HostBuffer, Parameter, ParameterRegistry, Parameters};
 use phalanx_ps::client::PulledValues;
 
 /// The module that a trainer computes with, and the names of its parameters.
@@ -13,23 +11,17 @@ pub(crate) struct LocalModel<M> {
     registry: ParameterRegistry,
     /// `None` only while values are being put into it.
     module: Option<M>,
-    device: Device,
     /// Whether the servers keep the moving averages of the model, as variables that follow its own.
     moving_averages: bool,
 }
 
-impl<M: Module> LocalModel<M> {
+impl<M: Parameters> LocalModel<M> {
     pub(crate) fn new(registry: ParameterRegistry, module: M, moving_averages: bool) -> Self {
-        let device = module.devices().into_iter().next().unwrap_or_else(phalanx_nn::default_device);
-        Self { registry, module: Some(module), device, moving_averages }
+        Self { registry, module: Some(module), moving_averages }
     }
 
     pub(super) fn registry(&self) -> &ParameterRegistry {
         &self.registry
-    }
-
-    pub(super) fn device(&self) -> &Device {
-        &self.device
     }
 
     pub(super) fn module(&self) -> Result<&M> {
@@ -95,7 +87,7 @@ impl<M: Module> LocalModel<M> {
 }
 
 /// Returns a module's values, one for each variable on the servers, as the client sends them: without a copy.
-pub(crate) fn wire_values<M: Module>(
+pub(crate) fn wire_values<M: Parameters>(
     registry: &ParameterRegistry,
     module: &M,
     moving_averages: bool,
@@ -103,7 +95,7 @@ pub(crate) fn wire_values<M: Module>(
     Ok(variable_values(registry, module, moving_averages)?.into_iter().map(Bytes::from_owner).collect())
 }
 
-fn variable_values<M: Module>(
+fn variable_values<M: Parameters>(
     registry: &ParameterRegistry,
     module: &M,
     moving_averages: bool,

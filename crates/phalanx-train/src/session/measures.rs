@@ -3,7 +3,7 @@
 use super::{Session, StepGradients};
 use crate::summary::SummaryWriter;
 use phalanx_base::Result;
-use phalanx_nn::burn::module::Module;
+use phalanx_nn::Parameters;
 use phalanx_optim::{Optimizer, norm};
 use phalanx_ps::Layout;
 
@@ -87,7 +87,7 @@ pub(super) struct StepMeasures {
     staleness: Vec<u64>,
 }
 
-impl<M: Module> Session<M> {
+impl<M: Parameters> Session<M> {
     /// Measures a step, if its summaries are due or its norm is wanted.
     pub(super) fn measure(&mut self, computed: &StepGradients) -> Option<StepMeasures> {
         let parameters = self.local.registry().parameters().len();

@@ -50,8 +50,7 @@ use connection::Connection;
 use gradients::GradientPolicy;
 use pending::Pending;
 use phalanx_base::Result;
-use phalanx_nn::ParameterRegistry;
-use phalanx_nn::burn::module::Module;
+use phalanx_nn::{ParameterRegistry, Parameters};
 use phalanx_ps::Client;
 use phalanx_ps::client::{Pulled, Push, RemoteModel, RowSet, UpdateMode};
 use state::StepState;
@@ -86,7 +85,7 @@ pub struct Session<M> {
     services: Services,
 }
 
-impl<M: Module> Session<M> {
+impl<M: Parameters> Session<M> {
     /// A session over `client`, whose servers hold the model. Its steps are direct.
     pub(crate) fn new(
         server: Server,

@@ -5,7 +5,7 @@ use crate::TableId;
 use phalanx_base::Result;
 use phalanx_nn::burn::module::Module;
 use phalanx_nn::burn::tensor::{Gradients, Tensor};
-use phalanx_nn::{HostBuffer, ParameterRegistry, Rows};
+use phalanx_nn::{HostBuffer, ParameterRegistry, Parameters, Rows};
 
 impl<M: Module> Session<M> {
     /// Computes one step: `step` gets the model with the newest values and returns the loss of this task's batch, or the loss
@@ -48,7 +48,7 @@ impl<M: Module> Session<M> {
         ids: &[(TableId, &[i64])],
         step: impl FnOnce(&M, &[Rows]) -> S,
     ) -> Result<Option<Step<S::Value>>> {
-        let device = self.local.device().clone();
+        let device = self.local.module()?.devices().into_iter().next().unwrap_or_else(phalanx_nn::default_device);
         let mut value = None;
         let made = self.step_with_values(ids, |model, values| {
             let rows: Vec<Rows> =
@@ -77,7 +77,9 @@ impl<M: Module> Session<M> {
             StepGradients::compute(registry, module, |module| compute(module, rows))
         })
     }
+}
 
+impl<M: Parameters> Session<M> {
     /// Computes one step whose gradients `compute` returns as buffers. It gets the model with the newest values, the
     /// registry of its parameters, and the rows.
     ///

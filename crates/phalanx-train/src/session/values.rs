@@ -12,7 +12,7 @@ use crate::tables::{RowReader, ServerRows};
 use crate::{Server, TableId};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result, Shape, UpdateId};
-use phalanx_nn::burn::module::Module;
+use phalanx_nn::Parameters;
 use phalanx_ps::Layout;
 use phalanx_ps::client::UpdateMode;
 use std::ops::Range;
@@ -41,7 +41,7 @@ impl InputPosition {
     }
 }
 
-impl<M: Module> Session<M> {
+impl<M: Parameters> Session<M> {
     /// Returns the task that this session belongs to.
     #[must_use]
     pub fn server(&self) -> &Server {

@@ -8,7 +8,7 @@ use crate::session::{LocalModel, wire_values};
 use crate::summary::{SummarySchedule, SummaryWriter};
 use phalanx_base::{Code, Error, Result};
 use phalanx_nn::ParameterRegistry;
-use phalanx_nn::burn::module::Module;
+use phalanx_nn::Parameters;
 use phalanx_optim::Sgd;
 use phalanx_ps::client::RemoteModel;
 use phalanx_ps::{Client, Layout, Partitioner, VariableSpec};
@@ -21,12 +21,12 @@ impl Supervisor {
     ///
     /// # Errors
     /// When the job does not form, the model is not what the servers hold, or a deadline passes.
-    pub fn prepare_or_wait_for_session<M: Module>(&self, module: M) -> Result<Session<M>> {
+    pub fn prepare_or_wait_for_session<M: Parameters>(&self, module: M) -> Result<Session<M>> {
         self.prepare_with(module, || self.server.client())
     }
 
     /// Prepares a session over the connections that `connect` opens for this task.
-    pub(crate) fn prepare_with<M: Module>(
+    pub(crate) fn prepare_with<M: Parameters>(
         &self,
         module: M,
         connect: impl FnOnce() -> Result<Client>,
@@ -39,7 +39,7 @@ impl Supervisor {
     }
 
     /// Lets a session step by itself, without a coordinator.
-    pub(crate) fn let_drive<M: Module>(&self, session: &mut Session<M>) -> Result<()> {
+    pub(crate) fn let_drive<M: Parameters>(&self, session: &mut Session<M>) -> Result<()> {
         match (self.sync, self.bounded) {
             (Some(sync), _) => {
                 let trainers = self.server.config().trainers().len() as u32;
@@ -55,12 +55,12 @@ impl Supervisor {
     }
 
     /// Prepares a session of a job with a coordinator, which collects gradients into `rounds` or does not.
-    pub(crate) fn prepare_coordinated<M: Module>(&self, module: M, rounds: bool) -> Result<Session<M>> {
+    pub(crate) fn prepare_coordinated<M: Parameters>(&self, module: M, rounds: bool) -> Result<Session<M>> {
         let no_overlap = Some("a coordinator hands out its steps");
         Ok(self.wait_and_prepare(module, no_overlap, rounds, || self.server.client())?.coordinated())
     }
 
-    fn wait_and_prepare<M: Module>(
+    fn wait_and_prepare<M: Parameters>(
         &self,
         module: M,
         no_overlap: Option<&str>,
@@ -76,7 +76,7 @@ impl Supervisor {
         self.server.record_failure(session)
     }
 
-    fn prepare<M: Module>(&self, module: M, client: Client, rounds: bool) -> Result<Session<M>> {
+    fn prepare<M: Parameters>(&self, module: M, client: Client, rounds: bool) -> Result<Session<M>> {
         let registry = if self.tables.is_empty() {
             ParameterRegistry::of(&module)?
         } else {
@@ -128,7 +128,7 @@ impl Supervisor {
 
     /// Initialises the model on the servers that have none: from the newest checkpoint, or else from `module`'s values. If a
     /// server is restarted meanwhile, waits for it and starts over. Also returns the servers whose loss is not known.
-    fn initialize<M: Module>(
+    fn initialize<M: Parameters>(
         &self,
         client: &Client,
         layout: &Layout,
@@ -154,7 +154,7 @@ impl Supervisor {
         }
     }
 
-    fn try_to_initialize<M: Module>(
+    fn try_to_initialize<M: Parameters>(
         &self,
         client: &Client,
         layout: &Layout,

@@ -4,7 +4,7 @@ use super::Supervisor;
 use crate::Session;
 use phalanx_base::{Code, Error, Result};
 use phalanx_cluster::Phase;
-use phalanx_nn::burn::module::Module;
+use phalanx_nn::Parameters;
 use std::time::{Duration, Instant};
 
 /// How long trainers may take to end their step and push it.
@@ -16,7 +16,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// As [`Self::stop`].
-    pub fn stop_with_workers<M: Module>(&self, mut session: Session<M>) -> Result<()> {
+    pub fn stop_with_workers<M: Parameters>(&self, mut session: Session<M>) -> Result<()> {
         let mut finished = self.server.record_failure(session.finish());
         while finished.is_ok() && self.server.has_trainers() && !self.should_stop() {
             std::thread::sleep(Duration::from_millis(20));
@@ -30,7 +30,7 @@ impl Supervisor {
     /// # Errors
     /// When the last updates cannot be sent, the last checkpoint cannot be saved, the job failed, or this process was
     /// asked to stop.
-    pub fn stop<M: Module>(&self, mut session: Session<M>) -> Result<()> {
+    pub fn stop<M: Parameters>(&self, mut session: Session<M>) -> Result<()> {
         let finished = match session.finish() {
             // Too late to matter: the servers may already have gone.
             Err(_) if self.server.job().phase() == Phase::Over => Ok(()),
@@ -59,7 +59,7 @@ impl Supervisor {
 
     /// The chief of a job with a run directory: tells the other trainers to stop and waits until they have pushed their last
     /// updates, have left, or are lost. The last checkpoint then has every update that was acknowledged.
-    fn wait_for_last_updates<M: Module>(&self, session: &mut Session<M>) -> Result<()> {
+    fn wait_for_last_updates<M: Parameters>(&self, session: &mut Session<M>) -> Result<()> {
         // A coordinator's workers push only what was handed out, and stay until the job is over.
         let lead = self.server.chief().filter(|_| self.checkpoints.dir.is_some() && !session.is_coordinated());
         let Some(chief) = lead.filter(|_| self.server.job().failure().is_none()) else { return Ok(()) };
@@ -87,7 +87,7 @@ impl Supervisor {
     }
 
     /// The error of a job whose last updates are lost with the servers.
-    fn unsaved<M: Module>(&self, session: &Session<M>, error: &Error) -> Error {
+    fn unsaved<M: Parameters>(&self, session: &Session<M>, error: &Error) -> Error {
         let place = self.checkpoints.dir.as_ref().map_or_else(String::new, |dir| format!("{}, ", dir.location()));
         let newest = session.newest_checkpoint().map_or_else(
             || "the newest checkpoint".to_owned(),

@@ -1,5 +1,6 @@
 //! Convolution of images.
 
+use crate::model::function::applied;
 use crate::model::layer::{kernel_settings, layer_basics, mismatch, only, window_settings};
 use crate::model::window::{Padding, Window};
 use crate::model::{DynTensor, Function, Identity, Initializer, Layer, Mode, Op, Plan, WeightPlan, Weights};
@@ -100,7 +101,7 @@ impl Layer for Conv2D {
         } else {
             self.by_burn(input, weights.kernel(0)?, bias)
         };
-        Ok(self.activation.of(output.into()))
+        Ok(applied(self.activation, output.into()))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Dense layers, and activation functions as layers.
 
+use crate::model::function::{activated_dense, applied};
 use crate::model::layer::{kernel_settings, layer_basics, mismatch, only};
 use crate::model::{DynTensor, Function, Identity, Initializer, Layer, Mode, Op, Plan, WeightPlan, Weights};
 use crate::{Precision, matmul};
@@ -81,9 +82,9 @@ impl Layer for Dense {
         let kernel = weights.matrix(0)?;
         // Two axes suffice for the activation, since softmax depends on the last axis only.
         let output: DynTensor = if self.bias {
-            self.activation.of_layer(rows, kernel, weights.vector(1)?, self.precision).into()
+            activated_dense(self.activation, rows, kernel, weights.vector(1)?, self.precision).into()
         } else {
-            self.activation.of(matmul(rows, kernel, self.precision).into())
+            applied(self.activation, matmul(rows, kernel, self.precision).into())
         };
         output.reshape(&dims)
     }
@@ -129,6 +130,6 @@ impl Layer for Activation {
     }
 
     fn forward(&self, inputs: Vec<DynTensor>, _: &Weights<'_>, _: Mode) -> Result<DynTensor> {
-        Ok(self.function.of(only(inputs)?))
+        Ok(applied(self.function, only(inputs)?))
     }
 }

@@ -1,0 +1,5 @@
+//! Tests of the graph from outside.
+
+mod graphs;
+mod passes;
+mod slopes;
