@@ -209,7 +209,7 @@ def bags_of(table: EmbeddingBagConfig, features: Features) -> list[FeatureBags]:
 
 def ids_of(bags: list[FeatureBags]) -> Ids:
     """Return the ids of all features of a table."""
-    return torch.cat([one.values.detach().to("cpu", torch.int64) for one in bags]).numpy()
+    return torch.cat([one.values for one in bags]).detach().to("cpu", torch.int64).numpy()
 
 
 def _bag(table: EmbeddingBagConfig, name: str, named: Mapping[str, Bag]) -> FeatureBags:
@@ -218,6 +218,8 @@ def _bag(table: EmbeddingBagConfig, name: str, named: Mapping[str, Bag]) -> Feat
         known = ", ".join(named) or "none"
         raise Error(f"the features have no {name!r}", "PX0404", f"table {table.name!r}", help=f"there are: {known}")
     if isinstance(found, Tensor):
+        if found.dim() == 1 and not found.is_floating_point():
+            return FeatureBags(found, None)
         each = 1 if found.dim() == 1 else found.shape[1]
         values, offsets = found.reshape(-1), None if each == 1 else torch.arange(len(found) + 1) * each
     else:
