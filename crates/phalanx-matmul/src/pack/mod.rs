@@ -49,7 +49,7 @@ impl<'a> Source<'a> {
         Self { numbers, lanes: lanes.len(), across, steps: steps.len(), along }
     }
 
-    /// Writes the lines. Lanes that the source does not have become 0.
+    /// Writes the lines. Lanes that the source does not have become anything.
     ///
     /// # Panics
     /// If there is not a line for every step, or for every two in bfloat16.
@@ -69,7 +69,8 @@ impl<'a> Source<'a> {
 
     fn straight(&self, to: &mut [MaybeUninit<Line>]) {
         for (step, to) in to.iter_mut().enumerate() {
-            to.write(padded(&self.numbers[step * self.along..][..self.lanes], 0.0));
+            let numbers = &self.numbers[step * self.along..];
+            to.write(numbers.first_chunk().copied().unwrap_or_else(|| padded(&numbers[..self.lanes], 0.0)));
         }
     }
 

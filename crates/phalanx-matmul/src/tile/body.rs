@@ -26,15 +26,19 @@ pub(super) trait Vectors {
     unsafe fn where_positive(y: Self::Vector, x: Self::Vector) -> Self::Vector;
 }
 
-/// Computes a tile of `ROWS` rows and `VECTORS` vectors; of the last one only some columns, unless `FULL` is set.
+/// Computes a tile of `ROWS` rows and `VECTORS` vectors; of the last one only some columns, unless `FULL` is set. `UNIT`
+/// means that the rows of the left factor are 1 apart: then no address depends on the one before.
 ///
 /// # Safety
 /// The CPU has the instructions of `S`. The tile is sound, as [`Tile`] says, and has these rows and vectors.
 #[inline(always)]
-pub(super) unsafe fn rows<S: Vectors, const ROWS: usize, const VECTORS: usize, const FULL: bool>(tile: &Tile) {
+pub(super) unsafe fn rows<S: Vectors, const ROWS: usize, const VECTORS: usize, const FULL: bool, const UNIT: bool>(
+    tile: &Tile,
+) {
     let factors = &tile.factors;
     let last = tile.columns - (VECTORS - 1) * S::LANES;
-    let (left_row, left_step, right_step) = (factors.left_row, factors.left_step, factors.right_step);
+    let left_row = if UNIT { 1 } else { factors.left_row };
+    let (left_step, right_step) = (factors.left_step, factors.right_step);
     let right_vector = factors.right_vector;
     let [outer, inner] = factors.repeats;
     // SAFETY: the caller promises that both factors can be read for every step, and the instructions.
@@ -75,16 +79,17 @@ unsafe fn put_all<S: Vectors, const ROWS: usize, const VECTORS: usize>(
     last: usize,
     sums: [[S::Vector; VECTORS]; ROWS],
 ) {
-    let is_full = last == S::LANES && to.relu_outputs.is_null();
+    let is_plain = to.bias.is_null() && !to.relu && to.relu_outputs.is_null();
+    let is_full = last == S::LANES;
     // SAFETY: the caller promises that outputs and bias can be used for these rows and columns.
     unsafe {
-        if is_full && to.bias.is_null() && !to.relu && !to.add {
+        if is_plain && is_full && !to.add {
             for row in 0..ROWS {
                 for v in 0..VECTORS {
                     S::store(to.out.wrapping_add(row * to.row + v * S::LANES), sums[row][v]);
                 }
             }
-        } else if is_full && to.bias.is_null() && !to.relu {
+        } else if is_plain && is_full {
             for row in 0..ROWS {
                 for v in 0..VECTORS {
                     let out = to.out.wrapping_add(row * to.row + v * S::LANES);
@@ -151,13 +156,18 @@ macro_rules! compute {
             let lanes = <$vectors as Vectors>::LANES;
             let vectors = tile.columns.div_ceil(lanes);
             let full = tile.factors.right_padded || tile.columns == vectors * lanes;
+            let unit = tile.factors.left_row == 1;
             // SAFETY: the same conditions; each instance is called for its own rows and vectors.
             unsafe {
-                match (vectors, full, tile.rows) {
-                    $((1, true, $rows) => rows::<$rows, 1, true>(tile),)*
-                    $((1, false, $rows) => rows::<$rows, 1, false>(tile),)*
-                    $((2, true, $rows) if $two => rows::<$rows, 2, true>(tile),)*
-                    $((2, false, $rows) if $two => rows::<$rows, 2, false>(tile),)*
+                match (vectors, full, unit, tile.rows) {
+                    $((1, true, true, $rows) => rows::<$rows, 1, true, true>(tile),)*
+                    $((1, true, false, $rows) => rows::<$rows, 1, true, false>(tile),)*
+                    $((1, false, true, $rows) => rows::<$rows, 1, false, true>(tile),)*
+                    $((1, false, false, $rows) => rows::<$rows, 1, false, false>(tile),)*
+                    $((2, true, true, $rows) if $two => rows::<$rows, 2, true, true>(tile),)*
+                    $((2, true, false, $rows) if $two => rows::<$rows, 2, true, false>(tile),)*
+                    $((2, false, true, $rows) if $two => rows::<$rows, 2, false, true>(tile),)*
+                    $((2, false, false, $rows) if $two => rows::<$rows, 2, false, false>(tile),)*
                     _ => debug_assert!(false, "a tile of {} rows and {} columns", tile.rows, tile.columns),
                 }
             }
@@ -168,9 +178,9 @@ macro_rules! compute {
         /// # Safety
         /// As for `compute`.
         $(#[$feature])?
-        unsafe fn rows<const ROWS: usize, const VECTORS: usize, const FULL: bool>(tile: &Tile) {
+        unsafe fn rows<const ROWS: usize, const VECTORS: usize, const FULL: bool, const UNIT: bool>(tile: &Tile) {
             // SAFETY: the same conditions.
-            unsafe { body::rows::<$vectors, ROWS, VECTORS, FULL>(tile) }
+            unsafe { body::rows::<$vectors, ROWS, VECTORS, FULL, UNIT>(tile) }
         }
     };
 }
