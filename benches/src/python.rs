@@ -246,7 +246,7 @@ pub(crate) fn rows_task(args: &Args) -> Result<()> {
         for step in 0..steps as usize {
             session.step_with_gradients(&[(table, &batches[step % BATCHES][..])], |_, _, rows| {
                 let rows = rows.into_iter().map(|rows| Some(rows.values.into())).collect();
-                Ok(StepGradients { loss: 0.0, dense: vec![None], rows, looked_up: Vec::new() })
+                Ok(StepGradients { dense: vec![None], rows, ..StepGradients::default() })
             })?;
         }
         Ok(())

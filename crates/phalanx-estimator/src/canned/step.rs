@@ -84,7 +84,7 @@ impl Canned {
         let dense = parameters.into_iter().map(|numbers| numbers.map(HostBuffer::from)).collect();
         let rows = input.ids.iter().map(|of| tables[of.table].take().map(HostBuffer::from)).collect();
         let loss = scale * loss + penalty.unwrap_or(0.0);
-        Ok(StepGradients { loss, dense, rows, looked_up: Vec::new() })
+        Ok(StepGradients { loss: Some(loss), dense, rows, ..StepGradients::default() })
     }
 
     /// Computes the loss with a function of the user, and continues with its gradient.
