@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import phalanx
-from phalanx import keras
+from phalanx import distribute, keras
 from phalanx.data import Dataset
 
 X = np.linspace(0, 1, 128, dtype=np.float32).reshape(-1, 1)
@@ -97,7 +97,7 @@ ROLE = """
 import sys
 import numpy as np
 import phalanx
-from phalanx import keras
+from phalanx import distribute, keras
 from phalanx.data import Dataset
 x = np.linspace(0, 1, 512, dtype=np.float32).reshape(-1, 1)
 model = keras.Sequential([keras.Input(shape=(1,)), keras.layers.Dense(1)])
@@ -117,3 +117,30 @@ def test_every_task_of_a_job_fits_the_same_model(run, ps, strategy, tasks):
     assert len(found) == tasks
     assert len(set(found)) == 1
     assert float(found[0]) < 0.1
+
+
+def test_a_functional_model_of_named_inputs_shares_layers():
+    rng = np.random.default_rng(0)
+    user, item = rng.normal(size=(400, 3)).astype("float32"), rng.normal(size=(400, 3)).astype("float32")
+    strategy = distribute.MirroredStrategy(["cpu:0", "cpu:1"])
+    assert strategy.num_replicas_in_sync == 2
+    with strategy.scope():
+        one, other = keras.Input((3,), name="user"), keras.Input((3,), name="item")
+        tower = keras.layers.Dense(3, name="tower")
+        model = keras.Model([one, other], keras.layers.Dot(1)([tower(one), tower(other)]))
+    model.compile(phalanx.Adam(0.05), "mse")
+    assert "Total params: 12" in model.summary()
+    columns = {"user": user, "item": item}
+    history = model.fit(columns, (user * item).sum(1), epochs=30, batch_size=40, verbose=0)
+    assert history.history["loss"][-1] < 0.1
+    assert model.predict(columns).shape == (400, 1)
+
+
+def test_a_functional_model_that_does_not_fit_together_names_the_layer():
+    one, other = keras.Input((3,)), keras.Input((2,))
+    model = keras.Model([one, other], keras.layers.Add(name="sum")([one, other]))
+    with pytest.raises(phalanx.Error, match="sum"):
+        model.compile("sgd", "mse")
+    hidden = keras.layers.Dense(1)(keras.Input((2,)))
+    with pytest.raises(phalanx.Error):
+        keras.Model(keras.Input((2,)), hidden).compile("sgd", "mse")
