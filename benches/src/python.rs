@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// How often each entrant is measured
     #[arg(long, default_value_t = 5)]
     rounds: usize,
-    /// Steps of a measurement
+    /// Steps of a measurement; ten times as many of the estimator's, which are short
     #[arg(long, default_value_t = 600)]
     steps: u64,
     /// One line of JSON
@@ -109,6 +109,9 @@ pub(crate) fn measure(args: &Args) -> Result<()> {
     if args.rounds == 0 || args.steps == 0 {
         return Err(Error::new(Code::BadSetting, "--rounds and --steps must be greater than 0"));
     }
+    // Some entrants run in another folder. A link is kept: an interpreter finds its packages by where it is.
+    let python = std::path::absolute(&args.python).context(Code::BadSetting, "--python is no path")?;
+    let args = &Args { python, ..args.clone() };
     let folder = tempfile::tempdir().context(Code::Internal, "there is no temporary folder")?;
     write_job(folder.path())?;
     let entrants: Vec<Entrant> = args.parts.iter().flat_map(|part| part.entrants()).copied().collect();
@@ -160,6 +163,7 @@ impl Args {
     /// Steps per second of one measurement.
     fn rate(&self, entrant: Entrant, folder: &Path) -> Result<f64> {
         let (steps, warm_up) = (self.steps.to_string(), (self.steps / 4).to_string());
+        let many = (self.steps * 10).to_string();
         let script = |name: &str| {
             let mut command = Command::new(&self.python);
             command.arg(self.scripts.join("python_jobs.py")).arg(name);
@@ -173,11 +177,11 @@ impl Args {
             Entrant::Tables => job::run_as(&local_cluster(2, 2)?, |_| script("tables"))?.measured,
             Entrant::Torch => last_line(script("torch"))?,
             Entrant::Ddp => last_line(script("ddp"))?,
-            Entrant::Script => last_line(script("estimator").arg("--data").arg(data))?,
+            Entrant::Script => last_line(script("estimator").args(["--steps", &many]).arg("--data").arg(data))?,
             Entrant::JobFile => {
                 let run = tempfile::tempdir_in(folder).context(Code::Internal, "there is no temporary folder")?;
                 let mut command = Command::new(&self.python);
-                command.args(["-m", "phalanx", "train", "job.toml", "--json", "--max-steps", &steps]);
+                command.args(["-m", "phalanx", "train", "job.toml", "--json", "--max-steps", &many]);
                 last_line(command.current_dir(folder).arg("--model-dir").arg(run.path()))?
             }
         };
