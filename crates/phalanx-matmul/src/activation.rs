@@ -288,7 +288,7 @@ fn exponential_slope(y: f32, dy: f32) -> f32 {
     dy * y
 }
 
-/// Writes `ln(exp(x) + 1)` of one number; for the losses.
+/// `ln(exp(-|x|) + 1)`: the part of softplus that is not linear.
 #[inline(always)]
 pub(crate) fn softplus_of_negative_abs<const F: bool>(x: f32) -> f32 {
     ln_1p::<F>(exp::<F>(-x.abs()))

@@ -51,6 +51,14 @@ impl Fields {
 
     /// Writes the gradient of the inputs of [`Self::factorization`].
     ///
+    /// ```
+    /// use phalanx_matmul::{Fields, Level};
+    ///
+    /// let mut dx = [0.0; 3];
+    /// Fields { fields: 3, dim: 1 }.factorization_gradient(Level::detect(), &[2.0, 3.0, 5.0], &[1.0], &mut dx);
+    /// assert_eq!(dx, [8.0, 7.0, 5.0]);
+    /// ```
+    ///
     /// # Panics
     /// If the slices do not have the same rows.
     pub fn factorization_gradient(self, level: Level, x: &[f32], dy: &[f32], dx: &mut [f32]) {
@@ -73,6 +81,14 @@ impl Fields {
     }
 
     /// Writes the gradient of the inputs of [`Self::dots`].
+    ///
+    /// ```
+    /// use phalanx_matmul::{Fields, Level};
+    ///
+    /// let mut dx = [0.0; 3];
+    /// Fields { fields: 3, dim: 1 }.dots_gradient(Level::detect(), &[2.0, 3.0, 5.0], &[1.0, 0.0, 10.0], &mut dx);
+    /// assert_eq!(dx, [3.0, 52.0, 30.0]);
+    /// ```
     ///
     /// # Panics
     /// If the slices do not have the same rows.

@@ -30,6 +30,7 @@ mod blocks;
 mod conv;
 mod dropout;
 mod embedding;
+mod entropy;
 mod image;
 mod interaction;
 mod lanes;
@@ -49,6 +50,7 @@ pub use activation::Activation;
 pub use conv::Conv2d;
 pub use dropout::Dropout;
 pub use embedding::{Bags, Combiner, gather, row_sums, row_sums_scratch};
+pub use entropy::{Classes, Scale, sigmoid_cross_entropy, softmax_cross_entropy};
 pub use image::{Image, Window};
 pub use interaction::{Fields, cross, cross_gradient};
 pub use level::Level;
@@ -57,7 +59,7 @@ pub use norm::{BatchNorm, LayerNorm};
 pub use pool::{Pool2d, global_mean, global_mean_gradient};
 pub use product::{Epilogue, matmul_into, matmul_scratch};
 pub use reduce::{add_scaled, clip_by_norm, column_sums, relu_gradient_sums, scale, squared_norm, sum};
-pub use softmax::{Classes, Scale, sigmoid_cross_entropy, softmax, softmax_cross_entropy, softmax_gradient};
+pub use softmax::{softmax, softmax_gradient};
 
 /// The precision to which factors are rounded before they are multiplied. Sums are 32-bit floats either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

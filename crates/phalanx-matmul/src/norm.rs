@@ -74,6 +74,15 @@ impl BatchNorm<'_> {
     /// written whether or not the layer has them, because the gradient of the inputs needs them. `mean` and `variance` are
     /// those of [`Self::statistics`].
     ///
+    /// ```
+    /// use phalanx_matmul::{BatchNorm, Level};
+    ///
+    /// let norm = BatchNorm { channels: 1, epsilon: 0.0, gamma: None, beta: None };
+    /// let (x, mut dx, mut d_gamma, mut d_beta) = ([1.0, 3.0], [9.0; 2], [0.0], [0.0]);
+    /// norm.gradient(Level::detect(), (&x, &[2.0], &[1.0]), &[1.0, 4.0], Some(&mut dx), (&mut d_gamma, &mut d_beta));
+    /// assert_eq!((d_gamma, d_beta, dx), ([3.0], [5.0], [0.0, 0.0]));
+    /// ```
+    ///
     /// # Panics
     /// If the slices do not have the same channels and rows.
     pub fn gradient(
@@ -153,6 +162,15 @@ impl LayerNorm<'_> {
     }
 
     /// Writes the gradients of the inputs, of `gamma` and of `beta`.
+    ///
+    /// ```
+    /// use phalanx_matmul::{LayerNorm, Level};
+    ///
+    /// let norm = LayerNorm { columns: 2, epsilon: 0.0, gamma: None, beta: None };
+    /// let (x, kept, mut dx, mut d_gamma, mut d_beta) = ([1.0, 3.0], [2.0, 1.0], [9.0; 2], [0.0; 2], [0.0; 2]);
+    /// norm.gradient(Level::detect(), (&x, &kept), &[1.0, 4.0], &mut dx, (&mut d_gamma, &mut d_beta));
+    /// assert_eq!((d_gamma, d_beta, dx), ([-1.0, 4.0], [1.0, 4.0], [0.0, 0.0]));
+    /// ```
     ///
     /// # Panics
     /// If the slices do not have the same columns and rows.

@@ -72,6 +72,17 @@ impl Pool2d {
 
     /// Writes the mean of each window.
     ///
+    /// ```
+    /// use phalanx_matmul::{Image, Level, Pool2d, Window};
+    ///
+    /// let image = Image { batch: 1, height: 1, width: 3, channels: 1 };
+    /// let pool = Pool2d::new(image, Window::new([1, 2], [1, 1])).unwrap();
+    /// let (mut y, mut dx) = ([0.0; 2], [0.0; 3]);
+    /// pool.mean(Level::detect(), &[1.0, 3.0, 5.0], &mut y);
+    /// pool.mean_gradient(Level::detect(), &[2.0, 4.0], &mut dx);
+    /// assert_eq!((y, dx), ([2.0, 4.0], [1.0, 3.0, 2.0]));
+    /// ```
+    ///
     /// # Panics
     /// If the slices do not have these shapes.
     pub fn mean(&self, level: Level, x: &[f32], y: &mut [f32]) {

@@ -116,6 +116,16 @@ impl Conv2d {
 
     /// Writes the gradient of the inputs.
     ///
+    /// ```
+    /// use phalanx_matmul::{Conv2d, Image, Level, Window};
+    ///
+    /// let image = Image { batch: 1, height: 1, width: 3, channels: 1 };
+    /// let conv = Conv2d::new(image, Window::new([1, 2], [1, 1]), 1, 1).unwrap();
+    /// let (mut dx, mut scratch) = ([0.0; 3], vec![0.0; conv.scratch(Level::detect())]);
+    /// conv.input_gradient(Level::detect(), &[1.0, 10.0], &[-1.0, 1.0], &mut dx, &mut scratch);
+    /// assert_eq!(dx, [-1.0, -9.0, 10.0]);
+    /// ```
+    ///
     /// # Panics
     /// If the slices do not have these shapes, or there is too little scratch.
     pub fn input_gradient(&self, level: Level, dy: &[f32], kernel: &[f32], dx: &mut [f32], scratch: &mut [f32]) {
@@ -152,6 +162,16 @@ impl Conv2d {
     }
 
     /// Writes the gradient of the kernel.
+    ///
+    /// ```
+    /// use phalanx_matmul::{Conv2d, Image, Level, Window};
+    ///
+    /// let image = Image { batch: 1, height: 1, width: 3, channels: 1 };
+    /// let conv = Conv2d::new(image, Window::new([1, 2], [1, 1]), 1, 1).unwrap();
+    /// let (mut dkernel, mut scratch) = ([0.0; 2], vec![0.0; conv.scratch(Level::detect())]);
+    /// conv.kernel_gradient(Level::detect(), &[1.0, 2.0, 4.0], &[1.0, 10.0], &mut dkernel, &mut scratch);
+    /// assert_eq!(dkernel, [21.0, 42.0]);
+    /// ```
     ///
     /// # Panics
     /// If the slices do not have these shapes, or there is too little scratch.

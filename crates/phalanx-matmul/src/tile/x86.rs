@@ -10,6 +10,9 @@ pub(super) mod avx2 {
     struct Eights;
 
     /// A mask of the first lanes.
+    ///
+    /// # Safety
+    /// The CPU has AVX2.
     #[inline(always)]
     unsafe fn first(count: usize) -> __m256i {
         // SAFETY: the caller promises AVX2.
@@ -117,7 +120,7 @@ macro_rules! sixteens {
 
 /// A mask of the first lanes.
 #[inline(always)]
-pub(crate) fn first(count: usize) -> __mmask16 {
+fn first(count: usize) -> __mmask16 {
     ((1_u32 << count) - 1) as __mmask16
 }
 
