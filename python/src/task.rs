@@ -32,11 +32,12 @@ impl Server {
 
 /// Returns the options of a task whose program is `program`, a fingerprint of the script.
 pub(crate) fn options(gate: &Gate, program: &str) -> Result<ServerOptions> {
-    Ok(ServerOptions {
+    let options = ServerOptions {
         interrupt: gate.interrupt().clone(),
         build: Some(format!("{}, program {program}", phalanx_train::build_fingerprint()?)),
         ..ServerOptions::default()
-    })
+    };
+    options.with_durability_from_env()
 }
 
 #[pymethods]

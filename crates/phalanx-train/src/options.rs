@@ -2,6 +2,7 @@
 
 use crate::Interrupt;
 use phalanx_base::{Result, TaskId};
+use phalanx_wal::{Durability, WAL_DIR_VAR};
 use phalanx_wire::Token;
 use std::time::Duration;
 
@@ -32,6 +33,12 @@ pub struct ServerOptions {
     pub threads: usize,
     /// Where the task writes its status, every half second, for the dashboard; `None`: nowhere.
     pub status_dir: Option<std::path::PathBuf>,
+    /// What a parameter server promises about the updates that it has acknowledged; `None`: [`Durability::Log`] where a launcher
+    /// offers memory for it and there is enough, and [`Durability::Checkpoint`] otherwise.
+    pub durability: Option<Durability>,
+    /// The folder for the logs of the job's servers, in memory that outlives a process. `None`: a folder in `/dev/shm` that
+    /// belongs to the job's cluster, if a log is required.
+    pub wal_dir: Option<std::path::PathBuf>,
     /// Whether this process was asked to stop: the chief then saves and ends the job.
     pub interrupt: Interrupt,
     /// The task that logs, status and errors name, where it is not the server's own: a mirrored worker holds its model in a job
@@ -53,6 +60,8 @@ impl Default for ServerOptions {
             server_grace: Duration::from_secs(120),
             threads: 2,
             status_dir: None,
+            durability: None,
+            wal_dir: None,
             interrupt: Interrupt::default(),
             known_as: None,
             build: None,
@@ -61,14 +70,23 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
-    /// Returns the defaults for a program: the token from `PHALANX_TOKEN` and the status directory from `PHALANX_STATUS_DIR`,
-    /// where they are set; Ctrl-C and SIGTERM ask the task to save and end from now on.
+    /// Returns the defaults for a program: the token from `PHALANX_TOKEN`, the status directory from `PHALANX_STATUS_DIR`, the
+    /// durability from `PHALANX_DURABILITY` and its folder from `PHALANX_WAL_DIR`, where they are set; Ctrl-C and SIGTERM ask the task to save and end from now on.
     ///
     /// # Errors
-    /// When the token is malformed, or the signal handlers cannot be installed.
+    /// When the token is malformed, the durability is none, or the signal handlers cannot be installed.
     pub fn from_env() -> Result<Self> {
         let token = Token::from_env()?;
         let status_dir = std::env::var_os("PHALANX_STATUS_DIR").map(Into::into);
-        Ok(Self { token, status_dir, interrupt: Interrupt::listen()?, ..Self::default() })
+        Self { token, status_dir, interrupt: Interrupt::listen()?, ..Self::default() }.with_durability_from_env()
+    }
+
+    /// Takes the durability from `PHALANX_DURABILITY` and its folder from `PHALANX_WAL_DIR`, where they are set.
+    ///
+    /// # Errors
+    /// When the durability is none.
+    pub fn with_durability_from_env(self) -> Result<Self> {
+        let wal_dir = std::env::var_os(WAL_DIR_VAR).filter(|dir| !dir.is_empty()).map(Into::into);
+        Ok(Self { durability: Durability::from_env()?.or(self.durability), wal_dir: wal_dir.or(self.wal_dir), ..self })
     }
 }
