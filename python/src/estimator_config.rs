@@ -7,7 +7,7 @@ use phalanx::coordinator::{ClusterResolver, TfConfigClusterResolver};
 use phalanx::estimator::{RunConfig, WarmStart};
 use phalanx_base::Result;
 use phalanx_cluster::{ClusterSpec, TaskConfig};
-use phalanx_train::{ServerOptions, Token, logging};
+use phalanx_train::logging;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -190,8 +190,7 @@ impl Config {
     /// Returns the settings of a task that Ctrl-C in `gate` stops.
     pub(crate) fn run_config(&self, gate: &Gate) -> Result<RunConfig> {
         let Self { directory, intervals, together, .. } = self;
-        let status_dir = std::env::var_os("PHALANX_STATUS_DIR").map(Into::into);
-        let options = ServerOptions { token: Token::from_env()?, status_dir, ..options(gate, &together.program)? };
+        let options = options(gate, &together.program)?;
         let mut config = RunConfig::new()
             .task(self.task.clone())
             .server_options(options)

@@ -8,7 +8,7 @@ use crate::task::options;
 use phalanx::coordinator::{ClusterResolver, TfConfigClusterResolver};
 use phalanx::estimator::{RunConfig, ServingInput};
 use phalanx_jobfile::{Job, Overrides, PredictOptions, TrainedJob};
-use phalanx_train::{ServerOptions, Token, logging};
+use phalanx_train::logging;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
@@ -40,8 +40,7 @@ fn train_job<'py>(py: Python<'py>, stop: &PyStop, path: PathBuf, given: Given) -
         let job = Job::read(path, given.into())?;
         let task = TfConfigClusterResolver.resolve()?;
         logging::log_warnings(&task);
-        let status_dir = std::env::var_os("PHALANX_STATUS_DIR").map(Into::into);
-        let options = ServerOptions { token: Token::from_env()?, status_dir, ..options(&inner, "a job file")? };
+        let options = options(&inner, "a job file")?;
         job.train_as(RunConfig::new().task(task).server_options(options))
     };
     let done = gate.enter_as(py, OnCtrlC::Finish, work)?;

@@ -10,12 +10,12 @@ use crate::keras_layers::ModelOf;
 use crate::optimizer::Optimizer;
 use crate::process::Held;
 use crate::task::options;
+use phalanx::Strategy;
 use phalanx::callbacks::{BackupAndRestore, Callback, FitContext, ModelCheckpoint, TensorBoard};
 use phalanx::coordinator::{ClusterResolver, TfConfigClusterResolver};
 use phalanx::data::{Batch, Dataset};
 use phalanx::fit::{Compile, Compiled, Data, Fit, Logs, Verbose};
 use phalanx::model::Model;
-use phalanx::{ServerOptions, Strategy, Token};
 use phalanx_base::{Code, Error, Result};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -111,8 +111,7 @@ impl PyCompiled {
         let inner = gate.clone();
         let work = move || {
             let Compiling { optimizer, loss, metrics, strategy, seed, program } = settings;
-            let status_dir = std::env::var_os("PHALANX_STATUS_DIR").map(Into::into);
-            let options = ServerOptions { token: Token::from_env()?, status_dir, ..options(&inner, &program)? };
+            let options = options(&inner, &program)?;
             let strategy = Strategy::named_for(&strategy, &TfConfigClusterResolver.resolve()?, &options)?;
             let replicated = strategy.scope(|| model.build(seed))?;
             replicated.compile(optimizer.inner(), loss.as_str(), metrics.iter().map(String::as_str))

@@ -24,7 +24,7 @@ impl MiniCluster {
     #[pyo3(signature = (ps=1, workers=1))]
     fn new(py: Python<'_>, ps: u32, workers: u32) -> PyResult<Self> {
         let gate = Gate::new();
-        let options = task::options(&gate, "mini cluster").or_raise(py)?;
+        let options = task::local_options(&gate, "mini cluster").or_raise(py)?;
         let start = move || phalanx_train::MiniCluster::start_with(ps, workers, options);
         let cluster = Held::new(Arc::new(gate.enter(py, start)?));
         Ok(Self { gate, cluster })

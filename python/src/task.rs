@@ -31,13 +31,19 @@ impl Server {
     }
 }
 
-/// Returns the options of a task whose program is `program`, a fingerprint of the script.
+/// Returns the options, from the environment, of a task whose program is `program`, a fingerprint of the script.
 pub(crate) fn options(gate: &Gate, program: &str) -> Result<ServerOptions> {
-    Ok(ServerOptions {
-        interrupt: gate.interrupt().clone(),
-        build: Some(format!("{}, program {program}", phalanx_train::build_fingerprint()?)),
-        ..ServerOptions::default()
-    })
+    of_program(gate, program, ServerOptions::from_variables()?)
+}
+
+/// Returns the options of a job that is in this process alone, whatever the environment says.
+pub(crate) fn local_options(gate: &Gate, program: &str) -> Result<ServerOptions> {
+    of_program(gate, program, ServerOptions::default())
+}
+
+fn of_program(gate: &Gate, program: &str, options: ServerOptions) -> Result<ServerOptions> {
+    let build = Some(format!("{}, program {program}", phalanx_train::build_fingerprint()?));
+    Ok(ServerOptions { interrupt: gate.interrupt().clone(), build, ..options })
 }
 
 #[pymethods]
@@ -50,8 +56,6 @@ impl Server {
         let options = options(&gate, program).or_raise(py)?;
         let start = move || {
             let config = phalanx::task_from_env()?.or_local_if_alone();
-            let ServerOptions { interrupt, build, .. } = options;
-            let options = ServerOptions { interrupt, build, ..ServerOptions::from_variables()? };
             phalanx_train::Server::start_with(config, options)
         };
         let server = gate.enter(py, start)?;
@@ -62,7 +66,7 @@ impl Server {
     #[staticmethod]
     fn local(py: Python<'_>) -> PyResult<Self> {
         let gate = Gate::new();
-        let options = options(&gate, "local").or_raise(py)?;
+        let options = local_options(&gate, "local").or_raise(py)?;
         let server = gate.enter(py, move || phalanx_train::Server::start_with(TaskConfig::local(), options))?;
         Ok(Self::new(gate, server))
     }

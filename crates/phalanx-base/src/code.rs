@@ -186,6 +186,12 @@ codes! {
     CheckpointDamaged = 512, User;
     /// A checkpoint and the model differ in names or shapes.
     CheckpointMismatch = 513, User;
+    /// The write-ahead log of a parameter server is full.
+    LogFull = 521, Infrastructure;
+    /// The write-ahead log of a parameter server is damaged.
+    LogDamaged = 522, Infrastructure;
+    /// There is no memory for a write-ahead log that the job requires.
+    LogNoRoom = 523, Usage;
 
     /// Ctrl-C.
     Interrupted = 801, Interrupted;

@@ -5,9 +5,10 @@ use crate::exit::ExitCode;
 use phalanx_base::{Code, Error, Result, TaskId};
 use phalanx_dashboard::Dashboard;
 use phalanx_launch::{
-    JobShape, Launch, Layout, Progress, Report, Rules, Signals, TerminalUi, ThisProgram, kill_at, tailer,
+    JobShape, Launch, Layout, Progress, Report, Rules, Signals, TerminalUi, ThisProgram, durability, kill_at, tailer,
 };
 use phalanx_run::{RunDir, new_token, now_ms};
+use phalanx_wal::Durability;
 use serde_json::json;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,9 @@ pub(crate) struct Args {
     /// Kill a task when the job reaches a step, as in ps/0@500, to test recovery
     #[arg(long, value_name = "TASK@STEP", value_delimiter = ',', value_parser = kill_at)]
     kill: Vec<(TaskId, u64)>,
+    /// What happens to updates when a parameter server is killed: those since the newest checkpoint are lost, or none [default: log where there is memory for it]
+    #[arg(long, value_name = "TIER", value_parser = durability)]
+    durability: Option<Durability>,
     /// Do not serve the dashboard
     #[arg(long, alias = "no-page")]
     no_dashboard: bool,
@@ -61,6 +65,7 @@ fn demo(args: &Args, this: &ThisProgram) -> Result<u8> {
         rules: Rules::default(),
         ssh: None,
         kills: args.kill.clone(),
+        durability: args.durability,
     };
     let tailer = tailer(&launch, Progress::Auto, !args.no_dashboard)?;
     let mut ui = TerminalUi::new(Progress::Auto, tailer.clone(), &tasks);
@@ -78,7 +83,7 @@ fn demo(args: &Args, this: &ThisProgram) -> Result<u8> {
     }
     let report = launch.run(&signals, tailer.as_ref(), &mut ui)?;
     ui.finish(&report);
-    let found = Found::read(&model_dir);
+    let found = Found::read(&model_dir, &tasks);
     if report.exit_code() == 0 {
         found.print(&mut ui, &model_dir, !args.kill.is_empty());
     }
@@ -135,17 +140,20 @@ struct Found {
     trained: serde_json::Value,
     evaluated: serde_json::Value,
     export: Option<PathBuf>,
+    /// The updates that trainers were told the servers had, and that a server lacks.
+    updates_lost: Option<u64>,
 }
 
 impl Found {
-    fn read(model_dir: &Path) -> Self {
+    fn read(model_dir: &Path, tasks: &[TaskId]) -> Self {
         let read = |name: &str| {
             let text = std::fs::read_to_string(model_dir.join(name)).ok();
             text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
         };
         let exports = std::fs::read_dir(model_dir.join("export").join(demo_task::EXPORT)).ok();
         let export = exports.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).max();
-        Self { trained: read(demo_task::TRAINED), evaluated: read(demo_task::EVALUATED), export }
+        let updates_lost = RunDir::at(model_dir).status().updates_lost(tasks);
+        Self { trained: read(demo_task::TRAINED), evaluated: read(demo_task::EVALUATED), export, updates_lost }
     }
 
     fn json(&self, model_dir: &Path, report: &Report) -> serde_json::Value {
@@ -155,6 +163,7 @@ impl Found {
             "best_auc": demo_task::best_auc(),
             "steps_per_s": self.trained["steps_per_s"],
             "first_step_s": self.trained["first_step_s"],
+            "updates_lost": self.updates_lost,
             "model_dir": model_dir,
             "export_dir": self.export,
             "exit_codes": codes.collect::<serde_json::Map<_, _>>(),
@@ -169,6 +178,9 @@ impl Found {
         let auc = self.evaluated["auc"].as_f64().map(|auc| format!("AUC {auc:.4}"));
         let auc = auc.unwrap_or_else(|| "no AUC: the evaluator failed".to_owned());
         ui.status("Learned", &format!("{auc} (best attainable {:.4}), {trained}", demo_task::best_auc()));
+        if let Some(lost) = self.updates_lost.filter(|_| killed) {
+            ui.status("Lost", &format!("{lost} updates that servers had acknowledged"));
+        }
         ui.status("Stored", &format!("checkpoints and event files in {}", model_dir.display()));
         if let Some(export) = &self.export {
             ui.status("Exported", &format!("a SavedModel in {}", export.display()));

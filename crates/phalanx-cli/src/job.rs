@@ -2,10 +2,11 @@
 
 use crate::exit::ExitCode;
 use crate::output::{eprint, print};
-use phalanx::estimator::ServingInput;
+use phalanx::estimator::{RunConfig, ServingInput};
 use phalanx_base::{Code, Error, Result};
 use phalanx_cluster::Json;
 use phalanx_jobfile::{EXAMPLE, Job, Overrides, TrainedJob, done_json, error_json, evaluation_json, schema};
+use phalanx_wal::Durability;
 use std::path::PathBuf;
 
 /// Trains and evaluates the job in a file, as the task in TF_CONFIG
@@ -30,6 +31,9 @@ pub(crate) struct TrainArgs {
     /// Run directory, instead of the file's model_dir
     #[arg(long, value_name = "DIR")]
     model_dir: Option<String>,
+    /// What happens to updates when a parameter server is killed, instead of train.durability
+    #[arg(long, value_name = "TIER", value_parser = phalanx_launch::durability)]
+    durability: Option<Durability>,
     /// Value of any key, instead of the file's, as in train.batch_size=64; may be repeated. The run directory gets a suffix of its own unless --model-dir names one
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -125,7 +129,9 @@ fn run_train(args: &TrainArgs) -> Result<()> {
         }
         return Ok(());
     }
-    let done = job.train()?;
+    let config = RunConfig::from_env()?;
+    let config = args.durability.into_iter().fold(config, RunConfig::durability);
+    let done = job.train_as(config)?;
     if args.json {
         print(&format!("{}\n", done_json(&done)));
         return Ok(());

@@ -6,7 +6,9 @@ use phalanx_cluster::TaskConfig;
 use phalanx_ps::{Partitioner, Placement};
 use phalanx_storage::Dir;
 use phalanx_train::checkpoint::Retention;
-use phalanx_train::{ClusterResolver, NonFinite, ServerOptions, TfConfigClusterResolver, logging, open_run_dir};
+use phalanx_train::{
+    ClusterResolver, Durability, NonFinite, ServerOptions, TfConfigClusterResolver, logging, open_run_dir,
+};
 use std::time::Duration;
 
 /// How often checkpoints are written.
@@ -186,6 +188,21 @@ impl RunConfig {
         non_finite(policy: NonFinite) { non_finite = policy }
         /// Sets deadlines, token and logging of this task.
         server_options(options: ServerOptions) { options = options }
+    }
+
+    /// Sets what parameter servers promise about the updates that they have acknowledged. A durability that the environment
+    /// names, as `phalanx launch --durability` makes it, comes before this one.
+    ///
+    /// ```
+    /// use phalanx_estimator::RunConfig;
+    /// use phalanx_train::Durability;
+    /// let config = RunConfig::new().durability(Durability::Checkpoint);
+    /// # let _ = config;
+    /// ```
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.options.durability.get_or_insert(durability);
+        self
     }
 
     /// Returns the server options: no task waits longer for the others than for the model.

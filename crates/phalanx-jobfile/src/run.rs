@@ -55,6 +55,7 @@ impl Job {
         if role == Some(Role::Ps) {
             // A parameter server needs neither data nor model.
             let (train, eval) = (self.train_spec(None)?, self.eval_specs(false)?);
+            let config = self.train.configure_server(config);
             let report = train_and_evaluate(&self.model, train, eval, config)?;
             return Ok(Done { report, steps_per_s: None, model_dir: String::new() });
         }

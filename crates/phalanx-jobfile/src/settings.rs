@@ -7,10 +7,11 @@ use crate::tree::{Node, TomlValue};
 use phalanx_base::Result;
 use phalanx_cluster::StrategyName;
 use phalanx_estimator::{EvalMetric, Exporter, Partitioner, Placement, RunConfig, ServingInput};
-use phalanx_train::NonFinite;
+use phalanx_train::{Durability, NonFinite};
 
 /// The most shards of a variable that is split by the least size of a shard.
 const MOST_SHARDS: usize = 1024;
+const DURABILITY: [(&str, Durability); 2] = [("checkpoint", Durability::Checkpoint), ("log", Durability::Log)];
 const NON_FINITE: [(&str, NonFinite); 2] = [("error", NonFinite::Stop), ("skip", NonFinite::Skip)];
 
 /// `[train]`.
@@ -32,6 +33,7 @@ pub(crate) struct Train {
     session_secs: Option<u64>,
     overlap: bool,
     non_finite: Option<NonFinite>,
+    durability: Option<Durability>,
     strategy: Option<String>,
     partitioner: Option<Partitioner>,
     placement: Option<Placement>,
@@ -58,6 +60,7 @@ impl Train {
             session_secs: count("session_creation_timeout_secs", 1)?,
             overlap: own.boolean("overlap")?.unwrap_or(false),
             non_finite: own.choice("non_finite_steps", &NON_FINITE)?.map(|choice| choice.value),
+            durability: own.choice("durability", &DURABILITY)?.map(|choice| choice.value),
             strategy: strategy(&own)?,
             partitioner: own.text("partitioner")?.map(|text| partitioner(&own, &text)).transpose()?,
             placement: placement(&own)?,
@@ -80,6 +83,11 @@ impl Train {
         std::time::Duration::from_secs(self.session_secs.unwrap_or(7200))
     }
 
+    /// Applies the settings that a parameter server needs.
+    pub(crate) fn configure_server(&self, config: RunConfig) -> RunConfig {
+        self.durability.into_iter().fold(config, RunConfig::durability)
+    }
+
     /// Applies the settings of the file to a configuration.
     pub(crate) fn configure(&self, config: RunConfig) -> RunConfig {
         set!(
@@ -93,6 +101,7 @@ impl Train {
             log_step_count_steps: self.log_steps,
             session_creation_timeout_secs: self.session_secs,
             non_finite: self.non_finite,
+            durability: self.durability,
             train_distribute: self.strategy.clone(),
             partitioner: self.partitioner,
             placement: self.placement.clone(),

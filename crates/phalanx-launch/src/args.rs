@@ -5,6 +5,7 @@ use crate::layout_args::{LayoutArgs, print_tf_configs};
 use crate::{Placed, Progress, Restart, Rules, Ssh, ThisProgram};
 use phalanx_base::{Address, Code, Error, Result, Role, TaskId};
 use phalanx_run::{RunDir, new_token, now_ms, timestamp};
+use phalanx_wal::Durability;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -69,6 +70,9 @@ pub struct LaunchArgs {
     /// Kill a task when the job reaches a step, as in ps/0@500, to test recovery
     #[arg(long, value_name = "TASK@STEP", value_delimiter = ',', value_parser = kill_at)]
     pub kill: Vec<(TaskId, u64)>,
+    /// What happens to updates when a parameter server is killed: those since the newest checkpoint are lost, or none, because a log in memory has them [default: log where there is memory for it]
+    #[arg(long, value_name = "TIER", value_parser = durability)]
+    pub durability: Option<Durability>,
     /// Address on which the dashboard listens
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub listen: std::net::SocketAddr,
@@ -163,7 +167,20 @@ impl LaunchArgs {
         let program = self.program.clone();
         let this = self.this.clone();
         let env = self.insecure.then(|| ("PHALANX_INSECURE".to_owned(), "1".to_owned())).into_iter().collect();
-        Ok(Launch { layout, here, program, this, env, run, model_dir, token, rules, ssh, kills })
+        Ok(Launch {
+            layout,
+            here,
+            program,
+            this,
+            env,
+            run,
+            model_dir,
+            token,
+            rules,
+            ssh,
+            kills,
+            durability: self.durability,
+        })
     }
 
     fn rules(&self, has_chief: bool) -> Rules {
@@ -198,6 +215,7 @@ impl LaunchArgs {
         options.push(format!("--restart-window={}", self.restart_window));
         options.push(format!("--kill-after={}", self.kill_after));
         options.push(format!("--save-time={}", self.save_time));
+        options.extend(self.durability.map(|tier| format!("--durability={tier}")));
         options.push("--progress=none".to_owned());
         options.push("--no-dashboard".to_owned());
         let command = self.ssh_command.split_whitespace().map(str::to_owned).collect();
@@ -247,6 +265,14 @@ fn restart_rule(text: &str) -> Result<(Role, Restart), String> {
 pub fn kill_at(text: &str) -> Result<(TaskId, u64), String> {
     let parts = text.split_once('@').and_then(|(task, step)| Some((task.parse().ok()?, step.parse().ok()?)));
     parts.ok_or_else(|| "write ps/0@500: a task, and the step at which it is killed".to_owned())
+}
+
+/// Parses a durability.
+///
+/// # Errors
+/// A description of the choices.
+pub fn durability(text: &str) -> Result<Durability, String> {
+    text.parse().map_err(|error: Error| format!("{}; {}", error.what(), error.next().unwrap_or_default()))
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -1,5 +1,6 @@
 //! A job to launch, from the first process to the report.
 
+use crate::durability::Logs;
 use crate::kills::Kills;
 use crate::running::Running;
 use crate::staging::Staging;
@@ -7,6 +8,7 @@ use crate::supervise::Supervision;
 use crate::{Layout, NodeCopy, Observer, Placed, Report, Rules, Signals, ThisProgram};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_run::{Event, EventKind, JobFile, JobTask, Journal, RunDir, SharedTailer};
+use phalanx_wal::Durability;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -31,6 +33,7 @@ use std::time::Instant;
 ///     rules: Rules::default(),
 ///     ssh: None,
 ///     kills: vec![("ps/0".parse()?, 500)],
+///     durability: None,
 /// };
 /// let tailer = tailer(&launch, Progress::Auto, false)?;
 /// let mut ui = TerminalUi::new(Progress::Auto, tailer.clone(), &launch.tasks());
@@ -62,6 +65,8 @@ pub struct Launch {
     pub ssh: Option<crate::Ssh>,
     /// Tasks to kill when the job reaches a step.
     pub kills: Vec<(TaskId, u64)>,
+    /// What servers promise about acknowledged updates; `None`: a log where there is memory for it.
+    pub durability: Option<Durability>,
 }
 
 impl Launch {
@@ -102,7 +107,8 @@ impl Launch {
         let spares_workers = has_servers && self.ssh.is_none();
         let supervision = Supervision::new(started, &units, self.layout.chief(), spares_workers, self.rules.clone());
         let kills = Kills::new(&self.kills, tailer);
-        let (mut running, receiver) = Running::new(self, observer, journal, supervision, kills);
+        let logs = Logs::prepare(self)?;
+        let (mut running, receiver) = Running::new(self, &logs, (observer, journal), supervision, kills);
         running.record(Event::now(EventKind::Launched, None, 0, self.layout.in_words()));
         running.run(&receiver, signals)?;
         let Some(ending) = running.ending() else {

@@ -7,6 +7,7 @@
 mod args;
 mod command;
 mod disk;
+mod durability;
 mod exit;
 mod guard;
 mod kills;
@@ -31,7 +32,7 @@ mod supervise;
 mod terminal;
 mod this_program;
 
-pub use args::{LaunchArgs, kill_at};
+pub use args::{LaunchArgs, durability, kill_at};
 pub use command::{StartDashboard, launch, tailer};
 pub use disk::free_bytes;
 pub use exit::{Exit, ExitClass};

@@ -1,5 +1,6 @@
 //! A running job: carries out what [`Supervision`] decides and reacts to its processes.
 
+use crate::durability::Logs;
 use crate::guard::Order;
 use crate::kills::Kills;
 use crate::listeners::Listeners;
@@ -25,6 +26,7 @@ const LAST_LINES: usize = 12;
 
 pub(crate) struct Running<'a> {
     launch: &'a Launch,
+    logs: &'a Logs,
     observer: &'a mut dyn Observer,
     journal: Journal,
     supervision: Supervision,
@@ -47,14 +49,15 @@ impl<'a> Running<'a> {
     /// A job whose tasks have not been started, and the receiver for [`Running::run`].
     pub(crate) fn new(
         launch: &'a Launch,
-        observer: &'a mut dyn Observer,
-        journal: Journal,
+        logs: &'a Logs,
+        (observer, journal): (&'a mut dyn Observer, Journal),
         supervision: Supervision,
         kills: Kills<'a>,
     ) -> (Self, Receiver<ProcessEvent>) {
         let (sender, receiver) = sync_channel(QUEUE);
         let running = Self {
             launch,
+            logs,
             observer,
             journal,
             supervision,
@@ -264,6 +267,7 @@ impl<'a> Running<'a> {
             let dir = std::path::absolute(&launch.model_dir).unwrap_or_else(|_| launch.model_dir.clone());
             env.push((OUTPUT_DIR_VAR.to_owned(), dir.display().to_string()));
         }
+        env.extend(self.logs.env());
         env.extend(launch.token.iter().map(|token| ("PHALANX_TOKEN".to_owned(), token.clone())));
         env.extend(launch.env.iter().cloned());
         Program { words: launch.program.clone(), env, feed: None }

@@ -27,6 +27,7 @@ mod tailer;
 mod task_status;
 mod timestamp;
 mod token;
+mod updates;
 mod usage;
 
 pub use checkpoints::CheckpointFile;
@@ -49,6 +50,7 @@ pub use tailer::RunTailer;
 pub use task_status::{Holding, StatusDir, TaskFailure, TaskPhase, TaskStatus};
 pub use timestamp::{now_ms, timestamp};
 pub use token::new_token;
+pub use updates::UpdateCount;
 pub use usage::{JobUsage, ProcessUsage, RoleUsage};
 
 /// The environment variable that names the directory for a task's status files.

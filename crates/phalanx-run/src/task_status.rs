@@ -2,6 +2,7 @@
 
 use crate::format::{self, FORMAT_VERSION, as_optional_text};
 use crate::run_dir::write_atomically;
+use crate::updates::UpdateCount;
 use phalanx_base::{Result, TaskId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -71,6 +72,10 @@ pub struct TaskStatus {
     pub mean_micros: Option<f64>,
     /// The longest time of an exchange, in microseconds.
     pub max_micros: Option<u64>,
+    /// The updates of this trainer that every server has acknowledged.
+    pub acknowledged: Option<UpdateCount>,
+    /// The updates that this server has.
+    pub applied: Option<Vec<UpdateCount>>,
 }
 
 /// The phases of a job.

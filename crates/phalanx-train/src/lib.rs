@@ -19,6 +19,7 @@ mod batch_tensors;
 pub mod checkpoint;
 mod checkpoint_options;
 mod coordinator;
+mod durability;
 pub mod fit;
 mod heartbeat;
 mod host_tensor;
@@ -77,6 +78,7 @@ pub use strategy::{
 pub use summary::{Picture, SummaryWriter};
 
 pub use phalanx_collective::Reduce;
+pub use phalanx_wal::Durability;
 pub use phalanx_wire::Token;
 pub use supervisor::Supervisor;
 pub use table_id::TableId;

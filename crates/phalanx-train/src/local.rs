@@ -38,8 +38,13 @@ fn start_tasks(
         let output_dir = given.output_dir().map(str::to_owned);
         Ok::<_, phalanx_base::Error>(config.with_model_dir(given.model_dir()).with_output_dir(output_dir))
     };
-    // What the server holds is part of the chief's status: nobody launched a task of that name.
-    let ps = Server::start_on(ps, config(Role::Ps)?, ServerOptions { status_dir: None, ..options.clone() }, None)?;
+    // It dies with the process that trains, so a log would not help. What the server holds is part of the chief's status: nobody launched a task of that name.
+    let ps = Server::start_on(
+        ps,
+        config(Role::Ps)?,
+        ServerOptions { status_dir: None, wal_dir: None, durability: None, ..options.clone() },
+        None,
+    )?;
     let chief = Server::start_on(chief, config(Role::Chief)?, options.clone(), Some(ps))?;
     let start = |listening| Server::start_on(listening, config(Role::Worker)?, options, None);
     Ok((chief, worker.map(start).transpose()?))

@@ -2,6 +2,7 @@
 
 use crate::Interrupt;
 use phalanx_base::{Address, Code, Error, Result, TaskId};
+use phalanx_wal::{Durability, WAL_DIR_VAR};
 use phalanx_wire::Token;
 use std::time::Duration;
 
@@ -34,6 +35,12 @@ pub struct ServerOptions {
     pub threads: usize,
     /// Where the task writes its status, every half second, for the dashboard; `None`: nowhere.
     pub status_dir: Option<std::path::PathBuf>,
+    /// What a parameter server promises about the updates that it has acknowledged; `None`: [`Durability::Log`] where a launcher
+    /// offers memory for it and there is enough, and [`Durability::Checkpoint`] otherwise.
+    pub durability: Option<Durability>,
+    /// The folder for the logs of the job's servers, in memory that outlives a process. `None`: a folder in `/dev/shm` that
+    /// belongs to the job's cluster, if a log is required.
+    pub wal_dir: Option<std::path::PathBuf>,
     /// Whether this process was asked to stop: the chief then saves and ends the job.
     pub interrupt: Interrupt,
     /// The task that logs, status and errors name, where it is not the server's own: a mirrored worker holds its model in a job
@@ -56,6 +63,8 @@ impl Default for ServerOptions {
             server_grace: Duration::from_secs(120),
             threads: 2,
             status_dir: None,
+            durability: None,
+            wal_dir: None,
             interrupt: Interrupt::default(),
             known_as: None,
             build: None,
@@ -68,20 +77,23 @@ impl ServerOptions {
     /// end from now on.
     ///
     /// # Errors
-    /// When the token is malformed, or the signal handlers cannot be installed.
+    /// When the token is malformed, the durability is none, or the signal handlers cannot be installed.
     pub fn from_env() -> Result<Self> {
         Ok(Self { interrupt: Interrupt::listen()?, ..Self::from_variables()? })
     }
 
-    /// Returns the defaults with the token from `PHALANX_TOKEN`, the status directory from `PHALANX_STATUS_DIR`, and
-    /// `insecure` if `PHALANX_INSECURE` is 1: for a program that handles signals itself.
+    /// Returns the defaults with the token from `PHALANX_TOKEN`, the status directory from `PHALANX_STATUS_DIR`, the durability
+    /// from `PHALANX_DURABILITY` and its folder from `PHALANX_WAL_DIR`, where they are set, and `insecure` if `PHALANX_INSECURE`
+    /// is 1: for a program that handles signals itself.
     ///
     /// # Errors
-    /// When the token is malformed.
+    /// When the token is malformed, or there is no such durability.
     pub fn from_variables() -> Result<Self> {
         let status_dir = std::env::var_os("PHALANX_STATUS_DIR").map(Into::into);
         let insecure = std::env::var_os("PHALANX_INSECURE").is_some_and(|value| value == "1");
-        Ok(Self { token: Token::from_env()?, insecure, status_dir, ..Self::default() })
+        let wal_dir = std::env::var_os(WAL_DIR_VAR).filter(|dir| !dir.is_empty()).map(Into::into);
+        let (token, durability) = (Token::from_env()?, Durability::from_env()?);
+        Ok(Self { token, insecure, status_dir, durability, wal_dir, ..Self::default() })
     }
 
     /// Fails if a task at this address would be open to anybody on the network.

@@ -2,11 +2,11 @@
 //!
 //! A file rather than a call: it costs the task little, a reader need not reach the task, and it remains when the task is gone.
 
-use phalanx_base::{Code, Context, Result, Role, TaskId};
+use phalanx_base::{Code, Context, Incarnation, Result, Role, TaskId};
 use phalanx_cluster::Phase;
-use phalanx_ps::Store;
-use phalanx_ps::server::ServerLoad;
-use phalanx_run::{Holding, StatusDir, TaskFailure, TaskPhase, TaskStatus};
+use phalanx_ps::server::{ServerLoad, TaskProgress};
+use phalanx_ps::{Store, TaskIncarnation};
+use phalanx_run::{Holding, StatusDir, TaskFailure, TaskPhase, TaskStatus, UpdateCount};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -31,12 +31,19 @@ pub(crate) struct ProgressCounters {
     has_loss: AtomicBool,
     /// The step at which the job ends; 0 if unknown.
     max_steps: AtomicU64,
+    /// The number of the newest update that every server has acknowledged.
+    acknowledged: Arc<AtomicU64>,
 }
 
 impl ProgressCounters {
     /// Sets the step at which the job ends.
     pub(crate) fn expect(&self, max_steps: u64) {
         self.max_steps.store(max_steps, Ordering::Relaxed);
+    }
+
+    /// Returns the counter of the updates that every server has acknowledged.
+    pub(crate) fn acknowledged(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.acknowledged)
     }
 
     /// Tells readers that the trainers make every step together.
@@ -60,6 +67,7 @@ impl ProgressCounters {
 pub(crate) struct StatusWriter {
     dir: StatusDir,
     task: TaskId,
+    incarnation: Incarnation,
     store: Option<Arc<Store>>,
     progress: Weak<ProgressCounters>,
     before: Option<(Instant, u64, ServerLoad)>,
@@ -68,8 +76,14 @@ pub(crate) struct StatusWriter {
 }
 
 impl StatusWriter {
-    pub(crate) fn new(dir: &Path, task: TaskId, store: Option<Arc<Store>>, progress: &Arc<ProgressCounters>) -> Self {
-        Self { dir: StatusDir::at(dir), task, store, progress: Arc::downgrade(progress), before: None, written: None }
+    pub(crate) fn new(
+        dir: &Path,
+        (task, incarnation): TaskIncarnation,
+        store: Option<Arc<Store>>,
+        progress: &Arc<ProgressCounters>,
+    ) -> Self {
+        let (dir, progress) = (StatusDir::at(dir), Arc::downgrade(progress));
+        Self { dir, task, incarnation, store, progress, before: None, written: None }
     }
 
     /// Writes the status now, which shows the launcher that this task takes part, and from then on until the counters are dropped.
@@ -122,10 +136,14 @@ impl StatusWriter {
                 status.lag = Some(progress.lag.load(Ordering::Relaxed)).filter(|&lag| lag != NO_LAG);
                 status.loss = fraction(f32::from_bits(progress.loss.load(Ordering::Relaxed)).into());
             }
+            let updates = progress.acknowledged.load(Ordering::Relaxed);
+            let counted = update_count((self.task, self.incarnation), updates, updates);
+            status.acknowledged = Some(counted).filter(|count| count.updates > 0);
             status.max_steps = Some(progress.max_steps.load(Ordering::Relaxed)).filter(|&steps| steps > 0);
         }
         if let Some(store) = &self.store {
             add_holdings(&mut status, store);
+            status.applied = Some(store.applied().into_iter().map(applied).collect());
             let exchanges = load.exchanges - before.exchanges;
             status.exchanges = Some(load.exchanges);
             status.exchanges_per_s = rate(load.exchanges, before.exchanges);
@@ -149,6 +167,14 @@ impl SharedWriter {
     pub(crate) fn write(&self, phase: Phase) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).write(phase)
     }
+}
+
+fn update_count((task, incarnation): TaskIncarnation, newest: u64, updates: u64) -> UpdateCount {
+    UpdateCount { task, incarnation: format!("{:016x}", incarnation.0), newest, updates }
+}
+
+fn applied((trainer, progress): (TaskIncarnation, TaskProgress)) -> UpdateCount {
+    update_count(trainer, progress.step, progress.complete_steps())
 }
 
 fn task_phase(phase: Phase) -> TaskPhase {
@@ -200,25 +226,32 @@ fn fraction(number: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
+    fn life(task: &str) -> TaskIncarnation {
+        (task.parse().unwrap(), Incarnation(3))
+    }
+
     #[test]
     fn a_trainer_reports_its_rate_and_a_server_what_it_holds() {
         let dir = tempfile::tempdir().unwrap();
         let progress = Arc::new(ProgressCounters::default());
-        let mut writer = StatusWriter::new(dir.path(), "worker/1".parse().unwrap(), None, &progress);
+        let mut writer = StatusWriter::new(dir.path(), life("worker/1"), None, &progress);
         let first = writer.status(Phase::Forming, &progress);
         assert_eq!((first.loss, first.steps, first.steps_per_s), (None, Some(0), None));
         progress.stepped(7, Some(2), Some(0.5));
         progress.expect(1000);
+        assert_eq!(first.acknowledged, None);
+        progress.acknowledged().store(6, Ordering::Relaxed);
         let status = writer.status(Phase::Running, &progress);
         assert_eq!((status.global_step, status.lag, status.loss), (Some(7), Some(2), Some(0.5)));
         assert_eq!((status.max_steps, status.phase), (Some(1000), Some(TaskPhase::Running)));
         assert_eq!((status.exchanges, status.in_sync), (None, None));
+        assert_eq!(status.acknowledged, Some(update_count(life("worker/1"), 6, 6)));
         progress.set_in_sync();
         progress.stepped(8, None, Some(0.25));
         let status = writer.status(Phase::Running, &progress);
         assert_eq!((status.steps, status.lag, status.in_sync), (Some(2), None, Some(true)));
         let store = Arc::<Store>::default();
-        let mut writer = StatusWriter::new(dir.path(), "ps/0".parse().unwrap(), Some(store), &progress);
+        let mut writer = StatusWriter::new(dir.path(), life("ps/0"), Some(store), &progress);
         let status = writer.status(Phase::Running, &progress);
         assert_eq!((status.variables, status.tables, status.loss), (Some(Vec::new()), Some(Vec::new()), None));
     }
@@ -228,7 +261,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let task: TaskId = "chief/0".parse().unwrap();
         let progress = [(); 2].map(|()| Arc::new(ProgressCounters::default()));
-        let [mut first, mut second] = [0, 1].map(|at: usize| StatusWriter::new(dir.path(), task, None, &progress[at]));
+        let [mut first, mut second] =
+            [0, 1].map(|at: usize| StatusWriter::new(dir.path(), (task, Incarnation(3)), None, &progress[at]));
         let loss = || StatusDir::at(dir.path()).read(task).unwrap().unwrap().0.loss;
         progress[0].stepped(3, None, Some(0.25));
         assert!(first.write(Phase::Running) && first.write(Phase::Running), "nobody else reports");
@@ -247,7 +281,7 @@ mod tests {
     fn the_file_is_there_at_once_and_the_counters_are_not_kept_alive() {
         let dir = tempfile::tempdir().unwrap();
         let progress = Arc::new(ProgressCounters::default());
-        StatusWriter::new(dir.path(), "ps/0".parse().unwrap(), None, &progress).start(|| Phase::Running).unwrap();
+        StatusWriter::new(dir.path(), life("ps/0"), None, &progress).start(|| Phase::Running).unwrap();
         let joined = StatusDir::at(dir.path()).joined();
         assert_eq!(joined.len(), 1, "a job that ends at once took part too");
         let weak = Arc::downgrade(&progress);

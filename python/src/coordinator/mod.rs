@@ -10,7 +10,7 @@ use crate::buffer::Buffer;
 use crate::error::{Raise, raised};
 use crate::gate::{Gate, OnCtrlC, caught_panic};
 use crate::session::{Settings, Table, Variable, exported, table, variables};
-use crate::task::{Server, options};
+use crate::task::{Server, local_options};
 use phalanx_base::{Code, Context, Error, Result};
 use phalanx_cluster::TaskConfig;
 use phalanx_ps::Partitioner;
@@ -61,7 +61,7 @@ impl Coordinator {
         let task = server.map(|server| server.inner().clone());
         let is_chief = task.as_ref().is_none_or(phalanx_train::Server::is_chief);
         let interrupt = gate.interrupt().clone();
-        let alone = options(&gate, "coordinated").or_raise(py)?;
+        let alone = local_options(&gate, "coordinated").or_raise(py)?;
         let strategy_options = settings.strategy(partitioner_of(&partitioner).or_raise(py)?);
         let (asks, asked) = channel();
         let (telling, events) = channel();

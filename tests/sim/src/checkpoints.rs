@@ -19,6 +19,7 @@ pub(crate) type Checkpoint = Vec<Rc<Held>>;
 /// What a recovery waits for.
 #[derive(Debug)]
 enum Awaited {
+    Fenced,
     Described,
     Announced,
     Restored(Rc<Held>),
@@ -126,6 +127,10 @@ impl CheckpointManager {
         let named = |incarnation: Incarnation| if any { None } else { Some(incarnation.0) };
         let (to, op, awaited) = match action {
             Action::Describe => (None, Op::Describe, Awaited::Described),
+            Action::Fence(incarnation) => {
+                let lost = self.lost.iter().copied().collect();
+                (named(incarnation), Op::FenceLost(lost), Awaited::Fenced)
+            }
             Action::Announce(incarnation) => (named(incarnation), Op::Announce, Awaited::Announced),
             Action::Restore(incarnation, checkpoint) => {
                 let newest = net.truth.checkpoints.len() - 1;
@@ -165,6 +170,7 @@ impl CheckpointManager {
         let Some(one) = self.recovering.remove(&server) else { return };
         match outcome {
             RecoveryOutcome::Held => net.record("servers that held their part", || format!("server {server} is ready")),
+            RecoveryOutcome::Whole => net.record("servers that lost nothing", || format!("server {server} is whole")),
             RecoveryOutcome::Restored(_, loss) => {
                 let mut reported = loss.at_most;
                 if net.settings.plant == Some(Plant::LossByChief) {
@@ -241,9 +247,10 @@ impl CheckpointManager {
             return;
         }
         let event = match (result, &one.awaited) {
-            (Ok(Reply::Described { incarnation, ready, .. }), Awaited::Described) => {
-                Event::Described { incarnation: Incarnation(incarnation), ready }
+            (Ok(Reply::Described { incarnation, ready, replayed, .. }), Awaited::Described) => {
+                Event::Described { incarnation: Incarnation(incarnation), ready, replayed }
             }
+            (Ok(Reply::Done), Awaited::Fenced) => Event::Fenced,
             (Ok(Reply::Done), Awaited::Announced) => Event::Announced,
             (Ok(Reply::Done), Awaited::Restored(held)) => {
                 Event::Restored(Saved { global_step: held.global_step, records: held.records() })

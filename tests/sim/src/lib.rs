@@ -7,6 +7,9 @@
 //! from the newest checkpoint, and die again meanwhile; chiefs die, alone or with a server, and are followed by others.
 //! Every role is stopped for times below and above the lease. In place of numbers a server has a ledger of what it added.
 //!
+//! In half of the runs servers have a write-ahead log, the real one (`phalanx_wal`), and are killed at every point of an append too;
+//! their snapshots are published late. Such a server must come back with everything that it had acknowledged.
+//!
 //! [`run`] reports every broken promise: each acknowledged update was added once on every server or is within the loss that
 //! was reported; no less was reported than was lost; no live task was declared lost that an awake chief had heard within
 //! its lease; no fenced task changed anything; and the job ended.
@@ -18,6 +21,7 @@ mod checkpoints;
 mod chief;
 mod fate;
 mod ground_truth;
+mod log;
 mod net;
 mod pusher;
 mod random;

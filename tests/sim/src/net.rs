@@ -135,6 +135,8 @@ pub(crate) enum Alarm {
     Beat(u64),
     /// A planted bug: what was acknowledged is applied now.
     Apply(u64),
+    /// A server's snapshot for its log is written.
+    Publish(u64),
     /// An accident: this node dies.
     Kill(Node),
 }

@@ -20,6 +20,8 @@ pub(crate) enum Op {
     /// These workers are fenced, and this was lost.
     Commit(Vec<TaskIncarnation>, LostSteps),
     SetReady,
+    /// These workers are fenced; the server has lost nothing.
+    FenceLost(Vec<TaskIncarnation>),
     Fence(TaskIncarnation),
     TakeSnapshot,
 }
@@ -27,7 +29,7 @@ pub(crate) enum Op {
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     Done,
-    Described { incarnation: u64, ready: bool, workers: Vec<TaskIncarnation>, global_step: u64 },
+    Described { incarnation: u64, ready: bool, replayed: bool, workers: Vec<TaskIncarnation>, global_step: u64 },
     Surveyed(Survey),
     Fenced((u64, bool)),
     Snapshot(Rc<Held>),

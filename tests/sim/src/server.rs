@@ -1,6 +1,7 @@
 //! A parameter server: the real deduplication of updates, and a ledger in place of the numbers.
 
 use crate::ground_truth::{Recovered, UpdateKey, update_key};
+use crate::log::{Death, LogRecord, ServerLog};
 use crate::net::{Alarm, Message, Net, Node, Part, StepKey};
 use crate::rpc::{Op, Reply};
 use crate::settings::Plant;
@@ -56,8 +57,13 @@ pub(crate) struct Server {
     global_step: u64,
     /// What it held when it was last ready and died.
     before: BTreeSet<UpdateKey>,
-    /// A planted bug: what was acknowledged and is not applied yet.
+    /// A planted bug: what was acknowledged and is not applied, or not in the log, yet.
     later: BTreeMap<u64, Part>,
+    log: Option<ServerLog>,
+    /// This incarnation has what its predecessor had acknowledged.
+    replayed: bool,
+    /// The parts that were acknowledged; the truth, which survives the process.
+    told: BTreeSet<(UpdateKey, u32)>,
 }
 
 impl Server {
@@ -76,6 +82,9 @@ impl Server {
             global_step: 0,
             before: BTreeSet::new(),
             later: BTreeMap::new(),
+            log: net.settings.logs.then(|| ServerLog::start(Held::default())),
+            replayed: false,
+            told: BTreeSet::new(),
         };
         server.start(net);
         server
@@ -90,6 +99,55 @@ impl Server {
         self.up = true;
         net.truth.living.insert(self.task(), Incarnation(self.incarnation));
         net.alarm(0, Node::Server(self.index), Alarm::Beat(self.incarnation));
+        self.replay(net);
+    }
+
+    /// Continues with the log of the former process, if there is one.
+    fn replay(&mut self, net: &mut Net) {
+        if self.incarnation == 1 {
+            return;
+        }
+        let Some(log) = &mut self.log else { return };
+        let replay = match log.recover() {
+            Ok(replay) => replay,
+            Err(error) => return net.violation(format!("the log of server {} is refused: {error}", self.index)),
+        };
+        let (plant, torn) = (net.settings.plant, replay.torn.len());
+        self.applied.resume(replay.base.held.progress, replay.base.restored);
+        (self.ledger, self.global_step) = (replay.base.held.ledger, replay.base.held.global_step);
+        (self.created, self.assigned, self.ready, self.replayed) = (true, true, true, true);
+        self.restored = replay.base.restored;
+        let times = if plant == Some(Plant::ReplayTwice) { 2 } else { 1 };
+        let torn_too = if plant == Some(Plant::TornTail) { &replay.torn[..] } else { &[] };
+        for record in replay.records.iter().chain(torn_too) {
+            match *record {
+                LogRecord::Fence(life) => drop(self.applied.fence((life.task, life.incarnation))),
+                LogRecord::Push(part) => (0..times).for_each(|time| self.replay_push(part, time > 0)),
+            }
+        }
+        let (server, records) = (self.index, replay.records.len());
+        net.record("servers that replayed their log", || format!("server {server} replays {records} records"));
+        (0..torn).for_each(|_| net.record("torn records", || format!("server {server} skips a torn record")));
+        let lost = self.told.iter().find(|(update, part)| !self.ledger.contains_key(&(*update, *part)));
+        if let Some(lost) = lost {
+            net.violation(format!("server {server} lost {lost:?}, which it had acknowledged"));
+        }
+    }
+
+    fn replay_push(&mut self, Part { update, step, part, parts, by_another }: Part, again: bool) {
+        let progress = self.applied.of((update.task, update.incarnation));
+        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let pushed = UpdatePart { step: update.sequence, part, parts, by_another };
+        let outcome = if again { Ok(UpdateOutcome::Fresh) } else { progress.deduplicate(pushed) };
+        match outcome {
+            Ok(UpdateOutcome::Fresh) => {
+                self.ledger.entry((update_key(update), part)).or_insert((step, 0)).1 += 1;
+                progress.advance(pushed);
+                self.global_step += if part + 1 == parts { progress.count(update.sequence) } else { 0 };
+            }
+            Ok(UpdateOutcome::Last) => progress.advance(pushed),
+            Ok(UpdateOutcome::Repeat) | Err(_) => {}
+        }
     }
 
     /// The process dies, and everything it held with it. Another one comes.
@@ -100,15 +158,19 @@ impl Server {
         net.record(if self.ready { "servers killed" } else { "servers killed while they were restored" }, || {
             format!("server {} dies, incarnation {}", self.index, self.incarnation)
         });
-        if self.ready {
+        let logged = self.log.is_some();
+        if let Some(log) = &mut self.log {
+            log.die(None);
+        } else if self.ready {
             self.settle(net);
             self.before = self.ledger.keys().map(|(update, _)| *update).collect();
         }
         (self.up, self.created, self.assigned, self.ready, self.restored) = (false, false, false, false, false);
         (self.applied, self.ledger, self.global_step) = (AppliedUpdates::default(), Ledger::new(), 0);
         self.later.clear();
+        self.replayed = false;
         net.truth.living.remove(&self.task());
-        net.truth.fenced.retain(|(server, _)| *server != self.index);
+        net.truth.fenced.retain(|(server, _)| logged || *server != self.index);
         net.replaced(Node::Server(self.index));
         let longest = if net.random.chance(300) { 1_000 } else { 15_000 };
         let pause = net.random.between(100, longest);
@@ -123,9 +185,21 @@ impl Server {
                     (Node::Server(self.index), TaskIncarnation::new(self.task(), Incarnation(incarnation)));
                 net.send(Node::Chief, Message::Beat { from, life });
                 net.alarm(BEAT, from, alarm);
+                self.take_snapshot(net, false);
+            }
+            Alarm::Publish(incarnation) if self.up && incarnation == self.incarnation => {
+                let (late, forgets) = (Plant::LateSnapshot, Plant::ForgetLoggedNames);
+                let plant = net.settings.plant;
+                let log = self.log.as_mut();
+                if log.is_some_and(|log| log.publish(plant == Some(late), plant != Some(forgets))) {
+                    net.record("logs cut off", || format!("server {} cuts its log off", self.index));
+                }
             }
             Alarm::Apply(number) => {
-                if let Some(part) = self.later.remove(&number) {
+                let Some(part) = self.later.remove(&number) else { return };
+                if net.settings.plant == Some(Plant::AckBeforeAppend) {
+                    let _ = self.log.as_ref().map(|log| log.append(&LogRecord::Push(part)));
+                } else {
                     let _ = self.push(net, part);
                 }
             }
@@ -140,6 +214,15 @@ impl Server {
         match message {
             Message::Exchange { from, life, call, position, incarnation, push } => {
                 let result = self.exchange(net, incarnation, push);
+                if !self.up {
+                    // It died before it could answer.
+                    return;
+                }
+                if let (Ok(()), Some(part)) = (result, push)
+                    && self.ledger.contains_key(&(update_key(part.update), part.part))
+                {
+                    self.told.insert((update_key(part.update), part.part));
+                }
                 net.send(from, Message::Exchanged { server: self.index, life, call, position, result });
             }
             Message::Find { from, life, call } if self.ready => {
@@ -152,6 +235,9 @@ impl Server {
                 } else {
                     self.answer(net, op)
                 };
+                if !self.up {
+                    return;
+                }
                 net.call(Node::Chief, Message::Answer { server: self.index, call, result });
             }
             _ => {}
@@ -184,7 +270,8 @@ impl Server {
                     self.applied.tasks().into_iter().map(TaskIncarnation::from).collect();
                 workers.sort_unstable();
                 let (incarnation, ready, global_step) = (self.incarnation, self.ready, self.global_step);
-                return Ok(Reply::Described { incarnation, ready, workers, global_step });
+                let replayed = self.replayed;
+                return Ok(Reply::Described { incarnation, ready, replayed, workers, global_step });
             }
             Op::Announce => self.created = true,
             Op::Restore(_) if !self.created => return Err(Code::NoSuchVariable),
@@ -211,20 +298,24 @@ impl Server {
                     progress.lock().unwrap_or_else(PoisonError::into_inner).counted = counted.up_to;
                 }
                 for life in fenced {
-                    self.fence(net, life);
+                    self.fence(net, life)?;
                 }
                 self.global_step = loss.global_step;
+            }
+            Op::FenceLost(lost) => {
+                for life in lost {
+                    self.fence(net, life)?;
+                }
             }
             Op::SetReady if !self.ready => self.become_ready(net),
             Op::SetReady => {}
             Op::Fence(_) if !self.assigned && net.settings.plant != Some(Plant::FenceTheEmpty) => {
                 return Err(Code::NotInitialized);
             }
-            Op::Fence(life) => return Ok(Reply::Fenced(self.fence(net, life))),
+            Op::Fence(life) => return self.fence(net, life).map(Reply::Fenced),
             Op::TakeSnapshot if !self.ready => return Err(Code::NotInitialized),
             Op::TakeSnapshot => {
-                let (ledger, progress, global_step) = (self.ledger.clone(), self.progress(), self.global_step);
-                return Ok(Reply::Snapshot(Rc::new(Held { ledger, progress, global_step })));
+                return Ok(Reply::Snapshot(Rc::new(self.held())));
             }
         }
         Ok(Reply::Done)
@@ -272,16 +363,64 @@ impl Server {
         net.truth.lost.extend(recovered.gone.into_iter().map(|update| (self.index, update)));
     }
 
-    fn fence(&mut self, net: &mut Net, life: TaskIncarnation) -> (u64, bool) {
+    fn held(&self) -> Held {
+        Held { ledger: self.ledger.clone(), progress: self.progress(), global_step: self.global_step }
+    }
+
+    /// Takes a snapshot for the log if one is due, or the log is full; it is published later.
+    fn take_snapshot(&mut self, net: &mut Net, full: bool) {
+        let held = self.held();
+        let Some(log) = self.log.as_mut().filter(|log| log.is_due() || full) else { return };
+        if log.is_due() {
+            log.take_snapshot(held, self.restored, net.settings.plant == Some(Plant::TruncateBeforePublish));
+            let after = net.random.between(50, 4_000);
+            net.alarm(after, Node::Server(self.index), Alarm::Publish(self.incarnation));
+        }
+    }
+
+    /// Records what is about to take effect. The process may die meanwhile.
+    fn record(&mut self, net: &mut Net, record: LogRecord) -> Result<(), Code> {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        let deaths = net.settings.append_deaths;
+        if net.fault(deaths) {
+            let death = match net.random.between(0, 9) {
+                0 => Death::Reserved,
+                9 => Death::Complete,
+                eighths => Death::Copied(eighths - 1),
+            };
+            net.record("servers killed in an append", || format!("server {} dies: {death:?}", self.index));
+            log.die(Some((&record, death)));
+            self.die(net);
+            return Err(Code::PeerUnreachable);
+        }
+        match log.append(&record) {
+            Err(Code::LogFull) if net.settings.plant == Some(Plant::IgnoreFullLog) => Ok(()),
+            Err(code) => {
+                net.record("full logs", || format!("the log of server {} is full", self.index));
+                self.take_snapshot(net, true);
+                Err(code)
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn fence(&mut self, net: &mut Net, life: TaskIncarnation) -> Result<(u64, bool), Code> {
+        if net.settings.plant != Some(Plant::FenceNotLogged) {
+            self.record(net, LogRecord::Fence(life))?;
+        }
         let progress = self.applied.fence((life.task, life.incarnation));
         net.truth.fenced.insert((self.index, life));
-        (progress.step, progress.is_complete())
+        Ok((progress.step, progress.is_complete()))
     }
 
     fn push(&mut self, net: &mut Net, Part { update, step, part, parts, by_another }: Part) -> Result<(), Code> {
         let progress = self.applied.of((update.task, update.incarnation));
-        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         let pushed = UpdatePart { step: update.sequence, part, parts, by_another };
+        let known = *progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.deduplicate(pushed).is_ok_and(|outcome| outcome != UpdateOutcome::Repeat) {
+            self.record_push(net, Part { update, step, part, parts, by_another })?;
+        }
+        let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = match progress.deduplicate(pushed) {
             _ if net.settings.plant == Some(Plant::Names) => UpdateOutcome::Fresh,
             Ok(outcome) => outcome,
@@ -308,6 +447,18 @@ impl Server {
             UpdateOutcome::Last => progress.advance(pushed),
             UpdateOutcome::Repeat => net.record("repeats dropped", || format!("server {} drops {update}", self.index)),
         }
+        Ok(())
+    }
+
+    fn record_push(&mut self, net: &mut Net, part: Part) -> Result<(), Code> {
+        if net.settings.plant != Some(Plant::AckBeforeAppend) || self.log.is_none() {
+            return self.record(net, LogRecord::Push(part));
+        }
+        // The bug: the answer does not wait for the log.
+        let number = self.later.keys().next_back().map_or(0, |last| last + 1);
+        self.later.insert(number, part);
+        let late = net.random.between(1, 3_000);
+        net.alarm(late, Node::Server(self.index), Alarm::Apply(number));
         Ok(())
     }
 

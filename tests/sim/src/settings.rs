@@ -25,6 +25,39 @@ pub enum Plant {
     ForgetNames,
     /// A server that holds nothing yet answers how far a lost worker came.
     FenceTheEmpty,
+    /// A server answers before an update is in its log.
+    AckBeforeAppend,
+    /// A server cuts its log off before the snapshot that replaces it is published.
+    TruncateBeforePublish,
+    /// A server that comes back applies the records of its log twice.
+    ReplayTwice,
+    /// A record that is not complete is replayed.
+    TornTail,
+    /// Fences are not in the log.
+    FenceNotLogged,
+    /// The place in the log that a snapshot begins at is read when it is published.
+    LateSnapshot,
+    /// A snapshot does not have the names of the updates in it.
+    ForgetLoggedNames,
+    /// Updates that do not fit into a full log are applied all the same.
+    IgnoreFullLog,
+}
+
+impl Plant {
+    /// Whether only servers with a write-ahead log can have the bug.
+    fn is_of_logs(self) -> bool {
+        matches!(
+            self,
+            Self::AckBeforeAppend
+                | Self::TruncateBeforePublish
+                | Self::ReplayTwice
+                | Self::TornTail
+                | Self::FenceNotLogged
+                | Self::LateSnapshot
+                | Self::ForgetLoggedNames
+                | Self::IgnoreFullLog
+        )
+    }
 }
 
 /// One run's world. Times are microseconds; chances are out of a thousand.
@@ -79,6 +112,10 @@ pub(crate) struct Settings {
     pub(crate) chief_deaths: u64,
     /// The job is ended here, whatever runs.
     pub(crate) end_at: Option<u64>,
+    /// Servers have a write-ahead log.
+    pub(crate) logs: bool,
+    /// A server dies in the middle of an append.
+    pub(crate) append_deaths: u64,
     pub(crate) plant: Option<Plant>,
 }
 
@@ -135,6 +172,8 @@ impl Settings {
             server_deaths: random.between(0, 400),
             chief_deaths: random.between(0, 100),
             end_at: random.chance(100).then(|| random.between(2_000, 40_000)),
+            logs: plant.map_or(random.chance(500), Plant::is_of_logs),
+            append_deaths: random.between(0, 20),
             plant,
         }
     }

@@ -43,6 +43,12 @@ fn a_thousand_jobs_keep_every_promise_and_meet_every_accident() {
         "servers killed while they were restored",
         "servers restored",
         "recoveries begun again",
+        "servers that replayed their log",
+        "servers that lost nothing",
+        "servers killed in an append",
+        "torn records",
+        "full logs",
+        "logs cut off",
         "losses within what was reported",
         "losses reported as not known",
         "checkpoints",
@@ -80,6 +86,14 @@ fn planted_bugs_are_found() {
         Plant::AckBeforeApply,
         Plant::ForgetNames,
         Plant::FenceTheEmpty,
+        Plant::AckBeforeAppend,
+        Plant::TruncateBeforePublish,
+        Plant::ReplayTwice,
+        Plant::TornTail,
+        Plant::FenceNotLogged,
+        Plant::LateSnapshot,
+        Plant::ForgetLoggedNames,
+        Plant::IgnoreFullLog,
     ];
     for plant in plants {
         let found = (0..MOST_SEEDS).find(|&seed| !run(seed, Some(plant), false).violations.is_empty());

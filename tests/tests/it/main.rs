@@ -1,6 +1,6 @@
 //! Tests over several crates or processes, as one binary: each binary would link Burn once more.
 //!
-//! Jobs of processes: `coordinated`, `documents`, `estimator_processes`, `fit_processes`, `mirrored`, `one_program`, `processes`, `returning`, `starting`,
+//! Jobs of processes: `coordinated`, `documents`, `durable`, `estimator_processes`, `fit_processes`, `mirrored`, `one_program`, `processes`, `returning`, `starting`,
 //! `two_tower`. Jobs inside the test process: all others.
 
 mod canned;
@@ -9,6 +9,7 @@ mod click_models;
 mod conflicts;
 mod coordinated;
 mod documents;
+mod durable;
 mod estimator;
 mod estimator_processes;
 mod estimator_strategies;

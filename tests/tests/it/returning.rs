@@ -108,7 +108,7 @@ fn runs() -> u64 {
 }
 
 /// Returns how many steps of all tasks the other server has in the newest checkpoint and `server` lacks in its values.
-fn really_lost(dir: &std::path::Path, server: usize) -> u64 {
+pub(super) fn really_lost(dir: &std::path::Path, server: usize) -> u64 {
     let newest = newest(dir).expect("there are checkpoints");
     let read = |name: String| newest.tensors().read(&name).unwrap().i64s().unwrap();
     let other: i64 = read(format!("_phalanx/ps-{:05}/applied", 1 - server)).chunks(7).map(|record| record[3]).sum();
@@ -124,7 +124,7 @@ fn logged_loss(text: &str) -> u64 {
 }
 
 /// Two servers, three trainers, and a checkpoint now and then: much is lost with a server.
-fn losing(folder: &std::path::Path, more: &[&str]) -> Job {
+pub(super) fn losing(folder: &std::path::Path, more: &[&str]) -> Job {
     let dir = format!("--model-dir={}", folder.display());
     let mut arguments = vec![dir.as_str(), "--lease-ms=3000", "--step-ms=1", "--shards=2"];
     arguments.extend(more);
@@ -132,7 +132,7 @@ fn losing(folder: &std::path::Path, more: &[&str]) -> Job {
 }
 
 /// Waits until each trainer but the chief has done about `steps` steps more.
-fn train_on(running: &Running, steps: usize) {
+pub(super) fn train_on(running: &Running, steps: usize) {
     // They print a line every 20 steps.
     let lines = |task: &Task| task.text().matches(": own step ").count();
     let enough: Vec<usize> = running.trainers.iter().map(|task| lines(task) + steps / 20).collect();

@@ -167,6 +167,12 @@ pub(crate) const TRAIN: Keys = keys(
             "Seconds that a worker waits for the chief to create the model. Below 600, it also limits the wait for other tasks.",
         ),
         key(
+            "durability",
+            Choice(phalanx_train::Durability::NAMES),
+            "log if launched and there is memory for it",
+            "What happens to acknowledged updates when a parameter server is killed: those since the newest checkpoint are lost, or none, because a log in memory has them.",
+        ),
+        key(
             "non_finite_steps",
             Choice(&["error", "skip"]),
             "error",

@@ -39,6 +39,11 @@ pub(crate) fn item_counts(server: u32) -> String {
     format!("{OWN}ps-{server:05}/counts")
 }
 
+/// For each of them: how many of its steps the server lacks because it was restored.
+pub(crate) fn lacking(server: u32) -> String {
+    format!("{OWN}ps-{server:05}/lacking")
+}
+
 /// For each task incarnation: role, index, incarnation, step, parts applied, parts, fenced.
 pub(crate) fn progress(server: u32) -> String {
     format!("{OWN}ps-{server:05}/applied")

@@ -19,6 +19,8 @@ pub struct SavedProgress {
     pub parts: u32,
     /// The task was fenced.
     pub fenced: bool,
+    /// How many steps up to that one are not in the values, because the server was restored without them.
+    pub lacking: u64,
 }
 
 impl SavedProgress {
@@ -30,9 +32,9 @@ impl SavedProgress {
     }
 
     pub(crate) fn to_wire(self) -> proto::TaskProgress {
-        let Self { task: (task, incarnation), step, parts_applied, parts, fenced } = self;
+        let Self { task: (task, incarnation), step, parts_applied, parts, fenced, lacking } = self;
         let task = Some(task_to_wire(task, incarnation));
-        proto::TaskProgress { task, step, parts_applied, parts, fenced, behind: true, counted: None }
+        proto::TaskProgress { task, step, parts_applied, parts, fenced, behind: true, counted: None, lacking }
     }
 }
 
@@ -60,8 +62,17 @@ impl Checkpoint {
                 parts_applied: small(parts_applied),
                 parts: small(parts),
                 fenced: fenced != 0,
+                lacking: 0,
             })
         };
-        numbers.as_chunks::<7>().0.iter().map(read).collect::<Result<_>>().map_err(damaged)
+        let mut records: Vec<SavedProgress> =
+            numbers.as_chunks::<7>().0.iter().map(read).collect::<Result<_>>().map_err(damaged)?;
+        let name = names::lacking(server as u32);
+        // Checkpoints of older versions do not have it.
+        if index.tensors().contains_key(&name) {
+            let lacking = self.reader.read(&name).and_then(|tensor| tensor.i64s()).map_err(damaged)?;
+            records.iter_mut().zip(lacking).for_each(|(record, lacking)| record.lacking = lacking.cast_unsigned());
+        }
+        Ok(records)
     }
 }

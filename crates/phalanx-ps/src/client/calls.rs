@@ -10,6 +10,7 @@ use phalanx_wire::bulk::{self, Transport};
 use phalanx_wire::{Address, Backoff, InFrame, OutFrame, Outcome, Token, task_to_wire};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -31,12 +32,18 @@ pub struct ClientOptions {
     /// Whether nobody needs the reply any more, because the job is over or this process was asked to stop: a call without a
     /// reply then gives up.
     pub stop: Stop,
+    /// The number of this task's newest update that every server has acknowledged.
+    pub acknowledged: Arc<AtomicU64>,
     /// The subscriber of the thread that made these options: it hears of servers that do not answer.
     log: tracing::Dispatch,
 }
 
 /// A server that is silent for this long is logged.
 const LOG_AFTER: Duration = Duration::from_secs(5);
+
+/// How often a server whose log is full is tried again, and how long.
+const RETRY_FULL: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1800);
 
 /// A check that a waiting call makes now and then.
 pub type Stop = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -48,7 +55,8 @@ impl ClientOptions {
         let (deadline, patience) = (Duration::from_secs(30), Duration::from_secs(30));
         let stop = Arc::new(|| false);
         let log = tracing::dispatcher::get_default(Clone::clone);
-        Self { job, task, incarnation, token: None, deadline, patience, stop, log }
+        let acknowledged = Arc::default();
+        Self { job, task, incarnation, token: None, deadline, patience, stop, acknowledged, log }
     }
 }
 
@@ -220,6 +228,13 @@ impl Client {
                 }
                 // A server that is being restored will be ready soon.
                 Outcome::Failed(error) if error.code() == Code::NotInitialized => error,
+                // One whose log is full answers, and will have memory again: that does not count against patience.
+                Outcome::Failed(error) if error.code() == Code::LogFull && started.elapsed() < LONGEST_PAUSE => {
+                    backoff =
+                        Backoff::new(Instant::now(), self.options.patience.max(RETRY_FULL), self.options.incarnation.0);
+                    tokio::time::sleep(RETRY_FULL).await;
+                    error
+                }
                 Outcome::Failed(error) if error.code() != Code::PeerUnreachable => return Err(error),
                 Outcome::Failed(error) => error,
                 Outcome::Unknown(error) => {

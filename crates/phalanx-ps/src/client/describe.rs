@@ -31,6 +31,10 @@ pub struct ServerDescription {
     pub repeats: u64,
     /// Steps that the server lacks because it was restored, counted when a task pushes again.
     pub missed: u64,
+    /// It was started again, and has everything that it had acknowledged before.
+    pub replayed: bool,
+    /// What it acknowledges is in a write-ahead log first.
+    pub logs: bool,
     /// Entry n counts the applied updates that were n steps old; the last entry counts all older ones.
     pub staleness: Vec<u64>,
     /// The highest worker clock that an update came with.
@@ -73,6 +77,8 @@ impl ServerDescription {
             stale: found.stale,
             repeats: found.repeats,
             missed: found.missed,
+            replayed: found.replayed,
+            logs: found.logs,
             staleness: found.staleness,
             newest_clock: found.newest_clock,
             widest_lag: found.widest_lag,

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use phalanx_base::{Code, Result, UpdateId};
 use phalanx_wire::{OutFrame, task_to_wire};
+use std::sync::atomic::Ordering;
 
 /// Whether updates are applied at once or collected into rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,8 +158,21 @@ impl Client {
             };
             match asked {
                 Err(error) if error.code() == Code::ServerRestarted => self.find_again(remote)?,
-                asked => return asked,
+                asked => {
+                    if let (Ok(_), Some(push)) = (&asked, push) {
+                        self.count_acknowledged(push.id);
+                    }
+                    return asked;
+                }
             }
+        }
+    }
+
+    /// Counts an update that every server has, if it is this task's own.
+    fn count_acknowledged(&self, UpdateId { task, incarnation, sequence }: UpdateId) {
+        let options = self.options();
+        if (task, incarnation) == (options.task, options.incarnation) {
+            options.acknowledged.fetch_max(sequence, Ordering::Relaxed);
         }
     }
 

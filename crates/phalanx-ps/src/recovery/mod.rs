@@ -6,6 +6,8 @@
 //!
 //! ```text
 //! Describe -> Announce -> Restore -> Survey -> Commit -> Finish
+//!     | |                                                   ^
+//!     | +--> Fence: it has lost nothing --------------------+
 //!     ^                     |  ^
 //!     |                     +--+ the checkpoint is damaged: the next older one
 //!     +--- the server was restarted, or the driver waited after a failure that may pass
@@ -89,6 +91,8 @@ impl Known {
 pub enum Action {
     /// Ask the server for its incarnation, and whether it holds its part. Answer: [`Event::Described`].
     Describe,
+    /// Tell this incarnation of the server, which has lost nothing, which tasks are fenced. Answer: [`Event::Fenced`].
+    Fence(Incarnation),
     /// Create the model's shards and tables on this incarnation of the server. Answer: [`Event::Announced`].
     Announce(Incarnation),
     /// Drop whatever this incarnation of the server holds and restore its part of a checkpoint, counted from the newest.
@@ -114,7 +118,11 @@ pub enum Event {
         incarnation: Incarnation,
         /// Whether it holds its part.
         ready: bool,
+        /// Whether it has it from its own log: everything that it had acknowledged.
+        replayed: bool,
     },
+    /// The server refuses the fenced tasks.
+    Fenced,
     /// The model's shards and tables exist.
     Announced,
     /// The server holds its part of the checkpoint and is not ready yet.
@@ -160,6 +168,8 @@ impl Failure {
 pub enum RecoveryOutcome {
     /// The server held its part: nothing was done.
     Held,
+    /// The server has everything that it had acknowledged before it was started again: nothing was lost.
+    Whole,
     /// The server holds its part of a checkpoint, counted from the newest.
     Restored(usize, LostSteps),
     /// There is no checkpoint.
@@ -173,6 +183,7 @@ pub enum RecoveryOutcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     Describing,
+    Fencing,
     Announcing(Incarnation),
     Restoring(Incarnation, usize),
     Surveying(Incarnation, usize, Saved),
@@ -205,8 +216,13 @@ impl Recovery {
     pub fn next(&mut self, event: Event) -> Action {
         let state = std::mem::replace(&mut self.state, State::Over);
         match (state, event) {
+            (State::Describing, Event::Described { incarnation, ready: true, replayed: true }) => {
+                self.state = State::Fencing;
+                Action::Fence(incarnation)
+            }
+            (State::Fencing, Event::Fenced) => self.finish(RecoveryOutcome::Whole),
             (State::Describing, Event::Described { ready: true, .. }) => self.finish(RecoveryOutcome::Held),
-            (State::Describing, Event::Described { incarnation, ready: false }) => {
+            (State::Describing, Event::Described { incarnation, ready: false, .. }) => {
                 self.state = State::Announcing(incarnation);
                 Action::Announce(incarnation)
             }
@@ -258,7 +274,18 @@ mod tests {
     }
 
     fn described(incarnation: u64) -> Event {
-        Event::Described { incarnation: Incarnation(incarnation), ready: false }
+        Event::Described { incarnation: Incarnation(incarnation), ready: false, replayed: false }
+    }
+
+    #[test]
+    fn a_server_that_lost_nothing_is_told_who_is_fenced_and_nothing_else() {
+        let mut recovery = Recovery::new(known(2));
+        recovery.begin();
+        let whole = Event::Described { incarnation: Incarnation(4), ready: true, replayed: true };
+        assert_eq!(recovery.next(whole.clone()), Action::Fence(Incarnation(4)));
+        assert_eq!(recovery.next(Event::Failed(Failure::Restarted)), Action::Describe);
+        assert_eq!(recovery.next(whole), Action::Fence(Incarnation(4)));
+        assert_eq!(recovery.next(Event::Fenced), Action::Finish(RecoveryOutcome::Whole));
     }
 
     #[test]
@@ -300,7 +327,7 @@ mod tests {
         recovery.next(described(1));
         assert_eq!(recovery.next(Event::Failed(Failure::Transient)), Action::Wait);
         assert_eq!(recovery.next(Event::Waited), Action::Describe);
-        assert_eq!(recovery.next(Event::Described { incarnation: Incarnation(1), ready: true }), {
+        assert_eq!(recovery.next(Event::Described { incarnation: Incarnation(1), ready: true, replayed: false }), {
             Action::Finish(RecoveryOutcome::Held)
         });
         let mut recovery = Recovery::new(known(1));

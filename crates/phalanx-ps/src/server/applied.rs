@@ -27,6 +27,8 @@ pub struct TaskProgress {
     pub behind: bool,
     /// On a restored server: steps up to this one are in its count of committed steps already.
     pub counted: Option<u64>,
+    /// How many steps up to the newest one the server lacks, because it was restored without them.
+    pub lacking: u64,
 }
 
 /// The part of an update that a message carries.
@@ -126,8 +128,16 @@ impl TaskProgress {
         self.counted.take().map_or(1, |counted| step.saturating_sub(counted))
     }
 
+    /// Returns how many of the task's steps are complete here.
+    #[must_use]
+    pub fn complete_steps(&self) -> u64 {
+        let newest = self.step.saturating_sub(u64::from(!self.is_complete()));
+        newest.saturating_sub(self.lacking)
+    }
+
     /// Records that an update was applied.
     pub fn advance(&mut self, UpdatePart { step, part, parts, .. }: UpdatePart) {
+        self.lacking += self.missed(step);
         (self.step, self.parts_applied, self.parts, self.behind) = (step, part + 1, parts, false);
     }
 }
@@ -185,6 +195,18 @@ impl AppliedUpdates {
         *progress
     }
 
+    /// As [`Self::fence`], once `record` has recorded it: no update of the task comes in between.
+    ///
+    /// # Errors
+    /// When `record` fails; the task is not fenced then.
+    pub fn fence_after(&self, task: TaskIncarnation, record: impl FnOnce() -> Result<()>) -> Result<TaskProgress> {
+        let progress = self.of(task);
+        let mut progress = lock(&progress);
+        record()?;
+        progress.fenced = true;
+        Ok(*progress)
+    }
+
     /// Returns the progress of one incarnation of a task.
     #[must_use]
     pub fn of(&self, task: TaskIncarnation) -> Arc<Mutex<TaskProgress>> {
@@ -198,6 +220,13 @@ impl AppliedUpdates {
         self.behind.store(true, Ordering::Release);
         let behind = |progress| Arc::new(Mutex::new(TaskProgress { behind: true, ..progress }));
         lock(&self.tasks).extend(known.into_iter().map(|(task, progress)| (task, behind(progress))));
+    }
+
+    /// Takes over exactly what a former incarnation of this server knew.
+    pub fn resume(&self, known: impl IntoIterator<Item = (TaskIncarnation, TaskProgress)>, behind: bool) {
+        self.behind.store(behind, Ordering::Release);
+        let shared = |(task, progress)| (task, Arc::new(Mutex::new(progress)));
+        lock(&self.tasks).extend(known.into_iter().map(shared));
     }
 
     /// Whether steps were forgotten; see [`TaskProgress::behind`].

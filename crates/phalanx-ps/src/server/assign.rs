@@ -6,7 +6,7 @@ use super::input_positions::InputPositions;
 use super::items::Item;
 use super::table::Table;
 use super::{Store, TaskIncarnation, TaskProgress, lock};
-use crate::proto::{self, Assign};
+use crate::proto::{self, Assign, request};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, Result, TaskId};
 use phalanx_wire::task_from_wire;
@@ -119,7 +119,12 @@ impl Store {
     /// When the model is not ready, the sender was declared lost, or the message does not fit what is held here.
     pub fn replace(&self, from: TaskIncarnation, ask: &Assign, body: &[Bytes]) -> Result<()> {
         self.check_ready()?;
-        let mut body = Body::new(body);
+        self.replace_now(from, ask, body)
+    }
+
+    /// As [`Self::replace`], also while a log is replayed.
+    pub(super) fn replace_now(&self, from: TaskIncarnation, ask: &Assign, ask_body: &[Bytes]) -> Result<()> {
+        let mut body = Body::new(ask_body);
         let mut values = Vec::with_capacity(ask.ranges.len().min(1024));
         for range in &ask.ranges {
             let shard = self.dense(range.handle)?;
@@ -145,6 +150,8 @@ impl Store {
             if newest.is_some_and(|(sender, number)| sender == from && ask.number <= number) {
                 return Ok(());
             }
+            let op = || request::Op::Assign(ask.clone());
+            self.record(Some(from), op, ask_body)?;
             values.into_iter().try_for_each(|(shard, numbers, range)| shard.replace(ask.closed, range, numbers))?;
             rows.into_iter().try_for_each(|(table, ids, rows)| table.replace(ask.closed, &ids, rows))?;
             self.changes.fetch_add(1, Ordering::AcqRel);
@@ -155,8 +162,8 @@ impl Store {
     }
 }
 
-fn read(progress: &proto::TaskProgress) -> Result<(TaskIncarnation, TaskProgress)> {
-    let proto::TaskProgress { task, step, parts_applied, parts, fenced, counted, .. } = *progress;
-    let progress = TaskProgress { step, parts_applied, parts, fenced, behind: true, counted };
+pub(super) fn read(progress: &proto::TaskProgress) -> Result<(TaskIncarnation, TaskProgress)> {
+    let proto::TaskProgress { task, step, parts_applied, parts, fenced, counted, lacking, .. } = *progress;
+    let progress = TaskProgress { step, parts_applied, parts, fenced, behind: true, counted, lacking };
     Ok((task_from_wire(task.as_ref())?, progress))
 }

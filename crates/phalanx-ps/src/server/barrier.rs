@@ -7,6 +7,9 @@
 //! compute several batches for a round.
 
 use super::TaskIncarnation;
+use crate::proto;
+use phalanx_base::Result;
+use phalanx_wire::{task_from_wire, task_to_wire};
 use std::collections::BTreeMap;
 
 /// What a worker does after arriving.
@@ -137,6 +140,31 @@ impl Barrier {
             Some(member) if member.waiting => Arrival::Wait,
             _ => Arrival::Go(self.round),
         }
+    }
+
+    /// Returns everything but the hold, whose timer dies with its process.
+    pub(crate) fn state(&self) -> proto::Rounds {
+        let member = |(&(task, incarnation), member): (&TaskIncarnation, &Member)| proto::Member {
+            task: Some(task_to_wire(task, incarnation)),
+            waiting: member.waiting,
+            step: member.step,
+        };
+        let members = self.members.iter().map(member).collect();
+        let &Self { to_aggregate, round, arrived, stale, .. } = self;
+        proto::Rounds { to_aggregate, round, arrived, members, stale }
+    }
+
+    /// Continues from [`Self::state`]. A round that was held open is closed.
+    pub(crate) fn resume(state: proto::Rounds) -> Result<Self> {
+        let member = |member: proto::Member| {
+            let proto::Member { task, waiting, step } = member;
+            Ok((task_from_wire(task.as_ref())?, Member { waiting, step }))
+        };
+        let members = state.members.into_iter().map(member).collect::<Result<_>>()?;
+        let proto::Rounds { to_aggregate, round, arrived, stale, .. } = state;
+        let mut barrier = Self { to_aggregate, round, arrived, members, stale, ..Self::default() };
+        barrier.close_if_complete();
+        Ok(barrier)
     }
 
     /// Returns the trainers that take part.

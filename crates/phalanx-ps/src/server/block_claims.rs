@@ -1,7 +1,9 @@
 //! The blocks of the input that trainers claim: each is handed out once in a round.
 
 use super::TaskIncarnation;
-use crate::proto::{BlockClaimed, ClaimBlock};
+use crate::proto::{BlockClaimed, ClaimBlock, Claimed, Claims};
+use phalanx_base::Result;
+use phalanx_wire::{task_from_wire, task_to_wire};
 use std::collections::BTreeMap;
 
 /// The newest round and its next block. A trainer begins a round after it has seen the end of the round before, so all blocks of
@@ -24,6 +26,24 @@ impl BlockClaims {
         };
         self.answered.insert(from, (ask, block));
         BlockClaimed { block, newest_round: self.round }
+    }
+
+    /// Returns everything.
+    pub(crate) fn state(&self) -> Claims {
+        let claimed = |(&(task, incarnation), &(claim, block)): (&TaskIncarnation, &(ClaimBlock, Option<u64>))| {
+            let task = Some(task_to_wire(task, incarnation));
+            Claimed { task, claim: Some(claim), block }
+        };
+        Claims { round: self.round, next: self.next, claimed: self.answered.iter().map(claimed).collect() }
+    }
+
+    /// Continues from [`Self::state`].
+    pub(crate) fn resume(state: Claims) -> Result<Self> {
+        let answered = |Claimed { task, claim, block }: Claimed| {
+            Ok((task_from_wire(task.as_ref())?, (claim.unwrap_or_default(), block)))
+        };
+        let answered = state.claimed.into_iter().map(answered).collect::<Result<_>>()?;
+        Ok(Self { round: state.round, next: state.next, answered })
     }
 
     /// Forgets a trainer that claims nothing any more.

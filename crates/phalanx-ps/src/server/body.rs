@@ -24,9 +24,14 @@ impl<'a> Body<'a> {
         Ok(self.take(count, 8)?.as_chunks::<8>().0.iter().map(|eight| i64::from_le_bytes(*eight)).collect())
     }
 
+    /// Returns the number of bytes that were not read yet.
+    pub(crate) fn left(&self) -> usize {
+        self.rest.len() + self.parts.iter().map(Bytes::len).sum::<usize>()
+    }
+
     /// Refuses a body that is longer than its header requires.
     pub(crate) fn end(self) -> Result<()> {
-        let left = self.rest.len() + self.parts.iter().map(Bytes::len).sum::<usize>();
+        let left = self.left();
         if left == 0 { Ok(()) } else { Err(broken(format!("{left} bytes are left over"))) }
     }
 

@@ -4,6 +4,9 @@
 //! continue. Those that left or were fenced do not count.
 
 use super::TaskIncarnation;
+use crate::proto;
+use phalanx_base::Result;
+use phalanx_wire::{task_from_wire, task_to_wire};
 use std::collections::BTreeMap;
 
 /// The clocks of the trainers that take part.
@@ -35,6 +38,21 @@ impl Clocks {
     pub fn poll(&self, trainer: TaskIncarnation, most_ahead: u64) -> Option<u64> {
         let (own, slowest) = (self.0.get(&trainer).copied().unwrap_or(0), self.slowest());
         (own <= slowest.saturating_add(most_ahead)).then_some(slowest)
+    }
+
+    /// Returns every trainer's clock.
+    pub(crate) fn state(&self) -> Vec<proto::Clock> {
+        let clock = |(&(task, incarnation), &clock): (&TaskIncarnation, &u64)| {
+            let task = Some(task_to_wire(task, incarnation));
+            proto::Clock { task, clock }
+        };
+        self.0.iter().map(clock).collect()
+    }
+
+    /// Continues from [`Self::state`].
+    pub(crate) fn resume(state: Vec<proto::Clock>) -> Result<Self> {
+        let clock = |clock: proto::Clock| Ok((task_from_wire(clock.task.as_ref())?, clock.clock));
+        state.into_iter().map(clock).collect::<Result<_>>().map(Self)
     }
 
     /// Returns the trainers that take part.

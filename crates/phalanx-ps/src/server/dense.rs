@@ -5,7 +5,7 @@
 //! `tests/loom` checks under every interleaving that a snapshot of a shard is consistent.
 
 use super::lock;
-use super::snapshot::{Clock, CowPage};
+use super::snapshot::{Clock, CowPage, SNAPSHOT_KINDS, SnapshotKind};
 use crate::Executor;
 use crate::plan::CHUNK;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -47,8 +47,8 @@ pub(crate) struct Dense {
     /// Rounds below this one are closed.
     closed: AtomicU64,
     clock: Arc<Clock>,
-    /// Rounds below this one are in the newest snapshot.
-    snapshot_closed: AtomicU64,
+    /// Rounds below these are in the newest snapshots.
+    snapshot_closed: [AtomicU64; SNAPSHOT_KINDS.len()],
 }
 
 impl Dense {
@@ -57,7 +57,7 @@ impl Dense {
         let len = rows.len() * shape.row_elements();
         let chunks = (0..len.div_ceil(CHUNK)).map(|_| Mutex::default()).collect();
         let zero = AtomicU64::default;
-        let (updates, changes, closed, snapshot_closed) = (zero(), zero(), zero(), zero());
+        let (updates, changes, closed, snapshot_closed) = (zero(), zero(), zero(), [zero(), zero()]);
         Self { name, shape, rows, optimizer, len, chunks, updates, changes, closed, clock, snapshot_closed }
     }
 
@@ -138,6 +138,17 @@ impl Dense {
         })
     }
 
+    /// Refuses a gradient for a round that does not consist of complete chunks. They are counted per chunk, so that a worker
+    /// that dies between two parts leaves no chunk half counted.
+    pub(crate) fn check_contribution(&self, range: &Range<usize>) -> Result<()> {
+        let aligned = |at: usize| at.is_multiple_of(CHUNK) || at == self.len;
+        if aligned(range.start) && aligned(range.end) {
+            return Ok(());
+        }
+        Err(Error::new(Code::BadMessage, "a gradient for a round must consist of complete chunks")
+            .at(self.name.clone()))
+    }
+
     /// Adds a gradient to its round; returns `false` if the round is closed already.
     pub(crate) fn contribute(
         &self,
@@ -147,12 +158,7 @@ impl Dense {
         rate: Option<f32>,
         block: &mut F32Block,
     ) -> Result<bool> {
-        let aligned = |at: usize| at.is_multiple_of(CHUNK) || at == self.len;
-        if !aligned(range.start) || !aligned(range.end) {
-            // Counted per chunk, so that a worker that dies between two parts leaves no chunk half counted.
-            return Err(Error::new(Code::BadMessage, "a gradient for a round must consist of complete chunks")
-                .at(self.name.clone()));
-        }
+        self.check_contribution(&range)?;
         // A gradient for a later round proves that the earlier ones are closed.
         if round < self.close(round) {
             return Ok(false);
@@ -236,15 +242,20 @@ impl Dense {
 
     /// Begins a snapshot of the rounds below `closed` and returns the numbers of updates and rounds in it. Updates wait
     /// meanwhile.
-    pub(crate) fn begin_snapshot(&self, closed: u64) -> (u64, u64) {
+    pub(crate) fn begin_snapshot(&self, kind: SnapshotKind, closed: u64) -> (u64, u64) {
         let closed = self.close(closed);
-        self.snapshot_closed.store(closed, Ordering::Release);
+        self.snapshot_closed[kind as usize].store(closed, Ordering::Release);
         (self.updates.load(Ordering::Acquire), closed)
     }
 
-    /// Calls `each` with the values (`part` 0) or a slot (from 1) at the newest snapshot, chunk by chunk.
-    pub(crate) fn read_snapshot(&self, part: usize, mut each: impl FnMut(&[f32]) -> Result<()>) -> Result<()> {
-        let closed = self.snapshot_closed.load(Ordering::Acquire);
+    /// Calls `each` with the values (`part` 0) or a slot (from 1) at the kind's newest snapshot, chunk by chunk.
+    pub(crate) fn read_snapshot(
+        &self,
+        kind: SnapshotKind,
+        part: usize,
+        mut each: impl FnMut(&[f32]) -> Result<()>,
+    ) -> Result<()> {
+        let closed = self.snapshot_closed[kind as usize].load(Ordering::Acquire);
         let mut copy = Vec::with_capacity(CHUNK);
         for (index, chunk) in self.chunks.iter().enumerate() {
             let len = CHUNK.min(self.len - index * CHUNK);
@@ -252,7 +263,7 @@ impl Dense {
             {
                 let mut chunk = lock(chunk);
                 self.settle(&mut chunk, closed)?;
-                match chunk.cow.read_snapshot(&chunk.numbers) {
+                match chunk.cow.read_snapshot(kind, &chunk.numbers) {
                     [] if part == 0 => copy.resize(len, 0.0),
                     [] => copy.resize(len, self.optimizer.slot_init(part - 1)),
                     numbers => copy.extend_from_slice(&numbers[part * len..][..len]),
@@ -264,8 +275,8 @@ impl Dense {
     }
 
     /// Drops the copies for `snapshot`.
-    pub(crate) fn release_snapshot(&self, snapshot: u64) {
-        self.chunks.iter().for_each(|chunk| lock(chunk).cow.release(snapshot));
+    pub(crate) fn release_snapshot(&self, kind: SnapshotKind, snapshot: u64) {
+        self.chunks.iter().for_each(|chunk| lock(chunk).cow.release(kind, snapshot));
     }
 
     /// Applies the mean of a closed round.
@@ -273,8 +284,10 @@ impl Dense {
         chunk.settled = chunk.settled.max(closed);
         match &mut chunk.pending {
             Some(pending) if pending.round < closed && pending.count > 0 => {
-                if pending.round >= self.snapshot_closed.load(Ordering::Acquire) {
-                    chunk.cow.preserve(&chunk.numbers, self.clock.now());
+                for kind in SNAPSHOT_KINDS {
+                    if pending.round >= self.snapshot_closed[kind as usize].load(Ordering::Acquire) {
+                        chunk.cow.preserve_for(kind, &chunk.numbers, self.clock.now());
+                    }
                 }
                 let scale = 1.0 / pending.count as f32;
                 pending.sum.iter_mut().for_each(|sum| *sum *= scale);

@@ -1,6 +1,7 @@
 //! Tests of [`super::dense`]. Separate, because `tests/loom` includes that file.
 
 use super::dense::Dense;
+use super::snapshot::SnapshotKind;
 use crate::Executor;
 use crate::plan::CHUNK;
 use phalanx_base::{Code, F32Block, Shape, read_f32s, write_f32s};
@@ -93,9 +94,9 @@ fn values_that_are_replaced_keep_their_slots_and_lose_closed_rounds() {
     assert_eq!(values(&shard), [5.0, 6.0], "the round was closed before");
     assert!(shard.version() != before);
     let mut accumulator = Vec::new();
-    shard.begin_snapshot(1);
+    shard.begin_snapshot(SnapshotKind::Checkpoint, 1);
     shard
-        .read_snapshot(1, |numbers| {
+        .read_snapshot(SnapshotKind::Checkpoint, 1, |numbers| {
             accumulator.extend_from_slice(numbers);
             Ok(())
         })

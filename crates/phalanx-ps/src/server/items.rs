@@ -128,7 +128,7 @@ impl Item {
         }
     }
 
-    fn spec(&self) -> ItemSpec {
+    pub(crate) fn spec(&self) -> ItemSpec {
         match self {
             Self::Dense(shard) => {
                 let kind = ItemKind::Dense { shape: shard.shape.clone(), rows: shard.rows.clone() };

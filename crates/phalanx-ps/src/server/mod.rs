@@ -16,7 +16,9 @@ mod index;
 mod input_positions;
 pub(crate) mod items;
 mod load;
+mod log;
 mod pages;
+mod participants;
 mod pending_rows;
 mod restoring;
 mod round_counts;
@@ -35,6 +37,7 @@ pub use applied::{AppliedUpdates, TaskIncarnation, TaskProgress, UpdateOutcome, 
 pub use barrier::{Arrival, Barrier, Hold};
 pub use clocks::Clocks;
 pub use load::{ServerLoad, StoredItem};
+pub use log::{LogPlan, Replayed};
 pub use service::Service;
 pub use store::Store;
 pub use store_snapshot::StoreSnapshot;

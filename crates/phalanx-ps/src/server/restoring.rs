@@ -26,7 +26,7 @@ fn restore(store: &Store, ask: &proto::Restore) -> Result<u64> {
 }
 
 /// Plans the restore of everything that this server holds, which is number `server` of `servers`.
-fn plan(store: &Store, server: usize, servers: usize) -> RestorePlan {
+pub(super) fn plan(store: &Store, server: usize, servers: usize) -> RestorePlan {
     let mut plan = RestorePlan { server, servers: servers.max(1), shards: Vec::new(), tables: Vec::new() };
     for (handle, item) in (0..).zip(store.items().list()) {
         match item {

@@ -83,7 +83,9 @@ impl Service {
                     return Err(Error::new(Code::BadMessage, "a server is declared ready without its incarnation")
                         .because("a server that was restarted meanwhile would be declared ready without a model"));
                 }
-                store.set_ready();
+                let store = Arc::clone(store);
+                let ready = tokio::task::spawn_blocking(move || store.make_ready()).await;
+                ready.context(Code::Internal, "a server could not be declared ready")??;
                 None
             }
             request::Op::Describe(_) => Some(reply::Result::Description(self.describe())),
@@ -93,25 +95,27 @@ impl Service {
                 if !store.applied.is_behind() {
                     store.check_ready()?;
                 }
-                let progress = store.fence(lost);
+                let progress = store.fence(lost)?;
                 self.moved.notify_waiters();
                 let (step, complete) = (progress.step, progress.is_complete());
                 Some(reply::Result::Fenced(proto::Fenced { step, complete }))
             }
             request::Op::Join(ask) => {
-                let (from, step) = (from?, store.global_step());
-                let round = store.at_barrier(from, |barrier| barrier.join(from, ask.replicas_to_aggregate, step))?;
-                Some(reply::Result::Arrived(proto::Arrived { round: Some(round) }))
+                let round = Some(store.join(from?, &ask)?);
+                Some(reply::Result::Arrived(proto::Arrived { round }))
             }
             request::Op::Leave(_) => {
-                store.leave(from?);
+                store.leave(from?)?;
                 self.moved.notify_waiters();
                 None
             }
             request::Op::Arrive(ask) => Some(reply::Result::Arrived(self.arrive(from?, &ask).await?)),
             request::Op::Advance(ask) => Some(reply::Result::Arrived(self.advance(from?, &ask).await?)),
             request::Op::ClaimBlock(ask) => Some(reply::Result::BlockClaimed(store.claim_block(from?, ask)?)),
-            request::Op::CloseRound(ask) => Some(reply::Result::Arrived(self.close_round(ask.round))),
+            request::Op::CloseRound(ask) => {
+                let round = store.close_round(ask.round)?;
+                Some(reply::Result::Arrived(proto::Arrived { round }))
+            }
             request::Op::Hold(ask) => Some(reply::Result::Arrived(self.hold(ask.millis))),
             request::Op::TakeSnapshot(ask) => {
                 let snapshot = store.take_snapshot(ask.id, ask.closed, ask.first)?;
@@ -155,24 +159,12 @@ impl Service {
         Ok(out)
     }
 
-    /// Closes a round that is complete, as a coordinator reports.
-    fn close_round(&self, round: u64) -> proto::Arrived {
-        let open = lock(&self.store.barrier).close(round);
-        if let Some(open) = open {
-            self.store.reach_step(open);
-        }
-        proto::Arrived { round: open }
-    }
-
     /// Keeps the open round from closing for at most this time, since the client may die. With 0 it ends the current hold.
     fn hold(self: &Arc<Self>, millis: u32) -> proto::Arrived {
         if millis == 0 {
             return proto::Arrived { round: Some(self.end_hold(None)) };
         }
-        let (hold, round) = {
-            let mut barrier = lock(&self.store.barrier);
-            (barrier.hold(), barrier.round())
-        };
+        let (hold, round) = self.store.hold();
         let (service, time) = (Arc::clone(self), Duration::from_millis(millis.into()));
         tokio::spawn(async move {
             tokio::time::sleep(time).await;
@@ -183,12 +175,8 @@ impl Service {
 
     /// Ends this hold, or the current one, and returns the round that is then open.
     fn end_hold(&self, hold: Option<Hold>) -> u64 {
-        let (ended, round) = {
-            let mut barrier = lock(&self.store.barrier);
-            (barrier.end_hold(hold), barrier.round())
-        };
+        let (ended, round) = self.store.end_hold(hold);
         if ended {
-            self.store.reach_step(round);
             self.moved.notify_waiters();
         }
         round
@@ -238,15 +226,7 @@ impl Service {
             let mut moved = std::pin::pin!(self.moved.notified());
             // Listen before looking, or a round that closes in between would be missed.
             moved.as_mut().enable();
-            let (mut arrival, round) = self.store.at_barrier(from, |barrier| {
-                barrier.restore_quorum(ask.replicas_to_aggregate);
-                let before = barrier.round();
-                let arrival = barrier.arrive(from, ask.step, ask.round);
-                (arrival, (barrier.round() != before).then(|| barrier.round()))
-            })?;
-            if let Some(round) = round {
-                self.store.reach_step(round);
-            }
+            let mut arrival = self.store.arrive(from, ask)?;
             self.moved.notify_waiters();
             loop {
                 if let Arrival::Go(round) = arrival {
@@ -255,7 +235,7 @@ impl Service {
                 moved.as_mut().await;
                 moved.set(self.moved.notified());
                 moved.as_mut().enable();
-                arrival = lock(&self.store.barrier).poll(from);
+                arrival = self.store.poll_round(from);
             }
         };
         let round = tokio::time::timeout(wait, waiting).await.unwrap_or(Ok(None))?;
@@ -266,17 +246,16 @@ impl Service {
     async fn advance(&self, from: TaskIncarnation, ask: &proto::Advance) -> Result<proto::Arrived> {
         let wait = Duration::from_millis(ask.wait_ms.into()).min(LONGEST_WAIT);
         self.store.check_ready()?;
-        let Some(clock) = ask.clock else {
-            return Ok(proto::Arrived { round: Some(self.store.at_clocks(from, |clocks| clocks.join(from))?) });
-        };
-        self.store.at_clocks(from, |clocks| clocks.advance(from, clock))?;
+        if let Some(slowest) = self.store.advance(from, ask)? {
+            return Ok(proto::Arrived { round: Some(slowest) });
+        }
         self.moved.notify_waiters();
         let waiting = async {
             loop {
                 let mut moved = std::pin::pin!(self.moved.notified());
                 // Listen before looking, or a clock that advances in between would be missed.
                 moved.as_mut().enable();
-                let slowest = lock(&self.store.clocks).poll(from, ask.most_ahead);
+                let slowest = self.store.poll_clocks(from, ask.most_ahead);
                 if slowest.is_some() {
                     return slowest;
                 }
@@ -288,11 +267,7 @@ impl Service {
 
     fn describe(&self) -> proto::Description {
         let (variables, tables) = self.store.counts();
-        // Separate statements: two guards in one expression would deadlock.
-        let (stale, members) = {
-            let barrier = lock(&self.store.barrier);
-            (barrier.stale(), barrier.members().count() as u64)
-        };
+        let (stale, members) = self.store.rounds_of();
         let tasks = self.store.task_incarnations();
         let (newest_clock, widest_lag) = self.store.staleness.clocks();
         proto::Description {
@@ -310,6 +285,8 @@ impl Service {
             closed: self.store.closed(),
             missed: self.store.missed(),
             members,
+            replayed: self.store.replayed().is_some(),
+            logs: self.store.has_log(),
         }
     }
 }
@@ -340,7 +317,9 @@ fn get_or_start<T>(
     Ok(started)
 }
 
-fn progress_to_wire(&((task, incarnation), progress): &(TaskIncarnation, super::TaskProgress)) -> proto::TaskProgress {
+pub(super) fn progress_to_wire(
+    &((task, incarnation), progress): &(TaskIncarnation, super::TaskProgress),
+) -> proto::TaskProgress {
     proto::TaskProgress {
         task: Some(task_to_wire(task, incarnation)),
         step: progress.step,
@@ -349,10 +328,11 @@ fn progress_to_wire(&((task, incarnation), progress): &(TaskIncarnation, super::
         fenced: progress.fenced,
         behind: progress.behind,
         counted: progress.counted,
+        lacking: progress.lacking,
     }
 }
 
-fn specs(specs: &[proto::Spec]) -> Result<Vec<ItemSpec>> {
+pub(super) fn specs(specs: &[proto::Spec]) -> Result<Vec<ItemSpec>> {
     specs.iter().map(ItemSpec::from_wire).collect()
 }
 

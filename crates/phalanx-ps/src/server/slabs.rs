@@ -4,7 +4,7 @@
 //! access, and the slabs of a large table are long enough for large pages.
 
 use super::pages::request_large_pages;
-use super::snapshot::CowPage;
+use super::snapshot::{CowPage, Now, SnapshotKind};
 use std::ops::Range;
 
 /// Numbers in a block of rows, which is the page of copy-on-write.
@@ -31,14 +31,14 @@ pub(super) struct Slabs {
     /// The copy-on-write state of each block.
     cow: Vec<CowPage>,
     rows: usize,
-    /// Snapshots up to this one are released.
-    released: u64,
+    /// Snapshots up to these are released.
+    released: Now,
 }
 
 impl Slabs {
     pub(super) fn new(width: usize) -> Self {
         let bits = (BLOCK / width.max(1)).max(1).ilog2();
-        Self { width, bits, slabs: Vec::new(), cow: Vec::new(), rows: 0, released: 0 }
+        Self { width, bits, slabs: Vec::new(), cow: Vec::new(), rows: 0, released: Now::default() }
     }
 
     /// Returns the number of rows of a block.
@@ -47,7 +47,7 @@ impl Slabs {
     }
 
     /// Adds a row of zeros. No snapshot has it, so none needs a copy.
-    pub(super) fn add(&mut self, now: u64) -> &mut [f32] {
+    pub(super) fn add(&mut self, now: Now) -> &mut [f32] {
         let (row, block) = (self.rows, self.rows >> self.bits);
         if block == self.cow.len() {
             self.cow.push(CowPage::new(now));
@@ -75,16 +75,16 @@ impl Slabs {
         &self.slabs[slab].numbers()[at..at + self.width]
     }
 
-    /// Returns a row to be changed, after preserving it for a snapshot.
-    pub(super) fn change(&mut self, location: RowLocation, now: u64) -> &mut [f32] {
-        if self.released < now {
+    /// Returns a row to be changed, after preserving it for the snapshots.
+    pub(super) fn change(&mut self, location: RowLocation, now: Now) -> &mut [f32] {
+        if self.released != now {
             self.preserve(location, now);
         }
         self.numbers(location)
     }
 
-    /// Preserves the row's block for the newest snapshot.
-    fn preserve(&mut self, location: RowLocation, now: u64) {
+    /// Preserves the row's block for the newest snapshots.
+    fn preserve(&mut self, location: RowLocation, now: Now) {
         let block = (self.first(location.slab) + location.at / self.width) >> self.bits;
         let (slab, numbers) = self.block(block);
         self.cow[block].preserve(&self.slabs[slab].numbers()[numbers], now);
@@ -100,16 +100,17 @@ impl Slabs {
         (slab, at..at + (self.width << self.bits))
     }
 
-    /// Returns a block's numbers at the newest snapshot.
-    pub(super) fn read_snapshot(&self, block: usize) -> &[f32] {
+    /// Returns a block's numbers at the kind's newest snapshot.
+    pub(super) fn read_snapshot(&self, kind: SnapshotKind, block: usize) -> &[f32] {
         let (slab, numbers) = self.block(block);
-        self.cow[block].read_snapshot(&self.slabs[slab].numbers()[numbers])
+        self.cow[block].read_snapshot(kind, &self.slabs[slab].numbers()[numbers])
     }
 
     /// Drops the copies for `snapshot`.
-    pub(super) fn release_snapshot(&mut self, snapshot: u64) {
-        self.cow.iter_mut().for_each(|page| page.release(snapshot));
-        self.released = self.released.max(snapshot);
+    pub(super) fn release_snapshot(&mut self, kind: SnapshotKind, snapshot: u64) {
+        self.cow.iter_mut().for_each(|page| page.release(kind, snapshot));
+        let released = &mut self.released[kind as usize];
+        *released = snapshot.max(*released);
     }
 }
 
@@ -142,13 +143,15 @@ impl Slab {
 mod tests {
     use super::*;
 
+    const NONE: Now = [0, 0];
+
     #[test]
     fn rows_stay_what_and_where_they_are() {
         for width in [1, 3, 16, 5000, 9000] {
             let mut slabs = Slabs::new(width);
             let count = 9 * slabs.block_rows() + 5;
             for row in 0..count {
-                let added = slabs.add(0);
+                let added = slabs.add(NONE);
                 assert!(added.len() == width && added.iter().all(|&x| x == 0.0));
                 added.fill(row as f32);
             }
@@ -160,27 +163,35 @@ mod tests {
     fn a_row_as_long_as_a_cache_line_is_one() {
         let mut slabs = Slabs::new(16);
         let count = 9 * slabs.block_rows();
-        assert!((0..count).all(|_| slabs.add(0).as_ptr().align_offset(LINE) == 0));
+        assert!((0..count).all(|_| slabs.add(NONE).as_ptr().align_offset(LINE) == 0));
     }
 
     #[test]
     fn a_snapshot_copies_what_changes_after_it_and_nothing_else() {
         let mut slabs = Slabs::new(16);
         let rows = 3 * slabs.block_rows();
-        (0..rows).for_each(|row| slabs.add(0).fill(row as f32));
+        (0..rows).for_each(|row| slabs.add(NONE).fill(row as f32));
         let row = slabs.location(1);
-        slabs.change(row, 1).fill(-1.0);
-        slabs.change(row, 1).fill(-2.0);
-        assert_eq!((slabs.at(row)[0], slabs.read_snapshot(0)[16], slabs.read_snapshot(0)[32]), (-2.0, 1.0, 2.0));
+        slabs.change(row, [1, 0]).fill(-1.0);
+        slabs.change(row, [1, 0]).fill(-2.0);
+        assert_eq!(
+            (
+                slabs.at(row)[0],
+                slabs.read_snapshot(SnapshotKind::Checkpoint, 0)[16],
+                slabs.read_snapshot(SnapshotKind::Checkpoint, 0)[32]
+            ),
+            (-2.0, 1.0, 2.0)
+        );
         let copied = |slabs: &Slabs, block: usize| {
-            slabs.read_snapshot(block).as_ptr() != slabs.at(slabs.location(block * slabs.block_rows())).as_ptr()
+            slabs.read_snapshot(SnapshotKind::Checkpoint, block).as_ptr()
+                != slabs.at(slabs.location(block * slabs.block_rows())).as_ptr()
         };
         assert_eq!([0, 1, 2].map(|block| copied(&slabs, block)), [true, false, false]);
-        slabs.add(1).fill(7.0);
-        slabs.release_snapshot(1);
-        slabs.change(row, 1).fill(-3.0);
+        slabs.add([1, 0]).fill(7.0);
+        slabs.release_snapshot(SnapshotKind::Checkpoint, 1);
+        slabs.change(row, [1, 0]).fill(-3.0);
         assert!((0..4).all(|block| !copied(&slabs, block)));
-        slabs.change(row, 2).fill(-4.0);
-        assert_eq!(slabs.read_snapshot(0)[16], -3.0);
+        slabs.change(row, [2, 0]).fill(-4.0);
+        assert_eq!(slabs.read_snapshot(SnapshotKind::Checkpoint, 0)[16], -3.0);
     }
 }

@@ -1,25 +1,23 @@
 //! Everything one server holds.
 
-use super::barrier::Barrier;
-use super::block_claims::BlockClaims;
 use super::body::Body;
-use super::clocks::Clocks;
 use super::dense::Dense;
 use super::input_positions::InputPositions;
 use super::items::{Item, Items};
 use super::load::Counters;
+use super::log::LogSlot;
+use super::participants::Participants;
 use super::snapshot::Snapshots;
 use super::staleness::Staleness;
 use super::table::Table;
-use super::{AppliedUpdates, StoreSnapshot, TaskIncarnation, TaskProgress, UpdateOutcome, UpdatePart, lock};
+use super::{AppliedUpdates, StoreSnapshot, TaskIncarnation, TaskProgress, UpdateOutcome, UpdatePart};
 use crate::Executor;
 use crate::plan::ItemSpec;
-use crate::proto::{self, BlockClaimed, ClaimBlock, Exchange, Exchanged};
+use crate::proto::{self, Exchange, Exchanged, request};
 use bytes::Bytes;
 use phalanx_base::{Code, Error, F32Block, Result};
 use phalanx_optim::Optimizer;
 use phalanx_wire::limits;
-use std::collections::BTreeSet;
 use std::ops::DerefMut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -35,7 +33,10 @@ struct RangeGradient<'a> {
 }
 
 /// The gradients of a message, checked but not applied.
-struct Push<'a> {
+pub(super) struct Push<'a> {
+    /// The message, and how many bytes of it are gradients.
+    body: &'a [Bytes],
+    bytes: usize,
     dense: Vec<RangeGradient<'a>>,
     rows: Vec<RowsGradient<'a>>,
     /// The tables that are updated as variables are.
@@ -61,9 +62,7 @@ struct Pull {
 pub struct Store {
     items: RwLock<Items>,
     pub(super) applied: AppliedUpdates,
-    pub(crate) barrier: Mutex<Barrier>,
-    pub(crate) clocks: Mutex<Clocks>,
-    block_claims: Mutex<BlockClaims>,
+    pub(super) participants: Participants,
     pub(super) global_step: AtomicU64,
     /// How many messages have changed values; gradients of rounds do so when their round is closed, and do not count.
     pub(super) changes: AtomicU64,
@@ -71,14 +70,15 @@ pub struct Store {
     pub(super) snapshots: Snapshots<StoreSnapshot>,
     pub(super) input_positions: InputPositions,
     ready: AtomicBool,
-    stale: AtomicU64,
-    repeats: AtomicU64,
+    pub(super) stale: AtomicU64,
+    pub(super) repeats: AtomicU64,
     /// Steps that a restored server has missed, counted when a task pushes again.
     pub(super) missed: AtomicU64,
     pub(super) staleness: Staleness,
     pub(super) counters: Counters,
     /// The sender and the number of the message that replaced values last.
     pub(super) replaced: Mutex<Option<(TaskIncarnation, u64)>>,
+    pub(super) log: LogSlot,
 }
 
 impl Default for Store {
@@ -87,9 +87,7 @@ impl Default for Store {
         Self {
             items: RwLock::new(Items::new(Arc::clone(snapshots.clock()))),
             applied: AppliedUpdates::default(),
-            barrier: Mutex::default(),
-            clocks: Mutex::default(),
-            block_claims: Mutex::default(),
+            participants: Participants::default(),
             global_step: AtomicU64::default(),
             changes: AtomicU64::default(),
             snapshots,
@@ -101,17 +99,26 @@ impl Default for Store {
             staleness: Staleness::default(),
             counters: Counters::default(),
             replaced: Mutex::default(),
+            log: LogSlot::default(),
         }
     }
 }
 
 impl Store {
+    pub(super) fn over(log: LogSlot) -> Self {
+        Self { log, ..Self::default() }
+    }
+
     /// Creates the items that do not exist, starting at zero, and returns all handles.
     ///
     /// # Errors
     /// When a name is taken by something else.
     pub fn create(&self, specs: &[ItemSpec]) -> Result<Vec<u32>> {
-        self.items.write().unwrap_or_else(PoisonError::into_inner).add(specs)
+        let _update = self.snapshots.update();
+        let mut items = self.items.write().unwrap_or_else(PoisonError::into_inner);
+        let op = || request::Op::Create(proto::Create { specs: specs.iter().map(ItemSpec::to_wire).collect() });
+        self.record(None, op, &[])?;
+        items.add(specs)
     }
 
     /// Returns the handles of items that exist.
@@ -137,27 +144,30 @@ impl Store {
         reply_buffer: impl FnOnce(usize) -> S,
     ) -> Result<(Exchanged, S)> {
         let (started, bytes_in) = (Instant::now(), body.iter().map(Bytes::len).sum());
-        let mut body = Body::new(body);
         let mut answer = Exchanged::default();
         let _update = self.snapshots.update();
         // Everything is checked before anything is changed: an update is applied completely or not at all.
         InputPositions::check(&ask.input_position)?;
-        let push = self.read_push(ask, &mut body)?;
+        let (push, mut body) = self.read_push(ask, body)?;
         let pull = self.read_pull(ask, &mut body)?;
         body.end()?;
         if let Some(update) = ask.update {
-            self.push(from, ask, update, push, executor, &mut answer)?;
+            self.push(from, (ask, update), push, executor, &mut answer)?;
         }
         let values = Self::pull(ask, pull, executor, &mut answer, reply_buffer)?;
         self.counters.count(ask.update.is_some(), bytes_in, values.len(), started.elapsed());
         Ok((answer, values))
     }
 
-    fn read_push<'a>(&self, ask: &Exchange, body: &mut Body<'a>) -> Result<Push<'a>> {
+    /// Checks the gradients of a message; returns them, and the rest of the message.
+    pub(super) fn read_push<'a>(&self, ask: &Exchange, message: &'a [Bytes]) -> Result<(Push<'a>, Body<'a>)> {
+        let mut body = Body::new(message);
+        let all = body.left();
         let mut dense = Vec::with_capacity(ask.dense_push.len().min(1024));
         for (number, range) in ask.dense_push.iter().enumerate() {
             let shard = self.dense(range.handle)?;
             let elements = shard.check(range.start, range.count)?;
+            ask.round.map_or(Ok(()), |_| shard.check_contribution(&elements))?;
             let keeps_rate = ask.keeps_rate.get(number).copied().unwrap_or(false);
             let rate = ask.learning_rate.filter(|_| !keeps_rate);
             check_rate(&shard.optimizer, rate)?;
@@ -173,7 +183,7 @@ impl Store {
         }
         let as_variables = ask.as_variables.iter().map(|&handle| self.table(handle)).collect::<Result<Vec<_>>>()?;
         as_variables.iter().try_for_each(|table| check_rate(&table.optimizer, ask.learning_rate))?;
-        Ok(Push { dense, rows, as_variables })
+        Ok((Push { body: message, bytes: all - body.left(), dense, rows, as_variables }, body))
     }
 
     fn read_pull(&self, ask: &Exchange, body: &mut Body<'_>) -> Result<Pull> {
@@ -199,11 +209,10 @@ impl Store {
         Ok(Pull { dense, rows })
     }
 
-    fn push(
+    pub(super) fn push(
         &self,
         from: TaskIncarnation,
-        ask: &Exchange,
-        proto::UpdatePart { step, part, parts }: proto::UpdatePart,
+        (ask, proto::UpdatePart { step, part, parts }): (&Exchange, proto::UpdatePart),
         push: Push<'_>,
         executor: Executor,
         answer: &mut Exchanged,
@@ -211,6 +220,8 @@ impl Store {
         let update = UpdatePart { step, part, parts, by_another: ask.on_behalf_of.is_some() };
         let counts = ask.counts && ask.round.is_none() && update.is_last();
         let outcome = self.applied.once(from, update, |outcome, progress| {
+            // If this fails, nothing has changed, and the sender tries again.
+            self.record_exchange(from, ask, push.body, push.bytes)?;
             if outcome == UpdateOutcome::Fresh {
                 answer.stale = !Self::apply(ask, part == 0, push, executor)?;
                 self.changes.fetch_add(ask.round.is_none().into(), Ordering::AcqRel);
@@ -233,10 +244,10 @@ impl Store {
     }
 
     /// Applies gradients, or adds them to their round; returns false if that round is closed already.
-    fn apply(
+    pub(super) fn apply(
         ask: &Exchange,
         is_first_part: bool,
-        Push { dense, rows, as_variables }: Push<'_>,
+        Push { dense, rows, as_variables, .. }: Push<'_>,
         executor: Executor,
     ) -> Result<bool> {
         let mut block = F32Block::default();
@@ -297,44 +308,7 @@ impl Store {
         Ok(values)
     }
 
-    /// Calls `act` with the barrier unless the task was fenced: a late message must not let it join again.
-    pub(crate) fn at_barrier<T>(&self, from: TaskIncarnation, act: impl FnOnce(&mut Barrier) -> T) -> Result<T> {
-        self.applied.admitted(from, || act(&mut lock(&self.barrier)))
-    }
-
-    /// Calls `act` with the clocks unless the task was fenced.
-    pub(crate) fn at_clocks<T>(&self, from: TaskIncarnation, act: impl FnOnce(&mut Clocks) -> T) -> Result<T> {
-        self.applied.admitted(from, || act(&mut lock(&self.clocks)))
-    }
-
-    /// Takes the next block of a round of the input for this task, unless it was fenced.
-    pub(crate) fn claim_block(&self, from: TaskIncarnation, ask: ClaimBlock) -> Result<BlockClaimed> {
-        self.applied.admitted(from, || lock(&self.block_claims).claim(from, ask))
-    }
-
-    /// Takes a task out of rounds, clocks and claims.
-    pub(crate) fn leave(&self, task: TaskIncarnation) {
-        lock(&self.barrier).leave(task);
-        lock(&self.clocks).leave(task);
-        lock(&self.block_claims).leave(task);
-    }
-
-    /// Fences a lost task and returns its progress.
-    pub fn fence(&self, lost: TaskIncarnation) -> TaskProgress {
-        let progress = self.applied.fence(lost);
-        self.leave(lost);
-        progress
-    }
-
-    /// Returns the task incarnations that have pushed or joined the rounds here and are not fenced.
-    pub fn task_incarnations(&self) -> BTreeSet<TaskIncarnation> {
-        let mut tasks: BTreeSet<_> = self.applied.tasks().into_iter().collect();
-        tasks.extend(lock(&self.barrier).members());
-        tasks.extend(lock(&self.clocks).members());
-        tasks
-    }
-
-    /// Declares the model initialised.
+    /// Declares the model initialised, without a log; see [`Self::make_ready`].
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Release);
     }
@@ -351,6 +325,11 @@ impl Store {
         Err(Error::new(Code::NotInitialized, "the server has no model yet")
             .because("the chief has not created it, or is restoring it")
             .help("wait for the chief"))
+    }
+
+    /// Returns which updates of each task incarnation are in the values.
+    pub fn applied(&self) -> Vec<(TaskIncarnation, TaskProgress)> {
+        self.applied.all()
     }
 
     /// Returns the number of committed steps, where this server counts them.

@@ -2,13 +2,13 @@
 
 use super::dense::Dense;
 use super::items::Item;
-use super::snapshot::{Released, Snapshot};
+use super::snapshot::{Released, Snapshot, SnapshotKind};
 use super::table::Table;
 use super::{Store, TaskIncarnation, TaskProgress};
 use phalanx_base::{Code, Error, Result, TaskId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An item in a snapshot, with its counts.
 pub(crate) enum SnapshotItem {
@@ -18,8 +18,10 @@ pub(crate) enum SnapshotItem {
 
 /// A snapshot of a server.
 pub struct StoreSnapshot {
-    /// The client's id.
-    id: u64,
+    /// What it is for.
+    pub(crate) kind: SnapshotKind,
+    /// The id that the client gave it, or the position in the write-ahead log that it was taken at.
+    pub(crate) id: u64,
     number: u64,
     /// How long no update could be applied.
     pub(crate) pause: Duration,
@@ -66,8 +68,8 @@ impl Snapshot for StoreSnapshot {
         self.released.set(|| {
             for item in &self.items {
                 match item {
-                    SnapshotItem::Dense { shard, .. } => shard.release_snapshot(self.number),
-                    SnapshotItem::Table { table, .. } => table.release_snapshot(self.number),
+                    SnapshotItem::Dense { shard, .. } => shard.release_snapshot(self.kind, self.number),
+                    SnapshotItem::Table { table, .. } => table.release_snapshot(self.kind, self.number),
                 }
             }
         });
@@ -85,25 +87,36 @@ impl Store {
         if !first {
             self.check_ready()?;
         }
-        self.snapshots.take(id, |number, started| {
-            let mut items = Vec::new();
-            for item in self.items().list() {
-                items.push(match item {
-                    Item::Dense(shard) => {
-                        let (updates, closed) = shard.begin_snapshot(closed);
-                        SnapshotItem::Dense { shard: Arc::clone(shard), updates, closed }
-                    }
-                    Item::Table(table) => {
-                        let (updates, closed, rows) = table.begin_snapshot(closed)?;
-                        SnapshotItem::Table { table: Arc::clone(table), updates, closed, rows }
-                    }
-                });
-            }
-            let (progress, input_positions) = (self.applied.all(), self.input_positions.all());
-            let (global_step, changes) = (self.global_step(), self.changes.load(Ordering::Acquire));
-            let (pause, released) = (started.elapsed(), Released::default());
-            Ok(StoreSnapshot { id, number, pause, global_step, changes, items, progress, input_positions, released })
+        self.snapshots.take(SnapshotKind::Checkpoint, id, |number, started| {
+            self.begin_snapshot(SnapshotKind::Checkpoint, id, closed, (number, started))
         })
+    }
+
+    /// Takes a snapshot of one kind. Updates wait meanwhile.
+    pub(super) fn begin_snapshot(
+        &self,
+        kind: SnapshotKind,
+        id: u64,
+        closed: u64,
+        (number, started): (u64, Instant),
+    ) -> Result<StoreSnapshot> {
+        let mut items = Vec::new();
+        for item in self.items().list() {
+            items.push(match item {
+                Item::Dense(shard) => {
+                    let (updates, closed) = shard.begin_snapshot(kind, closed);
+                    SnapshotItem::Dense { shard: Arc::clone(shard), updates, closed }
+                }
+                Item::Table(table) => {
+                    let (updates, closed, rows) = table.begin_snapshot(closed)?;
+                    SnapshotItem::Table { table: Arc::clone(table), updates, closed, rows }
+                }
+            });
+        }
+        let (progress, input_positions) = (self.applied.all(), self.input_positions.all());
+        let (global_step, changes) = (self.global_step(), self.changes.load(Ordering::Acquire));
+        let (pause, released) = (started.elapsed(), Released::default());
+        Ok(StoreSnapshot { kind, id, number, pause, global_step, changes, items, progress, input_positions, released })
     }
 
     /// Returns the snapshot with this id.
@@ -111,7 +124,7 @@ impl Store {
     /// # Errors
     /// When it was released.
     pub(crate) fn snapshot(&self, id: u64) -> Result<Arc<StoreSnapshot>> {
-        self.snapshots.get(id).ok_or_else(|| {
+        self.snapshots.get(SnapshotKind::Checkpoint, id).ok_or_else(|| {
             Error::new(Code::NoSuchVariable, "the server keeps no such snapshot")
                 .because("another one was taken since, or the server was restarted")
                 .help("take another one")
@@ -120,6 +133,6 @@ impl Store {
 
     /// Releases a snapshot.
     pub fn release_snapshot(&self, id: u64) {
-        self.snapshots.release(id);
+        self.snapshots.release(SnapshotKind::Checkpoint, id);
     }
 }

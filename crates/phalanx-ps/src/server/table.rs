@@ -6,7 +6,7 @@ use super::index::{STRIPES, stripe_of, tag};
 use super::lock;
 use super::round_counts::RoundCounts;
 use super::slabs::{BLOCK, RowLocation};
-use super::snapshot::Clock;
+use super::snapshot::{Clock, SnapshotKind};
 use super::stripe::{Stripe, stages};
 use crate::Executor;
 use crate::plan::RowInitializer;
@@ -226,6 +226,7 @@ impl Table {
     /// Calls `each` with their values (`part` 0) or a slot (from 1) at the snapshot, in the same order.
     pub(crate) fn read_snapshot(
         &self,
+        kind: SnapshotKind,
         part: usize,
         rows: &[usize],
         mut each: impl FnMut(&[f32]) -> Result<()>,
@@ -236,7 +237,7 @@ impl Table {
             for (block, first) in (0..rows).step_by(block_rows).enumerate() {
                 let count = block_rows.min(rows - first);
                 copy.clear();
-                for row in lock(stripe).rows.read_snapshot(block).chunks_exact(self.width).take(count) {
+                for row in lock(stripe).rows.read_snapshot(kind, block).chunks_exact(self.width).take(count) {
                     copy.extend_from_slice(&row[part * self.dim..][..self.dim]);
                 }
                 each(&copy)?;
@@ -246,8 +247,8 @@ impl Table {
     }
 
     /// Drops the copies for `snapshot`.
-    pub(crate) fn release_snapshot(&self, snapshot: u64) {
-        self.stripes.iter().for_each(|stripe| lock(stripe).rows.release_snapshot(snapshot));
+    pub(crate) fn release_snapshot(&self, kind: SnapshotKind, snapshot: u64) {
+        self.stripes.iter().for_each(|stripe| lock(stripe).rows.release_snapshot(kind, snapshot));
     }
 
     fn slice<'a>(&self, gradients: &'a [u8], at: u32) -> &'a [u8] {

@@ -1,6 +1,7 @@
 //! Writing a snapshot as one server's part of a checkpoint.
 
 use super::dense::Dense;
+use super::snapshot::SnapshotKind;
 use super::store_snapshot::{SnapshotItem, StoreSnapshot};
 use super::table::Table;
 use crate::checkpoint::names::{self, GLOBAL_STEP, INPUT_POSITIONS, part_name};
@@ -20,10 +21,10 @@ pub(crate) fn write_snapshot<W: Write>(
     let mut spans = part.tables.iter();
     for item in &snapshot.items {
         match item {
-            SnapshotItem::Dense { shard, .. } => write_dense(&mut bundle, shard)?,
+            SnapshotItem::Dense { shard, .. } => write_dense(&mut bundle, shard, snapshot.kind)?,
             SnapshotItem::Table { table, rows, .. } => {
                 let span = spans.next().ok_or_else(|| Error::new(Code::BadMessage, "a table's span is missing"))?;
-                write_table(&mut bundle, table, rows, span, part.server == 0)?;
+                write_table(&mut bundle, (table, snapshot.kind), rows, span, part.server == 0)?;
             }
         }
     }
@@ -43,7 +44,7 @@ pub(crate) fn write_snapshot<W: Write>(
     Ok(written)
 }
 
-fn write_dense<W: Write>(bundle: &mut BundleWriter<W>, shard: &Dense) -> Result<()> {
+fn write_dense<W: Write>(bundle: &mut BundleWriter<W>, shard: &Dense, kind: SnapshotKind) -> Result<()> {
     if shard.rows.is_empty() {
         return Ok(());
     }
@@ -56,7 +57,7 @@ fn write_dense<W: Write>(bundle: &mut BundleWriter<W>, shard: &Dense) -> Result<
             let rows = TensorSlice::rows(shard.rows.start as u64, shard.rows.len() as u64, rank);
             bundle.begin_slice(&name, Dtype::F32, &shard.shape, &rows)?
         };
-        shard.read_snapshot(part, |numbers| tensor.write(bytemuck::cast_slice(numbers)))?;
+        shard.read_snapshot(kind, part, |numbers| tensor.write(bytemuck::cast_slice(numbers)))?;
         tensor.finish()?;
     }
     Ok(())
@@ -64,7 +65,7 @@ fn write_dense<W: Write>(bundle: &mut BundleWriter<W>, shard: &Dense) -> Result<
 
 fn write_table<W: Write>(
     bundle: &mut BundleWriter<W>,
-    table: &Table,
+    (table, kind): (&Table, SnapshotKind),
     rows: &[usize],
     span: &proto::Span,
     is_first: bool,
@@ -86,7 +87,7 @@ fn write_table<W: Write>(
     for part in 0..=table.optimizer.slot_count() {
         let name = names::table_values(&part_name(&table.optimizer, &table.name, part));
         let mut tensor = begin_rows(bundle, &name, Dtype::F32, &values, span.first, count)?;
-        table.read_snapshot(part, rows, |numbers| tensor.write(bytemuck::cast_slice(numbers)))?;
+        table.read_snapshot(kind, part, rows, |numbers| tensor.write(bytemuck::cast_slice(numbers)))?;
         tensor.finish()?;
     }
     Ok(())
@@ -127,5 +128,7 @@ fn write_own<W: Write>(bundle: &mut BundleWriter<W>, snapshot: &StoreSnapshot, s
         let (role, index, incarnation) = (task.role.into(), task.index.into(), task.incarnation.cast_signed());
         tasks.extend([role, index, incarnation, step, progress.parts_applied.into(), progress.parts.into(), fenced]);
     }
-    bundle.add_i64s(&names::progress(server), &Shape::new([snapshot.progress.len(), 7])?, &tasks)
+    bundle.add_i64s(&names::progress(server), &Shape::new([snapshot.progress.len(), 7])?, &tasks)?;
+    let lacking: Vec<i64> = snapshot.progress.iter().map(|(_, progress)| progress.lacking.cast_signed()).collect();
+    bundle.add_i64s(&names::lacking(server), &Shape::new([lacking.len()])?, &lacking)
 }

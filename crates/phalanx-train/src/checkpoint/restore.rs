@@ -6,8 +6,9 @@ use crate::identity::random;
 use phalanx_base::{Code, Error, Incarnation, Result};
 use phalanx_cluster::Phase;
 use phalanx_ps::Client;
+use phalanx_ps::TaskIncarnation;
 use phalanx_ps::checkpoint::{Checkpoint, SavedProgress, compare};
-use phalanx_ps::client::RemoteModel;
+use phalanx_ps::client::{RemoteModel, ServerDescription};
 use phalanx_ps::recovery::{Action, Event, Failure, Known, LostSteps, Recovery, RecoveryOutcome, Saved};
 use phalanx_storage::Dir;
 use std::cell::RefCell;
@@ -91,6 +92,15 @@ impl<'a> Restorer<'a> {
         loop {
             let done = match action {
                 Action::Finish(RecoveryOutcome::Held) => return Ok(Recovered::Held),
+                Action::Finish(RecoveryOutcome::Whole) => {
+                    self.server.in_scope(|| {
+                        tracing::info!(
+                            server,
+                            "ps/{server} is back with every update it had acknowledged; nothing was lost"
+                        );
+                    });
+                    return Ok(Recovered::Held);
+                }
                 Action::Finish(RecoveryOutcome::Restored(checkpoint, loss)) => {
                     self.report(server, &checkpoints[checkpoint], &loss);
                     return Ok(Recovered::Restored { loss });
@@ -107,10 +117,12 @@ impl<'a> Restorer<'a> {
                         last.unwrap_or_else(|| Error::new(Code::Internal, "a recovery failed without a reason"))
                     );
                 }
-                Action::Describe => self
-                    .client
-                    .describe(server)
-                    .map(|state| Event::Described { incarnation: state.incarnation, ready: state.ready }),
+                Action::Describe => {
+                    self.client.describe(server).map(|ServerDescription { incarnation, ready, replayed, .. }| {
+                        Event::Described { incarnation, ready, replayed }
+                    })
+                }
+                Action::Fence(incarnation) => self.fence_lost(server, incarnation, &[]).map(|()| Event::Fenced),
                 Action::Announce(incarnation) => {
                     remote.announce_on(self.client, server, incarnation).map(|()| Event::Announced)
                 }
@@ -227,10 +239,14 @@ impl<'a> Restorer<'a> {
         loss: &LostSteps,
     ) -> Result<()> {
         self.client.set_progress(server, incarnation, applied, loss)?;
-        for lost in self.server.job().ever_lost().into_iter().chain(loss.fenced.iter().copied()) {
-            self.client.fence_on(server, incarnation, lost)?;
-        }
+        self.fence_lost(server, incarnation, &loss.fenced)?;
         self.client.set_server_ready(server, incarnation)
+    }
+
+    /// Fences the tasks that are lost, and these, on a server that has come back.
+    fn fence_lost(&self, server: usize, incarnation: Incarnation, others: &[TaskIncarnation]) -> Result<()> {
+        let lost = self.server.job().ever_lost().into_iter().chain(others.iter().copied());
+        lost.into_iter().try_for_each(|lost| self.client.fence_on(server, incarnation, lost))
     }
 }
 

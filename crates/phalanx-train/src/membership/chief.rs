@@ -179,7 +179,7 @@ impl Chief {
             }
             RosterEvent::ServerStartedAgain(task) => tracing::info!(
                 server = %task,
-                "{task} is back and holds nothing; its part of the newest checkpoint comes next"
+                "{task} is back as another process; without a log it gets its part of the newest checkpoint"
             ),
             RosterEvent::ChiefStalled(time) => {
                 let seconds = time.as_secs_f32();

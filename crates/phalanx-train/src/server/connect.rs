@@ -60,6 +60,7 @@ impl Server {
         options.token = inner.options.token.clone();
         // Longer than the chief waits for a lost server, so that the chief is the one to give up.
         options.patience = inner.options.server_grace + inner.options.lease + Duration::from_secs(10);
+        options.acknowledged = inner.progress.acknowledged();
         let job = Arc::clone(&inner.job);
         options.stop = Arc::new(move || job.phase() == Phase::Over || job.interrupted().is_some());
         options

@@ -14,7 +14,7 @@ use crate::coordinator::CoordinatorService;
 use crate::job::Job;
 use crate::logging::LogScope;
 use crate::membership::{Chief, Membership};
-use crate::status::ProgressCounters;
+use crate::status::{ProgressCounters, SharedWriter};
 use crate::{ServerOptions, placement};
 use phalanx_base::{Code, Error, Fault, Incarnation, Result, Role, TaskId};
 use phalanx_cluster::{Phase, TaskConfig};
@@ -64,6 +64,7 @@ struct Inner {
     /// Set when a test kills the task.
     killed: Arc<AtomicBool>,
     progress: Arc<ProgressCounters>,
+    status: Option<SharedWriter>,
     /// How far this task's own part is, for a program that drops the task without a reason.
     part: Mutex<Part>,
 }
@@ -294,12 +295,22 @@ impl Inner {
             crate::status::failed(dir, self.options.known_as.unwrap_or(self.task), error);
         }
         self.membership.leave(&self.job, failure);
+        // The counts of updates at the end, which readers compare.
+        if let Some(status) = &self.status {
+            status.write(self.job.phase());
+        }
         if let Some(companion) = &self.companion {
             companion.leave(None);
         }
         let listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(listening) = listening {
             listening.stop();
+        }
+        // After a failure of machines or networks the job is started again, and continues from the log.
+        let is_over = self.job.phase() == Phase::Over;
+        let again = self.job.failure().is_some_and(|error| error.code().fault() == Fault::Infrastructure);
+        if let Some(store) = self.store.as_ref().filter(|_| is_over && !again) {
+            store.remove_log();
         }
     }
 

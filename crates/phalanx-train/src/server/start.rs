@@ -6,7 +6,7 @@ use crate::job::Job;
 use crate::logging::LogScope;
 use crate::membership::{Chief, Member, Membership, TaskIdentity};
 use crate::status::{ProgressCounters, StatusWriter};
-use crate::{ClusterResolver, ServerOptions, identity};
+use crate::{ClusterResolver, ServerOptions, durability, identity};
 use phalanx_base::{Code, Error, Result, Role, TaskId};
 use phalanx_cluster::{ClusterSpec, TaskConfig};
 use phalanx_ps::Store;
@@ -83,7 +83,9 @@ impl Server {
             let chief = (chief, chief_address.clone());
             Membership::Member(Arc::new(Member::new(identity, chief, Arc::clone(&job), options.clone(), log.clone())))
         };
-        let store = (task.role == Role::Ps).then(Arc::<Store>::default);
+        let is_server = task.role == Role::Ps;
+        // Replayed before it serves: nobody meets a server without what it has acknowledged.
+        let store = is_server.then(|| durability::open_store(&config, task, &options, &log)).transpose()?;
         let digest = identity::digest(&config.job_id());
         let coordinator_service = (task == chief).then(|| Arc::new(CoordinatorService::new(digest)));
         let service = |store: &Arc<Store>| Arc::new(Service::new(Arc::clone(store), digest, task, incarnation));
@@ -102,10 +104,12 @@ impl Server {
         if options.known_as.is_some() {
             progress.set_in_sync();
         }
+        let mut status = None;
         if let Some(dir) = &options.status_dir {
             let job = Arc::clone(&job);
             let held = store.clone().or_else(|| companion.as_ref().and_then(|beside| beside.store().cloned()));
-            StatusWriter::new(dir, known_as, held, &progress).start(move || job.phase())?;
+            let writer = StatusWriter::new(dir, (known_as, incarnation), held, &progress);
+            status = Some(writer.start(move || job.phase())?);
         }
         let listening = Mutex::new(Some(listening));
         let (gone, part, killed) = (Mutex::new(false), Mutex::default(), Arc::default());
@@ -126,6 +130,7 @@ impl Server {
             gone,
             killed,
             progress,
+            status,
             part,
         };
         Ok(Self { inner: Arc::new(inner) })

@@ -2,7 +2,7 @@
 
 use crate::ServerOptions;
 use crate::status::{ProgressCounters, SharedWriter, StatusWriter};
-use phalanx_base::{Result, TaskId};
+use phalanx_base::{Incarnation, Result, TaskId};
 use phalanx_cluster::Phase;
 use phalanx_nn::ParameterRegistry;
 use phalanx_run::{STATUS_DIR_VAR, StatusDir};
@@ -39,7 +39,7 @@ impl StepReport {
         }
         // Training continues without this file.
         let _ = StatusDir::at(dir).write_placement(*task, &crate::placement::of_whole(registry, *task));
-        let writer = StatusWriter::new(dir, *task, None, &self.counters).start(|| Phase::Running)?;
+        let writer = StatusWriter::new(dir, (*task, Incarnation(0)), None, &self.counters).start(|| Phase::Running)?;
         let _ = self.writer.set(writer);
         Ok(())
     }

@@ -149,9 +149,25 @@ impl Supervisor {
                 {
                     self.server.in_scope(|| tracing::warn!(code = %error.code(), "beginning again: {error}"));
                 }
-                initialized => return initialized,
+                Ok(initialized) => {
+                    self.wait_for_logs(client, saver.is_some())?;
+                    return Ok(initialized);
+                }
+                Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Waits for lost servers where there is no checkpoint, but each of them continues from its log.
+    fn wait_for_logs(&self, client: &Client, has_checkpoints: bool) -> Result<()> {
+        let Some(chief) = self.server.chief().filter(|_| !has_checkpoints) else { return Ok(()) };
+        for server in 0..client.servers() {
+            if !client.describe(server)?.logs {
+                return Ok(());
+            }
+        }
+        chief.wait_for_servers();
+        Ok(())
     }
 
     fn try_to_initialize<M: Parameters>(

@@ -3,7 +3,7 @@
 use crate::Executor;
 use crate::dense::Dense;
 use crate::plan::CHUNK;
-use crate::snapshot::{Released, Snapshot, Snapshots};
+use crate::snapshot::{Released, Snapshot, SnapshotKind, Snapshots};
 use phalanx_base::{F32Block, Shape};
 use phalanx_loom::sync::Arc;
 use phalanx_loom::{explore, thread};
@@ -30,7 +30,7 @@ impl Snapshot for Shot {
     }
 
     fn release(&self) {
-        self.released.set(|| self.shard.release_snapshot(self.number));
+        self.released.set(|| self.shard.release_snapshot(SnapshotKind::Checkpoint, self.number));
     }
 }
 
@@ -39,7 +39,7 @@ impl Shot {
     fn write(&self) -> bool {
         let mut seen = Vec::new();
         self.shard
-            .read_snapshot(0, |chunk| {
+            .read_snapshot(SnapshotKind::Checkpoint, 0, |chunk| {
                 assert!(chunk.iter().all(|number| *number == chunk[0]), "a chunk is half updated");
                 seen.push(chunk[0]);
                 Ok(())
@@ -93,11 +93,11 @@ impl Server {
     /// A snapshot after all updates until now, or of the rounds below `closed`.
     fn take(&self, id: u64, closed: u64) -> Arc<Shot> {
         let take = |number, _| {
-            let (updates, closed) = self.shard.begin_snapshot(closed);
+            let (updates, closed) = self.shard.begin_snapshot(SnapshotKind::Checkpoint, closed);
             let (shard, released) = (Arc::clone(&self.shard), Released::default());
             Ok(Shot { id, number, value: updates + closed, shard, released })
         };
-        self.snapshots.take(id, take).unwrap()
+        self.snapshots.take(SnapshotKind::Checkpoint, id, take).unwrap()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Snapshots by copy-on-write: the writer sees exactly one snapshot while updates continue.
 
-use crate::snapshot::{CowPage, Released, Snapshot, Snapshots};
+use crate::snapshot::{CowPage, Released, Snapshot, SnapshotKind, Snapshots};
 use phalanx_loom::sync::atomic::{AtomicU64, Ordering};
 use phalanx_loom::sync::{Arc, Mutex};
 use phalanx_loom::{explore, thread};
@@ -44,7 +44,9 @@ impl Snapshot for Shot {
     }
 
     fn release(&self) {
-        let drop_copies = || self.pages.iter().for_each(|page| page.lock().unwrap().cow.release(self.number));
+        let drop_copies = || {
+            self.pages.iter().for_each(|page| page.lock().unwrap().cow.release(SnapshotKind::Checkpoint, self.number))
+        };
         if self.bug == Bug::DropFirst {
             drop_copies();
             self.released.set(|| ());
@@ -59,7 +61,7 @@ impl Shot {
     fn write(&self) -> bool {
         let seen = self.pages.each_ref().map(|page| {
             let page = page.lock().unwrap();
-            page.cow.read_snapshot(&page.number)[0]
+            page.cow.read_snapshot(SnapshotKind::Checkpoint, &page.number)[0]
         });
         if self.released.is_set() {
             return false;
@@ -97,7 +99,7 @@ impl Server {
     }
 
     fn take(&self, id: u64, bug: Bug) -> Arc<Shot> {
-        let taken = self.snapshots.take(id, |number, _| {
+        let taken = self.snapshots.take(SnapshotKind::Checkpoint, id, |number, _| {
             let (updates, pages) = (self.updates.load(Ordering::Relaxed), self.pages.clone());
             Ok(Shot { id, number, updates, pages, released: Released::default(), bug })
         });
@@ -144,8 +146,8 @@ fn a_release_beside_the_writer(bug: Bug) {
             let server = Arc::clone(&server);
             move || server.update(bug)
         });
-        server.snapshots.release(1);
-        assert!(server.snapshots.get(1).is_none());
+        server.snapshots.release(SnapshotKind::Checkpoint, 1);
+        assert!(server.snapshots.get(SnapshotKind::Checkpoint, 1).is_none());
         writing.join().unwrap();
         updating.join().unwrap();
         assert!(server.take(2, bug).write(), "nobody released it");
