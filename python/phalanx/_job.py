@@ -88,7 +88,7 @@ class Part:
         server = self._server
         if server is not None and isinstance(exception, KeyboardInterrupt):
             server.interrupt()
-        elif server is not None and exception is not None:
+        elif server is not None and exception is not None and not asks_to_stop(exception):
             server.fail(exception)
         if close is not None:
             close()
@@ -115,6 +115,11 @@ def _close() -> None:
     exception: BaseException | None = getattr(sys, "last_value", None)
     for owner in list(_open):
         owner.__exit__(None if exception is None else type(exception), exception, None)
+
+
+def asks_to_stop(exception: BaseException) -> bool:
+    """Return whether Ctrl-C or SIGTERM is behind an exception."""
+    return isinstance(exception, KeyboardInterrupt) or (isinstance(exception, Error) and exception.code in ("PX0801", "PX0802"))
 
 
 def end_with_exit_codes() -> None:

@@ -69,6 +69,7 @@ class ClusterCoordinator:
         self._waiting: dict[int, weakref.ref[RemoteValue[Any]]] = {}
         # In the chief: what is known of the call that is open.
         self._is_open = False
+        self._is_broken = False
         self._outcome = Outcome()
         self._known: tuple[bytes, list[Buffer]] | None = None
         self._task = _job.Part(strategy.server, self._terminate, handles_signals=strategy.is_launched)
@@ -224,6 +225,8 @@ class ClusterCoordinator:
             self._take(*self._until("finished"))
             self._outcome.extra = added
         except Error as error:
+            if self._is_broken:
+                raise
             self._outcome.error = self._outcome.error or error
         # Those that nobody can ask for any more stay here.
         alive = [(number, value()) for number, value in self._waiting.items()]
@@ -295,7 +298,11 @@ class ClusterCoordinator:
         """Compute steps until one of these events comes."""
         native = self._native
         while native is not None:
-            kind, payload = native.next()
+            try:
+                kind, payload = native.next()
+            except BaseException:
+                self._is_broken = True
+                raise
             if kind == "step":
                 self._compute(payload)
             elif kind in kinds:
@@ -372,6 +379,9 @@ class ClusterCoordinator:
     def _leave(self, exception: BaseException | None) -> None:
         if self._task.is_over:
             return
+        if exception is not None and _job.asks_to_stop(exception):
+            # What is under way is saved.
+            self._terminate()
         native, self._native = self._native, None
         self._task.end(exception, native.close if native is not None else None)
         if self._rows is not None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from phalanx import _phalanx
 from phalanx._errors import Error
+from phalanx._job import asks_to_stop
 from phalanx._phalanx import Optimizer, Server
 from phalanx.torch._embedding import Features, Ids
 from phalanx.torch._parameters import Parameters, Settings, scalar
@@ -83,7 +84,7 @@ class Supervisor:
         except BaseException as exception:
             if isinstance(exception, KeyboardInterrupt):
                 self.server.interrupt()
-            if _asks_to_stop(exception):
+            if asks_to_stop(exception):
                 session.close(with_workers=False, interrupted=True)
             else:
                 session.unbind()
@@ -199,7 +200,7 @@ class Session:
         try:
             self.inner.stop(with_workers)
         except Error as error:
-            if not (interrupted and _asks_to_stop(error)):
+            if not (interrupted and asks_to_stop(error)):
                 raise
         finally:
             self.unbind()
@@ -211,8 +212,3 @@ class Session:
     def look_up(self, table: str, ids: Ids) -> tuple[Ids, Tensor, Tensor]:
         """Read rows of a table: the unique ids, their rows, and for each id the index of its row."""
         return self._rows.look_up(table, ids)
-
-
-def _asks_to_stop(exception: BaseException) -> bool:
-    """Return whether Ctrl-C or SIGTERM is behind it."""
-    return isinstance(exception, KeyboardInterrupt) or (isinstance(exception, Error) and exception.code in ("PX0801", "PX0802"))
