@@ -50,7 +50,9 @@ fn root() -> PathBuf {
 /// Writes the pages that tests compare with code. Each test writes its page where the two differ and fails once for that, so it
 /// runs a second time.
 fn docs() -> Result<(), String> {
-    for page in ["-p phalanx-jobfile --test it schema::", "-p phalanx-cli --bins", "-p xtask --test it names::"] {
+    for page in
+        ["-p phalanx-jobfile --test it schema::", "-p phalanx-cli --lib reference::", "-p xtask --test it names::"]
+    {
         let mut test = Command::new(env!("CARGO"));
         test.current_dir(root()).args(["test", "--quiet"]).args(page.split(' '));
         let _differed = run(test.env("PHALANX_WRITE_DOCS", "1"));

@@ -281,10 +281,9 @@ fn rounds_at_the_end_of_numbers_do_not_panic() {
 fn lengths_over_the_limit_close_the_connection_before_memory_is_taken() {
     against(|server| {
         let port = server.address.port();
-        for length in [u32::MAX, 17 << 20, 3, 0] {
+        for length in [u32::MAX, 17 << 20] {
             for mut peer in server.peers() {
                 peer.send(&length.to_le_bytes());
-                peer.send(&[1, 2, 3, 4]);
                 assert!(matches!(peer.receive(), Received::Closed), "{length}");
             }
         }
@@ -396,7 +395,8 @@ fn a_black_hole_is_given_up_when_patience_ends() {
         (options.deadline, options.patience) = (Duration::from_secs(6), Duration::from_secs(9));
         let client = Client::connect(&[(task(phalanx_base::Role::Ps), address)], options).unwrap();
         let error = client.global_step().unwrap_err();
-        assert_eq!(error.code(), Code::OutcomeUnknown, "{error}");
+        // Without a handshake nothing was sent.
+        assert_eq!(error.code(), Code::PeerUnreachable, "{error}");
         let lines = log.lines();
         assert!(matches!(&lines[..], [line] if line.starts_with("worker/0: no answer from ps/0")), "{lines:?}");
     });

@@ -47,7 +47,8 @@ impl GradientPolicy {
         sets: Vec<RowSet>,
     ) -> Result<Option<UpdateGradients>> {
         let StepGradients { loss, mut dense, rows, .. } = computed;
-        dense.truncate(layout.variables().len());
+        // What is missing at the end has no gradient.
+        dense.resize_with(layout.variables().len(), || None);
         let mut rows: Vec<(RowSet, HostBuffer)> =
             sets.into_iter().zip(rows).filter_map(|(set, gradients)| Some((set, gradients?))).collect();
         check_sizes(layout, &dense, &rows)?;

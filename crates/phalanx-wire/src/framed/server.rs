@@ -75,31 +75,41 @@ fn read(stream: &PeerStream, start: &mut [u8], pool: &Arc<BufferPool>) -> io::Re
     if count == 0 {
         return Ok(None);
     }
-    while count < PREFIX {
+    while count < 4 {
         count += source.more(&mut start[count..])?;
     }
-    let word = |at: usize| u32::from_le_bytes([start[at], start[at + 1], start[at + 2], start[at + 3]]) as usize;
-    let (length, header) = (word(0), word(4));
-    if !(4..=limits::FRAME_BYTES).contains(&length) {
-        let why = format!("a frame of {length} bytes, 4 to {} are accepted", limits::FRAME_BYTES);
+    let word = |start: &[u8], at: usize| u32::from_le_bytes([start[at], start[at + 1], start[at + 2], start[at + 3]]);
+    let length = word(start, 0) as usize;
+    if length > limits::FRAME_BYTES {
+        let why = format!("a frame of {length} bytes, at most {} are accepted", limits::FRAME_BYTES);
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     }
-    let rest = length - 4;
-    let begun = &start[PREFIX..count];
-    if begun.len() > rest {
+    while count < PREFIX.min(4 + length) {
+        count += source.more(&mut start[count..])?;
+    }
+    if count > 4 + length {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a second request before the reply to the first"));
     }
+    if length < 4 {
+        source.arrived()?;
+        return Ok(Some(Err(malformed(format!("{length} bytes are too few for a header length")))));
+    }
+    let (header, rest) = (word(start, 4) as usize, length - 4);
     let fits = header <= rest.min(limits::HEADER_BYTES);
     let header_length = if fits { header } else { 0 };
+    let begun = &start[PREFIX..count];
     let (in_header, in_body) = begun.split_at(begun.len().min(header_length));
     let header_bytes = source.complete(Buffer::own(header_length), in_header)?;
     let body = source.complete(Buffer::new(pool, rest - header_length), in_body)?;
     source.arrived()?;
     if !fits {
-        return Ok(Some(Err(Error::new(Code::BadMessage, "a frame is malformed")
-            .because(format!("its header should have {header} bytes, {rest} follow")))));
+        return Ok(Some(Err(malformed(format!("its header should have {header} bytes, {rest} follow")))));
     }
     Ok(Some(Ok(InFrame::from_network(header_bytes, body, pool))))
+}
+
+fn malformed(why: String) -> Error {
+    Error::new(Code::BadMessage, "a frame is malformed").because(why)
 }
 
 /// The memory for a part of a request.
