@@ -19,7 +19,7 @@ QUIET = ("--no-dashboard", "--progress", "none", "--run-dir", "job")
 
 def launched(run: Run, name: str, *layout: str, arguments: tuple[str, ...] = ()) -> str:
     """Launch an example, and return what its tasks printed."""
-    out, err = run("-m", "phalanx", "launch", *QUIET, *layout, "--", sys.executable, EXAMPLES / name, *arguments, limit=240)
+    out, err = run("-m", "phalanx", "launch", *QUIET, *layout, "--", sys.executable, EXAMPLES / name, *arguments, seconds=240)
     return out + err
 
 

@@ -26,9 +26,9 @@ def demo(tmp_path_factory):
 
 def test_the_last_line_is_the_result(demo):
     model_dir, line = demo
-    assert set(line) == {"auc", "best_auc", "steps_per_s", "first_step_s", "model_dir", "export_dir", "exit_codes"}
+    assert set(line) == {"auc", "best_auc", "steps_per_s", "first_step_s", "model_dir", "export_dir", "exit_codes", "updates_lost"}
     assert line["model_dir"] == model_dir and 0.55 < line["auc"] < line["best_auc"] < 0.9
-    assert line["steps_per_s"] > 0 and line["first_step_s"] > 0
+    assert line["steps_per_s"] > 0 and line["first_step_s"] > 0 and line["updates_lost"] == 0
     tasks = ["chief/0", "evaluator/0", "ps/0", "ps/1", "worker/0", "worker/1"]
     assert line["exit_codes"] == dict.fromkeys(tasks, 0)
 
