@@ -101,9 +101,21 @@ impl Executor {
                     return Err(Error::new(Code::Internal, format!("a step was not given {name:?}")));
                 }
             }
-            if let (Op::Bag(_), Some(Op::Rows(table)), Some(Op::Input(input))) = (&node.op, fed(0), fed(1))
+            let each = match &node.op {
+                Op::Bag(_) => None,
+                Op::Gather(gather) => Some(gather.dims.iter().product::<usize>()),
+                _ => continue,
+            };
+            if let (Some(Op::Rows(table)), Some(Op::Input(input))) = (fed(0), fed(1))
                 && let Fed::Ids(ids) = feed.inputs[*input]
             {
+                if each.is_some_and(|each| each * feed.rows != ids.positions.len()) {
+                    let name = &self.graph.inputs[*input].name;
+                    return Err(Error::new(
+                        Code::ShapeMismatch,
+                        format!("{name:?} has another number of ids than places"),
+                    ));
+                }
                 let rows = feed.tables[*table].len() / self.graph.tables[*table].dim;
                 if ids.positions.iter().copied().max().is_some_and(|most| most as usize >= rows) {
                     let name = &self.graph.inputs[*input].name;

@@ -21,6 +21,7 @@ mod feed;
 mod foreign;
 mod function;
 mod graph;
+mod image;
 mod kernels;
 mod op;
 mod ops;
@@ -33,9 +34,12 @@ pub use executor::Executor;
 pub use feed::{Fed, Feed, Ids};
 pub use function::Function;
 pub use graph::{Graph, Input, InputValues, Node, NodeId, Parameter, Table};
+pub use image::Border;
 pub use ops::{
-    Activation, Add, Bag, BatchNorm, Concat, Dense, Dropout, LogPoisson, Op, PairProducts, Reduce, Repeat, Scale,
-    SecondOrder, SigmoidCrossEntropy, Slice, SparseSoftmaxCrossEntropy, SquaredError, SquaredNorm, pairs,
+    AbsoluteError, Activation, Add, Bag, BatchNorm, Concat, Conv2d, Cross, Dense, Dot, Dropout, Gather, GlobalMean,
+    Huber, LayerNorm, LogCosh, LogPoisson, Merge, Op, PairProducts, PercentageError, Poisson, Pool2d, Reduce, Repeat,
+    Reshape, Scale, SecondOrder, SigmoidCrossEntropy, Slice, SparseSoftmaxCrossEntropy, SquaredError, SquaredLogError,
+    SquaredNorm, pairs,
 };
 pub use pass::{Gradients, Pass, Seed};
 pub use phalanx_matmul::Precision;

@@ -1,6 +1,7 @@
 //! What an operation is: a rule for its shape, its value, and its derivative.
 
 use crate::pass::Context;
+use crate::plan::Size;
 use crate::shape::ValueShape;
 use phalanx_base::Result;
 
@@ -35,9 +36,9 @@ pub(crate) trait Operation {
     }
 
     /// Returns how many numbers the operation keeps from forward to backward.
-    fn keeps(&self, inputs: &[&ValueShape]) -> usize {
+    fn keeps(&self, inputs: &[&ValueShape]) -> Size {
         let _ = inputs;
-        0
+        Size::default()
     }
 
     /// Returns whether [`Self::backward`] adds to what is there.

@@ -103,7 +103,7 @@ impl<'e> Pass<'e> {
         let (place, kept_at) = (executor.plan.values[node], executor.plan.kept[node]);
         let (Some(op), Some(at)) = (executor.graph.nodes[node].op.operation(), place) else { return };
         let (mut buffer, mut kept) = (self.take(place), self.take(kept_at));
-        let kept_size = kept_at.map_or(0, |place| place.size.fixed);
+        let kept_size = kept_at.map_or(0, |place| place.size.at(self.feed.rows));
         let out = Out { values: &mut buffer[..at.size.at(self.feed.rows)], layout: at.layout };
         op.forward(&self.context(node), out, &mut kept[..kept_size]);
         self.put_back(place, buffer);
@@ -115,7 +115,7 @@ impl<'e> Pass<'e> {
         let (place, kept_at) = (executor.plan.gradients[step.node], executor.plan.kept[step.node]);
         let (Some(op), Some(at)) = (executor.graph.nodes[step.node].op.operation(), place) else { return };
         let (mut buffer, mut kept) = (self.take(place), self.take(kept_at));
-        let kept_size = kept_at.map_or(0, |place| place.size.fixed);
+        let kept_size = kept_at.map_or(0, |place| place.size.at(self.feed.rows));
         let gradient = &mut buffer[..at.size.at(self.feed.rows)];
         op.prepare_backward(&self.context(step.node), gradient, &mut kept[..kept_size]);
         self.put_back(kept_at, kept);
@@ -212,6 +212,11 @@ impl<'a> Context<'a> {
         }
     }
 
+    /// Returns the number of examples.
+    pub(crate) fn rows(&self) -> usize {
+        self.feed.rows
+    }
+
     /// Returns the number of inputs.
     pub(crate) fn count(&self) -> usize {
         self.own.inputs.len()
@@ -243,7 +248,8 @@ impl<'a> Context<'a> {
 
     /// Returns what was kept from the forward pass.
     pub(crate) fn kept(&self) -> &'a [f32] {
-        self.executor.plan.kept[self.node].map_or(&[], |place| &self.memory.slots[place.slot][..place.size.fixed])
+        self.executor.plan.kept[self.node]
+            .map_or(&[], |place| &self.memory.slots[place.slot][..place.size.at(self.feed.rows)])
     }
 
     pub(crate) fn classes(&self, input: usize) -> &'a [i64] {
@@ -275,12 +281,17 @@ impl<'a> Context<'a> {
         epilogue: Epilogue<'_>,
         out: &mut [f32],
     ) {
-        let mut scratch = self.memory.scratch.borrow_mut();
         let length = matmul_scratch(self.level(), precision, a.rows(), a.columns(), b.columns());
+        self.with_scratch(length, |scratch| matmul_into(self.level(), precision, a, b, epilogue, out, scratch));
+    }
+
+    /// Calls `work` with memory for this many numbers.
+    pub(crate) fn with_scratch(&self, length: usize, work: impl FnOnce(&mut [f32])) {
+        let mut scratch = self.memory.scratch.borrow_mut();
         if scratch.len() < length {
             scratch.resize(length, 0.0);
         }
-        matmul_into(self.level(), precision, a, b, epilogue, out, &mut scratch);
+        work(&mut scratch[..length]);
     }
 
     /// Returns whether the value of an input was computed inside of this one's.

@@ -199,10 +199,10 @@ impl<'a> Layout<'a> {
                 intervals.push((Kind::Value, node, self.value(node), Size::of(&self.graph.nodes[node].shape)));
             }
             let keeps = self.keeps(node);
-            if keeps > 0 {
+            if keeps != Size::default() {
                 let end = self.backward_at[node].unwrap_or(self.forward_at[node]);
                 let kept = Interval { start: self.forward_at[node], end };
-                intervals.push((Kind::Kept, node, kept, Size { each: 0, fixed: keeps }));
+                intervals.push((Kind::Kept, node, kept, keeps));
             }
         }
         for step in plan.backward.iter().filter(|step| self.inside[step.node].is_none()) {
@@ -236,10 +236,10 @@ impl<'a> Layout<'a> {
         plan.slots = slots.sizes();
     }
 
-    fn keeps(&self, node: usize) -> usize {
+    fn keeps(&self, node: usize) -> Size {
         let node = &self.graph.nodes[node];
         let shapes: Vec<&ValueShape> = node.inputs.iter().map(|input| self.graph.shape(*input)).collect();
-        node.op.operation().map_or(0, |op| op.keeps(&shapes))
+        node.op.operation().map(|op| op.keeps(&shapes)).unwrap_or_default()
     }
 
     /// Returns how long a value is needed, with those that are computed inside of it.

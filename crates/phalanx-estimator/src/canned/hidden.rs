@@ -71,7 +71,7 @@ impl ModelPlan {
             variable("moving_mean", Initializer::Zeros, moving)?,
             variable("moving_variance", Initializer::Ones, moving)?,
         ];
-        self.graph.add(BatchNorm { epsilon: EPSILON }, &inputs)
+        self.graph.add(BatchNorm { epsilon: EPSILON, gamma: true, beta: true }, &inputs)
     }
 
     /// Plans `SCOPE/hiddenlayer_0` and so on, and returns the output of the last one.

@@ -1,20 +1,25 @@
 //! Batch normalization.
 
-use super::{exactly, misfit};
+use super::misfit;
 use crate::op::{Operation, Out, Reads, Rows};
 use crate::pass::Context;
+use crate::plan::Size;
 use crate::shape::ValueShape;
 use phalanx_base::Result;
 use serde::{Deserialize, Serialize};
 
 /// Normalizes every column, by the mean and variance of the batch while training, else by the moving ones. The inputs are the
-/// values, gamma, beta, the moving mean and the moving variance.
+/// values, gamma and beta where it has them, the moving mean and the moving variance.
 ///
 /// The gradient of a moving value is its distance to that of the batch: gradient descent moves it there.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BatchNorm {
     /// Added to the variance.
     pub epsilon: f32,
+    /// Whether there is a trained factor.
+    pub gamma: bool,
+    /// Whether there is a trained addend.
+    pub beta: bool,
 }
 
 impl BatchNorm {
@@ -26,30 +31,38 @@ impl BatchNorm {
         gradient: &[f32],
         to: &mut [f32],
     ) {
-        let (x, gamma, width) = (cx.input(0), cx.input(1), mean.len().max(1));
+        let (x, gamma, width) = (cx.input(0), self.gamma.then(|| cx.input(1)), mean.len().max(1));
         let share = 1.0 / (x.len() / width).max(1) as f32;
         let rows = x.chunks_exact(width).zip(gradient.chunks_exact(width));
         for ((x, own), to) in rows.zip(to.chunks_exact_mut(width)) {
             for column in 0..width {
                 let inverse = 1.0 / (variance[column] + self.epsilon).sqrt();
                 let along = (x[column] - mean[column]) * inverse * d_gamma[column];
-                to[column] = gamma[column] * inverse * (own[column] - share * (d_beta[column] + along));
+                let factor = inverse * gamma.map_or(1.0, |gamma| gamma[column]);
+                to[column] = factor * (own[column] - share * (d_beta[column] + along));
             }
         }
     }
 
     fn kernel<'a>(self, cx: &Context<'a>) -> phalanx_matmul::BatchNorm<'a> {
         let (channels, epsilon) = (cx.own_shape().width(), self.epsilon);
-        phalanx_matmul::BatchNorm { channels, epsilon, gamma: Some(cx.input(1)), beta: Some(cx.input(2)) }
+        let beta = self.beta.then(|| cx.input(self.moving() - 1));
+        phalanx_matmul::BatchNorm { channels, epsilon, gamma: self.gamma.then(|| cx.input(1)), beta }
+    }
+
+    /// Returns the number of the input that is the moving mean.
+    fn moving(self) -> usize {
+        1 + usize::from(self.gamma) + usize::from(self.beta)
     }
 }
 
 impl Operation for BatchNorm {
     fn shape(&self, inputs: &[&ValueShape]) -> Result<ValueShape> {
-        let [x, rest @ ..] = exactly::<5, _>(inputs)?;
+        let [x, rest @ ..] = inputs else { return Err(misfit("nothing to normalize".to_owned())) };
         match rest.iter().find(|own| own.dims != [x.width()]) {
             Some(own) => Err(misfit(format!("an input of shape {x} does not fit a parameter of shape {own}"))),
-            None => Ok(x.clone()),
+            None if inputs.len() == self.moving() + 2 => Ok((*x).clone()),
+            None => Err(misfit(format!("{} inputs of a batch normalization", inputs.len()))),
         }
     }
 
@@ -61,7 +74,8 @@ impl Operation for BatchNorm {
             kernel.statistics(cx.level(), x, mean, variance);
             kernel.forward(cx.level(), x, mean, variance, out);
         } else {
-            kernel.forward(cx.level(), x, cx.input(3), cx.input(4), out);
+            let moving = self.moving();
+            kernel.forward(cx.level(), x, cx.input(moving), cx.input(moving + 1), out);
         }
     }
 
@@ -78,10 +92,10 @@ impl Operation for BatchNorm {
         let part = |at: usize| &kept[at * width..(at + 1) * width];
         match input {
             0 => self.of_values(cx, [0, 1, 2, 3].map(part), gradient.contiguous(), to),
-            1 => to.copy_from_slice(part(2)),
-            2 => to.copy_from_slice(part(3)),
+            1 if self.gamma => to.copy_from_slice(part(2)),
+            _ if input < self.moving() => to.copy_from_slice(part(3)),
             _ => {
-                let now = part(input - 3);
+                let now = part(input - self.moving());
                 to.iter_mut().zip(cx.input(input)).zip(now).for_each(|((to, moving), now)| *to = moving - now);
             }
         }
@@ -91,7 +105,7 @@ impl Operation for BatchNorm {
         Reads { inputs: true, output: false }
     }
 
-    fn keeps(&self, inputs: &[&ValueShape]) -> usize {
-        inputs.first().map_or(0, |x| 4 * x.width())
+    fn keeps(&self, inputs: &[&ValueShape]) -> Size {
+        Size { each: 0, fixed: inputs.first().map_or(0, |x| 4 * x.width()) }
     }
 }

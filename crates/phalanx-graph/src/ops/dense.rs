@@ -3,6 +3,7 @@
 use super::{exactly, misfit};
 use crate::op::{Operation, Out, Reads, Rows};
 use crate::pass::Context;
+use crate::plan::Size;
 use crate::shape::ValueShape;
 use phalanx_base::Result;
 use phalanx_matmul::{Activation, Epilogue, Matrix, Precision, column_sums, relu_gradient_sums};
@@ -71,8 +72,8 @@ impl Operation for Dense {
         Reads { inputs: true, output: self.relu }
     }
 
-    fn keeps(&self, inputs: &[&ValueShape]) -> usize {
+    fn keeps(&self, inputs: &[&ValueShape]) -> Size {
         // The gradient of the bias, which is summed up in the pass through ReLU.
-        inputs.get(1).map_or(0, |kernel| kernel.width())
+        Size { each: 0, fixed: inputs.get(1).map_or(0, |kernel| kernel.width()) }
     }
 }

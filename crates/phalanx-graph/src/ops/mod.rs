@@ -5,12 +5,21 @@ mod add;
 mod bag;
 mod batch_norm;
 mod concat;
+mod conv2d;
+mod cross;
 mod dense;
+mod dot;
 mod dropout;
+mod gather;
+mod global_mean;
+mod layer_norm;
 mod losses;
+mod merge;
 mod pair_products;
+mod pool2d;
 mod reduce;
 mod repeat;
+mod reshape;
 mod scale;
 mod second_order;
 mod slice;
@@ -21,12 +30,24 @@ pub use add::Add;
 pub use bag::Bag;
 pub use batch_norm::BatchNorm;
 pub use concat::Concat;
+pub use conv2d::Conv2d;
+pub use cross::Cross;
 pub use dense::Dense;
+pub use dot::Dot;
 pub use dropout::Dropout;
-pub use losses::{LogPoisson, SigmoidCrossEntropy, SparseSoftmaxCrossEntropy, SquaredError};
+pub use gather::Gather;
+pub use global_mean::GlobalMean;
+pub use layer_norm::LayerNorm;
+pub use losses::{
+    AbsoluteError, Huber, LogCosh, LogPoisson, PercentageError, Poisson, SigmoidCrossEntropy,
+    SparseSoftmaxCrossEntropy, SquaredError, SquaredLogError,
+};
+pub use merge::Merge;
 pub use pair_products::{PairProducts, pairs};
+pub use pool2d::Pool2d;
 pub use reduce::Reduce;
 pub use repeat::Repeat;
+pub use reshape::Reshape;
 pub use scale::Scale;
 pub use second_order::SecondOrder;
 pub use slice::Slice;
@@ -81,17 +102,32 @@ macro_rules! ops {
 }
 
 ops!(
+    AbsoluteError,
+    Cross,
+    Gather,
+    Huber,
+    LogCosh,
+    PercentageError,
+    Poisson,
+    SquaredLogError,
     Activation,
     Add,
     Bag,
     BatchNorm,
     Concat,
+    Conv2d,
     Dense,
+    Dot,
     Dropout,
+    GlobalMean,
+    LayerNorm,
     LogPoisson,
+    Merge,
     PairProducts,
+    Pool2d,
     Reduce,
     Repeat,
+    Reshape,
     Scale,
     SecondOrder,
     SigmoidCrossEntropy,

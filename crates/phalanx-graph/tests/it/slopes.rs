@@ -2,9 +2,10 @@
 
 use phalanx_base::{Combiner, SplitMix};
 use phalanx_graph::{
-    Activation, Add, Bag, BatchNorm, Concat, Dense, Dropout, Executor, Fed, Feed, Function, Graph, Ids, InputValues,
-    LogPoisson, NodeId, Op, PairProducts, Precision, Reduce, Repeat, Scale, SecondOrder, Seed, SigmoidCrossEntropy,
-    Slice, SparseSoftmaxCrossEntropy, SquaredError, SquaredNorm,
+    AbsoluteError, Activation, Add, Bag, BatchNorm, Border, Concat, Conv2d, Cross, Dense, Dot, Dropout, Executor, Fed,
+    Feed, Function, Gather, GlobalMean, Graph, Huber, Ids, InputValues, LayerNorm, LogCosh, LogPoisson, Merge, NodeId,
+    Op, PairProducts, PercentageError, Poisson, Pool2d, Precision, Reduce, Repeat, Reshape, Scale, SecondOrder, Seed,
+    SigmoidCrossEntropy, Slice, SparseSoftmaxCrossEntropy, SquaredError, SquaredLogError, SquaredNorm,
 };
 use std::sync::Arc;
 
@@ -197,7 +198,7 @@ fn of_batch_normalization() {
         case.inputs.push(vec![number; ROWS * 3]);
         case.parameter(&[3])
     });
-    let y = case.add(BatchNorm { epsilon: 1e-3 }, &[x, gamma, beta, mean, variance]);
+    let y = case.add(BatchNorm { epsilon: 1e-3, gamma: true, beta: true }, &[x, gamma, beta, mean, variance]);
     let executor = Executor::new(&Arc::new(case.graph.clone()), &[], &[y]).unwrap();
     let gradients = executor.forward(case.feed()).unwrap().backward(&[Seed::Constant(1.0)]);
     let column = |at: usize| case.tables[0].iter().skip(at).step_by(3).copied();
@@ -214,7 +215,7 @@ fn of_batch_normalization() {
     let [gamma, beta] = [(); 2].map(|()| learning.parameter(&[3]));
     let fixed = learning.graph.input("moving", InputValues::Numbers(vec![3])).unwrap();
     learning.inputs.push(vec![0.0; ROWS * 3]);
-    let y = learning.add(BatchNorm { epsilon: 1e-3 }, &[x, gamma, beta, fixed, fixed]);
+    let y = learning.add(BatchNorm { epsilon: 1e-3, gamma: true, beta: true }, &[x, gamma, beta, fixed, fixed]);
     learning.check(y);
 }
 
@@ -261,6 +262,10 @@ fn of_losses() {
         (Op::from(SigmoidCrossEntropy), true),
         (Op::from(LogPoisson), false),
         (Op::from(SparseSoftmaxCrossEntropy), true),
+        (Op::from(AbsoluteError), false),
+        (Op::from(PercentageError), false),
+        (Op::from(Huber { delta: 0.4 }), false),
+        (Op::from(LogCosh), true),
     ] {
         let mut case = Case::default();
         let logits = case.value(3);
@@ -282,4 +287,127 @@ fn of_losses() {
         let both = case.add(Add, &[mean, sum]);
         case.check(both);
     }
+}
+
+#[test]
+fn of_convolutions_and_pools() {
+    for (border, strides, groups) in [(Border::Valid, [1, 1], 1), (Border::Same, [2, 1], 2)] {
+        let mut case = Case::default();
+        let (x, kernel, bias) = (case.value(40), case.parameter(&[2, 3, 2 / groups, 4]), case.parameter(&[4]));
+        let image = case.add(Reshape { dims: vec![4, 5, 2] }, &[x]);
+        let layer = Conv2d { strides, dilations: [1; 2], border, groups, relu: false };
+        let y = case.add(layer, &[image, kernel, bias]);
+        case.check(y);
+    }
+    for (mean, border) in [(true, Border::Same), (false, Border::Same), (false, Border::Valid)] {
+        let mut case = Case::default();
+        let x = case.value(40);
+        // No two numbers are so close that a difference would change which is the largest.
+        case.tables[0] = (0..ROWS * 40).map(|at| (at * 37 % 200) as f32 / 20.0).collect();
+        let image = case.add(Reshape { dims: vec![4, 5, 2] }, &[x]);
+        let y = case.add(Pool2d { mean, size: [2, 2], strides: [2, 1], border }, &[image]);
+        case.check(y);
+    }
+    let mut case = Case::default();
+    let x = case.value(12);
+    let image = case.add(Reshape { dims: vec![3, 2, 2] }, &[x]);
+    let y = case.add(GlobalMean { keep_dims: false }, &[image]);
+    case.check(y);
+}
+
+#[test]
+fn of_layer_normalization() {
+    for (gamma, beta) in [(true, true), (false, true), (true, false), (false, false)] {
+        let mut case = Case::default();
+        let mut inputs = vec![case.value(4)];
+        inputs.extend((0..usize::from(gamma) + usize::from(beta)).map(|_| case.parameter(&[4])));
+        let y = case.add(LayerNorm { epsilon: 1e-2, gamma, beta }, &inputs);
+        case.check(y);
+    }
+}
+
+#[test]
+fn of_merged_values() {
+    for merge in [Merge::Subtract, Merge::Multiply, Merge::Average, Merge::Maximum, Merge::Minimum] {
+        let mut case = Case::default();
+        let values = [case.value(3), case.value(3)];
+        let y = case.add(merge, &values);
+        case.check(y);
+    }
+}
+
+/// Differences would cross the kinks of many sums.
+#[test]
+fn of_a_convolution_with_relu() {
+    let gradients = |relu: bool| {
+        let mut case = Case::default();
+        let (x, kernel, bias) = (case.value(40), case.parameter(&[2, 3, 2, 4]), case.parameter(&[4]));
+        let image = case.add(Reshape { dims: vec![4, 5, 2] }, &[x]);
+        let layer = Conv2d { strides: [1; 2], dilations: [1; 2], border: Border::Same, groups: 1, relu };
+        let mut y = case.add(layer, &[image, kernel, bias]);
+        if !relu {
+            y = case.add(Activation { function: Function::Relu }, &[y]);
+        }
+        let executor = Executor::new(&Arc::new(case.graph.clone()), &[], &[y]).unwrap();
+        executor.forward(case.feed()).unwrap().backward(&[Seed::Constant(1.0)])
+    };
+    assert_eq!(gradients(true), gradients(false));
+}
+
+#[test]
+fn of_losses_of_positive_predictions() {
+    for loss in [Op::from(SquaredLogError), Op::from(Poisson)] {
+        let mut case = Case::default();
+        let x = case.value(3);
+        let positive = case.add(Activation { function: Function::Softplus }, &[x]);
+        case.inputs.push(numbers(ROWS * 3, 9).iter().map(|x| x.abs()).collect());
+        let labels = case.graph.input("labels", InputValues::Numbers(vec![3])).unwrap();
+        let each = case.add(loss, &[positive, labels]);
+        case.check(each);
+    }
+}
+
+#[test]
+fn of_gathered_rows_and_cross_layers() {
+    let mut case = Case::default();
+    case.tables.push(numbers(ROWS * 2, 5));
+    let rows = case.graph.table("rows", 2, true).unwrap();
+    let ids = case.graph.input("own ids", InputValues::Ids).unwrap();
+    let gathered = case.add(Gather { dims: vec![1] }, &[rows, ids]);
+    let flat = case.add(Reshape { dims: vec![2] }, &[gathered]);
+    let (first, x) = (case.value(2), case.value(2));
+    let y = case.add(Cross, &[first, flat, x]);
+    case.check(y);
+}
+
+#[test]
+fn of_a_batch_normalization_without_factor_or_addend() {
+    for (gamma, beta) in [(false, true), (true, false), (false, false)] {
+        let mut case = Case::default();
+        let mut inputs = vec![case.value(3)];
+        inputs.extend((0..usize::from(gamma) + usize::from(beta)).map(|_| case.parameter(&[3])));
+        let fixed = case.graph.input("moving", InputValues::Numbers(vec![3])).unwrap();
+        case.inputs.push(vec![0.0; ROWS * 3]);
+        inputs.extend([fixed, fixed]);
+        let y = case.add(BatchNorm { epsilon: 1e-3, gamma, beta }, &inputs);
+        case.check(y);
+    }
+}
+
+#[test]
+fn of_dot_products() {
+    for (axes, normalize) in [([0, 0], false), ([0, 0], true), ([1, 0], false), ([0, 1], true)] {
+        let mut case = Case::default();
+        let shaped = |case: &mut Case, axis: usize| {
+            let x = case.value(6);
+            case.add(Reshape { dims: if axis == 0 { vec![3, 2] } else { vec![2, 3] } }, &[x])
+        };
+        let inputs = axes.map(|axis| shaped(&mut case, axis));
+        let y = case.add(Dot { axes, normalize }, &inputs);
+        case.check(y);
+    }
+    let mut case = Case::default();
+    let inputs = [case.value(4), case.value(4)];
+    let y = case.add(Dot { axes: [0, 0], normalize: true }, &inputs);
+    case.check(y);
 }

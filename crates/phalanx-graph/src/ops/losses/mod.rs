@@ -1,20 +1,40 @@
 //! The losses of examples, one file each. The inputs are a prediction and the labels.
 
+mod absolute_error;
+mod huber;
+mod log_cosh;
 mod log_poisson;
+mod percentage_error;
+mod poisson;
 mod sigmoid_cross_entropy;
 mod sparse_softmax_cross_entropy;
 mod squared_error;
+mod squared_log_error;
 
+pub use absolute_error::AbsoluteError;
+pub use huber::Huber;
+pub use log_cosh::LogCosh;
 pub use log_poisson::LogPoisson;
+pub use percentage_error::PercentageError;
+pub use poisson::Poisson;
 pub use sigmoid_cross_entropy::SigmoidCrossEntropy;
 pub use sparse_softmax_cross_entropy::SparseSoftmaxCrossEntropy;
 pub use squared_error::SquaredError;
+pub use squared_log_error::SquaredLogError;
 
 use super::{exactly, misfit};
 use crate::op::{Operation, Out, Reads, Rows};
 use crate::pass::Context;
 use crate::shape::ValueShape;
 use phalanx_base::Result;
+
+/// Keeps logarithms and quotients finite, as in Keras.
+const EPSILON: f32 = 1e-7;
+
+/// Returns -1, 0 or 1.
+fn sign(x: f32) -> f32 {
+    if x == 0.0 { 0.0 } else { x.signum() }
+}
 
 /// Returns the shape of a loss of predictions and labels of the same shape.
 fn prediction_and_labels(inputs: &[&ValueShape]) -> Result<ValueShape> {
