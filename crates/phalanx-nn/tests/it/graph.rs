@@ -108,7 +108,9 @@ fn a_batch_normalization_is_the_one_of_its_formula() {
     let mut graph = Graph::default();
     let given = graph.input("x", InputValues::Numbers(vec![WIDTH])).unwrap();
     let nodes = ["gamma", "beta", "moving_mean", "moving_variance"].map(|name| graph.parameter(name, [WIDTH]).unwrap());
-    let y = graph.add(BatchNorm { epsilon: 1e-3, gamma: true, beta: true }, &[given, nodes[0], nodes[1], nodes[2], nodes[3]]).unwrap();
+    let y = graph
+        .add(BatchNorm { epsilon: 1e-3, gamma: true, beta: true }, &[given, nodes[0], nodes[1], nodes[2], nodes[3]])
+        .unwrap();
     let executor = Executor::new(&Arc::new(graph), &[y], &[y]).unwrap();
     let (moving, inputs) = ([0.0; WIDTH], vec![Fed::Numbers(&x)]);
     let parameters = vec![&own[0][..], &own[1][..], &moving[..], &moving[..]];
