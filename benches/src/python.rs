@@ -1,5 +1,5 @@
 //! The Python package beside Rust, and beside PyTorch: rows pulled and pushed, an estimator, a model with tables. Everything is measured
-//! by turns, in one run; the figures are medians.
+//! interleaved in one run; the figures are medians.
 
 use crate::job::{self, Tasks};
 use crate::local_job::{die_with_parent, local_cluster};

@@ -21,7 +21,7 @@ use std::mem::MaybeUninit;
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Epilogue<'a> {
-    /// Whether the product is added to what stands in the outputs.
+    /// Whether the product is added to the outputs instead of replacing them.
     pub add: bool,
     /// Added to every row; one for each column.
     pub bias: Option<&'a [f32]>,

@@ -87,7 +87,7 @@ impl Interrupt {
         self.ask(TERMINATE);
     }
 
-    /// Forgets the request: for a program that goes on after it was stopped, as a notebook does.
+    /// Clears the request, so that a program such as a notebook can continue after it was stopped.
     ///
     /// ```
     /// use phalanx_train::Interrupt;

@@ -92,7 +92,7 @@ mod tests {
         let error = fitted.evaluate(rows(), Fit::default().verbose(Verbose::Silent)).err().unwrap();
         assert_eq!(error.code(), Code::Terminated);
         assert_eq!(fitted.predict(x.clone()).err().unwrap().code(), Code::Terminated);
-        // A notebook goes on.
+        // A notebook makes further calls.
         options.interrupt.clear();
         assert!(fitted.predict(x).is_ok());
     }

@@ -55,7 +55,7 @@ pub struct LogPlan {
     pub snapshot_after: u64,
     /// The memory of this machine that is left to others.
     pub spare: u64,
-    /// Whether the job requires the log: without memory for it, training then pauses; otherwise it goes on without a log.
+    /// Whether the job requires the log. When memory for it runs out, training then pauses; otherwise it continues without a log.
     pub required: bool,
 }
 
@@ -211,7 +211,7 @@ impl UpdateLog {
         self.due.store(after, Ordering::Relaxed);
     }
 
-    /// Goes on without the log, from which a server could not be recovered any more.
+    /// Abandons the log: a server could no longer be recovered from it.
     fn turn_off(&self, why: &Error) {
         base::remove_all(self.plan.folder.path());
         self.off.store(true, Ordering::Release);
